@@ -1,0 +1,27 @@
+# The words of daily work. They use the virtual environment that `make setup` makes, or another: make test BIN=/path/to/bin/
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test bench
+BIN ?= .venv/bin/
+
+help:    ## print these lines
+	@sed -n 's/^\([a-z]*\): *## /  make \1\t/p' Makefile | expand -t 16
+
+setup:   ## make .venv with gpupipe (editable) and every tool
+	python3 -m venv .venv
+	$(BIN)pip install -e '.[dev]'
+
+check:   ## style, types and layers; changes nothing
+	$(BIN)ruff check
+	$(BIN)ruff format --check
+	$(BIN)mypy
+	$(BIN)lint-imports
+
+format:  ## put the code into shape
+	$(BIN)ruff check --fix
+	$(BIN)ruff format
+
+test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
+	$(BIN)pytest
+
+bench:   ## measure the main job, cold and warm, against hand-written peers
+	$(BIN)gpupipe bench configs/churn.yaml

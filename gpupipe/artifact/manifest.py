@@ -1,0 +1,107 @@
+"""manifest.json: what a model directory holds, and the hash of each file, its own included.
+
+The file has one spelling: `render` of its values. Whatever else has the same values (another blank, another escape) is
+refused, so that any changed byte shows. The hashes find damage and careless edits; they are no signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpupipe.errors import ArtifactError
+
+FORMAT = "gpupipe-model"
+FORMAT_VERSION = 1
+NAME = "manifest.json"
+MAX_BYTES = 64 * 2**20
+OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_ENTRY = {"sha256": str, "bytes": int}
+_RE_EXPORT = "copy the model directory again from its source, or export it anew"
+
+
+def is_file_name(name: object) -> bool:
+    """Return whether `name` may be a file of a model directory: letters, digits and ``._-``, no path, no ``..``."""
+    return isinstance(name, str) and name != NAME and ".." not in name and _FILE_NAME.fullmatch(name) is not None
+
+
+def render(values: Mapping[str, Any]) -> bytes:
+    """Return the one spelling of a manifest: its values and, last, the sha256 of their spelling without it."""
+    content = {key: value for key, value in values.items() if key != "manifest_sha256"}
+    content["manifest_sha256"] = hashlib.sha256(_spell(content)).hexdigest()
+    return _spell(content)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the values of the manifest in `folder`, checked against its own hash.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none, or it is damaged, altered, too large, or of a format or version that is not read here.
+    """
+    path = folder / NAME
+    if path.is_symlink() or not path.is_file():
+        fix = "name the model directory of a finished run, such as runs/NAME/model"
+        raise ArtifactError(f"there is no {NAME}: this is no model directory", where=str(folder), fix=fix)
+    if path.stat().st_size > MAX_BYTES:
+        raise refuse(path, f"has more than {MAX_BYTES >> 20} MiB")
+    raw = path.read_bytes()
+    try:
+        values = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise refuse(path, "is no JSON") from None
+    if not isinstance(values, dict):
+        raise refuse(path, "is not a JSON object")
+    _check_version(path, values)
+    if not _is_own_spelling(values, raw):
+        raise refuse(path, "is not as it was written: its own sha256 does not match")
+    _check_files(path, values.get("files"))
+    return values
+
+
+def refuse(path: Path, problem: str) -> ArtifactError:
+    """Return the error for a file of a model directory that must not be used."""
+    return ArtifactError(f"{path.name} {problem}", where=str(path), fix=_RE_EXPORT)
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _spell(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode("ascii")
+
+
+def _is_own_spelling(values: dict[str, Any], raw: bytes) -> bool:
+    try:
+        return render(values) == raw
+    except (ValueError, RecursionError):
+        return False
+
+
+def _check_version(path: Path, values: dict[str, Any]) -> None:
+    if values.get("format") != FORMAT:
+        raise refuse(path, f"does not say that its format is {FORMAT!r}")
+    version = values.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        what = f"{NAME} has format version {version!r}; this gpupipe reads version {FORMAT_VERSION}"
+        raise ArtifactError(what, where=str(path), fix="install the gpupipe that wrote it, or export the model anew")
+
+
+def _check_files(path: Path, files: object) -> None:
+    if not isinstance(files, dict):
+        raise refuse(path, "lists no files")
+    for name, entry in files.items():
+        if not is_file_name(name):
+            raise refuse(path, f"lists a file of the forbidden name {name!r}")
+        if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != _ENTRY:
+            raise refuse(path, f"does not give the sha256 and bytes of {name}")

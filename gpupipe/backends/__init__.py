@@ -1,0 +1,100 @@
+"""Where a run computes: one backend, chosen once, with the reason in words.
+
+Importing this package imports no library that computes; asking about the GPU imports none either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Literal, cast
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import Backend, Memory
+from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason, probe_gpu
+from gpupipe.errors import DeviceError
+
+__all__ = ["BACKENDS", "Backend", "Device", "DeviceReport", "Gpu", "Memory", "choose", "device_report"]
+
+Device = Literal["auto", "cpu", "gpu"]
+
+# name → "module:class", imported when chosen. The GPU's line arrives with its backend in a later release.
+BACKENDS: dict[str, str] = {"cpu": "gpupipe.backends.cpu:CpuBackend"}
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """What this machine offers, and why its GPU would or would not be used.
+
+    Attributes
+    ----------
+    gpu : Gpu
+        What the driver says.
+    missing_packages : tuple of str
+        GPU packages that are not installed.
+    gpu_obstacle : str
+        Why a run cannot use the GPU: the first of no usable GPU, no GPU backend in this version, packages missing.
+        Empty if it can.
+    n_threads : int
+    memory : Memory
+        Host figures, in bytes.
+    """
+
+    gpu: Gpu
+    missing_packages: tuple[str, ...]
+    gpu_obstacle: str
+    n_threads: int
+    memory: Memory
+
+
+def device_report() -> DeviceReport:
+    """Return what this machine offers, in about a millisecond."""
+    gpu, missing = probe_gpu(), missing_packages()
+    return DeviceReport(gpu, missing, _gpu_obstacle(gpu, missing), machine.n_threads(), machine.memory())
+
+
+def choose(device: Device) -> Backend:
+    """Return the backend for `device`.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "gpu"}
+        auto: the GPU if it, its packages and its backend are there, else the CPU, whose ``reason`` then says what is
+        missing.
+
+    Raises
+    ------
+    DeviceError
+        If "gpu" is demanded and cannot be had.
+    """
+    if device == "cpu":
+        return _create("cpu", "asked for")
+    gpu, missing = probe_gpu(), missing_packages()
+    obstacle = _gpu_obstacle(gpu, missing)
+    if not obstacle:
+        return _create("gpu", gpu.reason)
+    if device == "gpu":
+        raise DeviceError(f"the GPU was asked for and cannot be used: {obstacle}", where="device: gpu", fix=_fix(gpu))
+    return _create("cpu", obstacle)
+
+
+def _gpu_obstacle(gpu: Gpu, missing: tuple[str, ...]) -> str:
+    if not gpu.usable:
+        return gpu.reason
+    if "gpu" not in BACKENDS:
+        return f"there is a GPU ({gpu.reason}), but this version of gpupipe has no GPU backend yet"
+    return missing_packages_reason(missing)
+
+
+def _fix(gpu: Gpu) -> str:
+    if "gpu" not in BACKENDS:
+        return "run with --device auto or --device cpu (this version of gpupipe computes on the CPU only)"
+    if not gpu.usable:
+        return "run with --device auto or --device cpu, or mend what is named above"
+    extra = "cuda13" if gpu.cuda >= (13, 0) else "cuda12"
+    return f"pip install 'gpupipe[{extra}]', or run with --device auto or --device cpu"
+
+
+def _create(name: str, reason: str) -> Backend:
+    module, _, class_name = BACKENDS[name].partition(":")
+    return cast(Backend, getattr(import_module(module), class_name)(reason))

@@ -1,0 +1,128 @@
+"""The host: pandas, NumPy, scikit-learn and XGBoost, all threads of the machine.
+
+The libraries are imported when first used, so that making the backend costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import Array, Backend, Item, Memory, Result
+from gpupipe.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program import Program
+
+# estimator name → the module that holds the class of that name
+ESTIMATORS: dict[str, str] = {
+    "CalibratedClassifierCV": "sklearn.calibration",
+    "ElasticNet": "sklearn.linear_model",
+    "GaussianNB": "sklearn.naive_bayes",
+    "HistGradientBoostingClassifier": "sklearn.ensemble",
+    "HistGradientBoostingRegressor": "sklearn.ensemble",
+    "KMeans": "sklearn.cluster",
+    "KNeighborsClassifier": "sklearn.neighbors",
+    "KNeighborsRegressor": "sklearn.neighbors",
+    "Lasso": "sklearn.linear_model",
+    "LinearRegression": "sklearn.linear_model",
+    "LinearSVC": "sklearn.svm",
+    "LogisticRegression": "sklearn.linear_model",
+    "PCA": "sklearn.decomposition",
+    "RandomForestClassifier": "sklearn.ensemble",
+    "RandomForestRegressor": "sklearn.ensemble",
+    "Ridge": "sklearn.linear_model",
+    "XGBClassifier": "xgboost",
+    "XGBRegressor": "xgboost",
+}
+INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
+
+
+class _Thread(threading.local):
+    is_worker = False
+
+
+class CpuBackend(Backend):
+    """The backend of the host.
+
+    Parameters
+    ----------
+    reason : str
+        Why it was chosen, in words.
+    """
+
+    name: Literal["cpu", "gpu"] = "cpu"
+
+    def __init__(self, reason: str = "asked for") -> None:
+        self.reason = reason
+        self.n_threads = machine.n_threads()
+        self._thread = _Thread()
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace, ``numpy``."""
+        import numpy
+
+        return numpy
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe namespace, ``pandas``."""
+        import pandas
+
+        return pandas
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        """Return an unfitted estimator of scikit-learn or XGBoost; see `Backend.estimator`."""
+        if name not in ESTIMATORS:
+            hint = did_you_mean(name, ESTIMATORS) or f"one of {', '.join(ESTIMATORS)}"
+            raise ConfigError(f"the CPU backend has no estimator {name!r}", fix=hint)
+        library = ESTIMATORS[name].partition(".")[0]
+        try:
+            module = import_module(ESTIMATORS[name])
+        except ImportError as error:
+            raise ConfigError(f"{name} needs {library}: {error}", fix=INSTALL[library]) from error
+        return getattr(module, name)(**params)
+
+    def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
+        """Return an uninitialised float32 matrix, column-major; NumPy asks for huge pages by itself."""
+        return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
+
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> str:
+        """Run `program` with the NumPy interpreter; see `Backend.run_program`."""
+        from gpupipe_kernels import interpret_numpy
+
+        interpret_numpy.run(program, blocks, out, fold, self.n_threads)
+        return "numpy"
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results in the order of `items`, computed on `n_threads` threads.
+
+        Libraries that release the interpreter lock (NumPy, pyarrow) run side by side. A call made from inside another
+        `map` runs where it is: its workers would wait for threads that wait for it. The first exception, by order of
+        `items`, is raised.
+        """
+        work = list(items)
+        if self.n_threads == 1 or len(work) < 2 or self._thread.is_worker:
+            return [function(item) for item in work]
+        return list(self._threads.map(function, work))
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="gpupipe", initializer=self._mark_worker)
+
+    def _mark_worker(self) -> None:
+        self._thread.is_worker = True
+
+    def to_host(self, array: Array) -> Any:
+        """Return `array` as a NumPy array, without a copy if it is one."""
+        return self.xp.asarray(array)
+
+    def memory(self) -> Memory:
+        """Return host memory figures in bytes, limits of a container counted."""
+        return machine.memory()

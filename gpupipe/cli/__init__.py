@@ -1,0 +1,76 @@
+"""The command line. A command is one file here and one line in `COMMANDS`, imported when it is invoked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from gpupipe.cli.errors import INTERRUPTED, show_error
+from gpupipe.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "run": "Take a table to a trained, evaluated, portable model.",
+    "predict": "Score a table with a trained model.",
+    "init": "Read a table and write a starter configuration for it.",
+    "check": "Validate a configuration: every mistake at once.",
+    "bench": "Measure a configuration, cold and warm, against hand-written peers.",
+    "schema": "Print the JSON Schema of the configuration, for editors.",
+}
+
+
+@dataclass
+class Invocation:
+    """What the options of the group said."""
+
+    debug: bool = False
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"gpupipe {version('gpupipe')}")
+        except PackageNotFoundError:
+            click.echo("gpupipe, from a source tree that is not installed")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+@click.pass_obj
+def cli(invocation: Invocation, debug: bool) -> None:
+    """Tables to a trained, portable model: one YAML for the GPU, the laptop and the cluster.
+
+    Begin with `gpupipe init DATA --target COLUMN`, then `gpupipe run CONFIG`.
+    """
+    invocation.debug = debug
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line `args` (the process's own by default) and return the exit code.
+
+    0 done, 1 internal error, 2 configuration or usage, 3 does not fit, 4 no such device, 5 data; 130 interrupted.
+    """
+    invocation = Invocation()
+    try:
+        code = cli.main(args=args, prog_name="gpupipe", obj=invocation, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except Exception as error:
+        return show_error(error, invocation.debug)
+    return code if isinstance(code, int) else 0

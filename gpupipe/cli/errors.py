@@ -1,0 +1,35 @@
+"""Show an error on one screen: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from gpupipe.errors import GpupipeError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+def show_error(error: Exception, debug: bool) -> int:
+    """Write `error` to standard error, as a panel on a terminal and as plain text elsewhere; return its exit code."""
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, GpupipeError):
+        title, text, code = error.title, str(error), error.exit_code
+    else:
+        title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
+    if code == GpupipeError.exit_code and not debug:
+        text += "\n  to do: run `gpupipe --debug ...` for the traceback, and report it: this is a bug of gpupipe"
+    if sys.stderr.isatty():
+        _show_panel(title, text)
+    else:
+        print(f"{title}: {text}", file=sys.stderr)
+    return code
+
+
+def _show_panel(title: str, text: str) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    Console(stderr=True).print(Panel(Text(text), title=title, title_align="left", border_style="red"))

@@ -1,0 +1,149 @@
+"""Compose YAML text into a document: marks on every value, ``${NAME}`` replaced, nothing that could hurt let in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import yaml
+
+from gpupipe.config.document import Node, Problem, Unreadable, joined
+from gpupipe.config.environment import interpolate
+from gpupipe.config.scalars import STR, Loader, Scalar, construct, resolve
+
+MAX_DEPTH = 30
+MAX_ALIASES = 100
+MAX_VALUES = 20_000
+MAX_CHARACTERS = 1_000_000
+
+_MERGE = "<<"
+
+
+class Composer:
+    """Composes YAML text into nodes and collects what is wrong in `problems`.
+
+    Parameters
+    ----------
+    environment : mapping of str to str
+        For ``${NAME}``.
+    problems : list of Problem
+        What is found is appended to it.
+    """
+
+    def __init__(self, environment: Mapping[str, str], problems: list[Problem]) -> None:
+        self.environment = environment
+        self.problems = problems
+
+    def file(self, text: str, name: str) -> Node:
+        """Compose a whole file, whose top must be a mapping."""
+        root = self._compose(text, name, place=lambda mark: f"{name}:{mark.line + 1}:{mark.column + 1}", path="")
+        if not isinstance(root.value, dict):
+            kind = "nothing" if root.value is None else "a list" if isinstance(root.value, list) else repr(root.value)
+            raise Unreadable(root.where, f"expected sections (source: ..., models: ...), got {kind}")
+        return root
+
+    def value(self, text: str, where: str, path: str) -> Node:
+        """Compose one value that has no file, such as that of ``--set``."""
+        return self._compose(text, where, place=lambda mark: where, path=path)
+
+    def _compose(self, text: str, name: str, place: Callable[[yaml.Mark], str], path: str) -> Node:
+        self._place, self._count = place, 0
+        try:
+            _refuse_bombs(text, name)
+            root = yaml.compose(text, Loader=Loader)
+        except yaml.MarkedYAMLError as error:
+            raise Unreadable(*self._syntax_problem(error, text, name)) from None
+        except yaml.YAMLError as error:
+            raise Unreadable(name, f"not valid YAML: {error}") from None
+        if root is None:
+            return Node(None, place(yaml.Mark(name, 0, 0, 0, None, 0)), "", path)
+        return self._node(root, path, key_where=place(root.start_mark), depth=0)
+
+    def _syntax_problem(self, error: yaml.MarkedYAMLError, text: str, name: str) -> tuple[str, str]:
+        mark = error.problem_mark or error.context_mark
+        where = self._place(mark) if mark else name
+        line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+        hint = ""
+        if "found character that cannot start any token" in str(error.problem) and "\t" in "".join(line):
+            hint = "; indent with spaces, not tabs"
+        elif "${" in "".join(line):
+            hint = "; quote a value with ${...} inside brackets or braces"
+        elif "mapping values are not allowed" in str(error.problem):
+            hint = "; quote a text that holds ': '"
+        return where, f"not valid YAML: {error.problem or error.context}{hint}"
+
+    def _node(self, raw: yaml.Node, path: str, key_where: str, depth: int) -> Node:
+        where = self._place(raw.start_mark)
+        self._count += 1
+        if self._count > MAX_VALUES or depth > MAX_DEPTH:  # an alias inside itself, or a few that multiply
+            raise Unreadable(where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; do aliases multiply?")
+        value: Any
+        if isinstance(raw, yaml.MappingNode):
+            value = self._mapping(raw, path, depth)
+        elif isinstance(raw, yaml.SequenceNode):
+            value = [
+                self._node(item, f"{path}[{i}]", self._place(item.start_mark), depth + 1)
+                for i, item in enumerate(raw.value)
+            ]
+        else:
+            value = self._scalar(cast(yaml.ScalarNode, raw), where, path)
+        return Node(value, where, key_where, path)
+
+    def _mapping(self, raw: yaml.MappingNode, path: str, depth: int) -> dict[str, Node]:
+        merged: dict[str, Node] = {}
+        own: dict[str, Node] = {}
+        for key, value in raw.value:
+            where = self._place(key.start_mark)
+            if not isinstance(key, yaml.ScalarNode):
+                self.problems.append(Problem(where, path, "a key must be a word"))
+            elif key.value == _MERGE and key.style is None:
+                merged |= self._merge(value, path, where, depth)
+            elif key.value in own:
+                first = own[key.value].key_where
+                self.problems.append(Problem(where, joined(path, key.value), f"given twice; first at {first}"))
+            else:
+                own[key.value] = self._node(value, joined(path, key.value), where, depth + 1)
+        return merged | own
+
+    def _merge(self, raw: yaml.Node, path: str, where: str, depth: int) -> dict[str, Node]:
+        merged: dict[str, Node] = {}
+        for source in reversed(raw.value if isinstance(raw, yaml.SequenceNode) else [raw]):
+            node = self._node(source, path, where, depth + 1)
+            if isinstance(node.value, dict):
+                merged |= node.value
+            else:
+                self.problems.append(Problem(node.where, joined(path, _MERGE), "expected a mapping to merge"))
+        return merged
+
+    def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:
+        text = raw.value
+        is_word = raw.style is None
+        if "${" in text:
+            text, problems = interpolate(text, self.environment)
+            self.problems.extend(Problem(where, path, problem) for problem in problems)
+            if is_word and raw.tag == STR:
+                return resolve(text)
+        try:
+            return construct(raw.tag, text)
+        except ValueError as error:
+            self.problems.append(Problem(where, path, str(error)))
+            return None
+
+
+def _refuse_bombs(text: str, name: str) -> None:
+    """Raise for text that is too large, too deep, or more than one document, before any tree is made of it."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unreadable(name, f"more than {MAX_CHARACTERS:,} characters; is this a configuration?")
+    depth = aliases = documents = 0
+    for event in yaml.parse(text, Loader=Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        mark = cast(yaml.Mark, event.start_mark)
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}"
+        if depth > MAX_DEPTH:
+            raise Unreadable(where, f"more than {MAX_DEPTH} levels deep")
+        if aliases > MAX_ALIASES:
+            raise Unreadable(where, f"more than {MAX_ALIASES} aliases")
+        if documents > 1:
+            raise Unreadable(where, "a second document begins here; a configuration is one")

@@ -1,0 +1,73 @@
+"""A configuration as a tree in which every value remembers where it was written, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.config.scalars import Scalar
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: where it stands, the path to it as it was written, and what is wrong."""
+
+    where: str
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.path, self.what) if part)
+
+
+class Unreadable(Exception):
+    """The text is not one YAML mapping; `problem` says why."""
+
+    def __init__(self, where: str, what: str, path: str = "") -> None:
+        self.problem = Problem(where, path, what)
+        super().__init__(str(self.problem))
+
+
+@dataclass
+class Node:
+    """One value of the configuration.
+
+    Attributes
+    ----------
+    value : scalar, list of Node, or dict of str to Node
+    where : str
+        Where the value stands: ``"configs/churn.yaml:12:5"``, or ``"--set seed=8"``.
+    key_where : str
+        Where its key stands; for the item of a list, the same as `where`.
+    path : str
+        The way to it as it was written: ``"features[2].impute"``.
+    """
+
+    value: Scalar | list[Node] | dict[str, Node]
+    where: str
+    key_where: str
+    path: str
+
+    def plain(self) -> Any:
+        """Return the value without its marks."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+def marked(value: Any, where: str, path: str = "") -> Node:
+    """Return the tree of a value that was not read from a file."""
+    inner: Any = value
+    if isinstance(value, Mapping):
+        inner = {str(key): marked(item, where, joined(path, str(key))) for key, item in value.items()}
+    elif isinstance(value, list | tuple):
+        inner = [marked(item, where, f"{path}[{i}]") for i, item in enumerate(value)]
+    return Node(inner, where, where, path)
+
+
+def joined(path: str, key: str) -> str:
+    """Return ``"path.key"``, or the key alone at the top."""
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,120 @@
+"""Load a configuration: compose the YAML, apply ``--set``, validate; every mistake of every stage in one error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpupipe.config.composer import Composer
+from gpupipe.config.document import Node, Problem, Unreadable, marked
+from gpupipe.config.overrides import apply_override
+from gpupipe.config.paths import resolve_paths
+from gpupipe.config.problems import problems_of
+from gpupipe.config.sections import Config, Origin
+from gpupipe.config.shorthand import expand
+from gpupipe.errors import ConfigError, did_you_mean
+
+
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
+) -> Config:
+    """Return the configuration in a YAML file.
+
+    Parameters
+    ----------
+    path : str or Path
+    overrides : sequence of str
+        ``"models.xgboost.params.max_depth=8"``, applied in order.
+    environment : mapping of str to str, optional
+        For ``${NAME}``; the process's own by default.
+
+    Raises
+    ------
+    ConfigError
+        With one line in ``problems`` for each mistake: ``file:line:column: path: what; did you mean``.
+    """
+    path = Path(path)
+    composer = Composer(os.environ if environment is None else environment, problems=[])
+    try:
+        root = composer.file(_read(path), str(path))
+    except Unreadable as error:
+        raise _error(str(path), [error.problem]) from None
+    return _build(root, overrides, composer, str(path), Origin(path))
+
+
+def parse_config(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
+    """Return the configuration that a mapping describes, as `load_config` does for a file (``${NAME}`` is plain text).
+
+    Raises
+    ------
+    ConfigError
+        As `load_config`, without lines and columns.
+    """
+    composer = Composer(os.environ, problems=[])
+    return _build(marked(settings, "settings"), overrides, composer, "the settings", Origin())
+
+
+def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str, origin: Origin) -> Config:
+    problems = composer.problems
+    expand(root, problems)
+    for override in overrides:
+        apply_override(root, override, composer)
+        expand(root, problems)
+    resolve_paths(root, origin.folder)
+    config = _validate(root, origin, problems)
+    if config is None or problems:
+        raise _error(title, problems)
+    return config
+
+
+def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | None:
+    """Return the configuration, or append to `problems` what is wrong and not yet in it."""
+    settings = root.plain()
+    if origin.path:
+        settings.setdefault("name", origin.path.stem)
+    try:
+        config = Config.model_validate(settings)
+    except ValidationError as error:
+        known = {(problem.where, problem.path) for problem in problems}  # a value that was never read: reported once
+        problems.extend(new for new in problems_of(error, root, Config) if (new.where, new.path) not in known)
+        return None
+    config._origin = origin
+    return config
+
+
+def _error(title: str, problems: list[Problem]) -> ConfigError:
+    count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+    return ConfigError(f"{count} in {title}:", problems=map(str, sorted(problems, key=_reading_order)))
+
+
+def _reading_order(problem: Problem) -> tuple[bool, list[int]]:
+    """Sort by line and column; the command line's come last, in their own order."""
+    if problem.where.startswith("--set "):
+        return True, []
+    return False, [int(number) for number in problem.where.split(":")[-2:] if number.isdecimal()]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"there is no configuration {path}", fix=_what_is_there(path)) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder, not a configuration", fix=_what_is_there(path / "any")) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", fix="is it a YAML file?") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="check its permissions") from None
+
+
+def _what_is_there(path: Path) -> str:
+    """Return advice that names the YAML files near `path`."""
+    folders = [path.parent, Path(), Path("configs")]
+    near = sorted({str(file) for folder in folders for file in folder.glob("*.y*ml")})
+    if not near:
+        return "`gpupipe init DATA --target COLUMN` writes one"
+    return did_you_mean(str(path), near) or f"the configurations near are {', '.join(near[:12])}"

@@ -1,0 +1,81 @@
+"""Read a registered part, an op or a model, whose settings depend on its name.
+
+Only the parts that a configuration names are built: pydantic compiles a model when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, get_args
+
+from pydantic import GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from gpupipe.errors import did_you_mean
+from gpupipe.registry import Registry
+from gpupipe.settings import Settings
+
+Part = TypeVar("Part", bound=Settings)
+Location = tuple[int | str, ...]
+
+
+def find_part(registry: Registry[type[Part]], name: str) -> type[Part]:
+    """Return the part called `name`, or raise the pydantic error that names the nearest one."""
+    if name in registry:
+        return registry.get(name)
+    hint = did_you_mean(name, registry.names()) or f"there are {', '.join(registry.names())}"
+    raise PydanticCustomError("unknown_part", "unknown {kind}; {hint}", {"kind": registry.kind, "hint": hint})
+
+
+def read_settings(model: type[Part], fields: Any, at: Location = ()) -> Part:
+    """Validate `fields`; errors are located below `at` and unknown keys come with the known ones."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise located(error.title, (_init_error(model, detail, at) for detail in error.errors())) from None
+
+
+def located(title: str, errors: Iterable[InitErrorDetails]) -> ValidationError:
+    """Return one pydantic error made of several, each with its location."""
+    return ValidationError.from_exception_data(title, list(errors))
+
+
+def _init_error(model: type[Settings], detail: ErrorDetails, at: Location) -> InitErrorDetails:
+    context = dict(detail.get("ctx", {}))
+    if detail["type"] == "extra_forbidden":
+        context.setdefault("known", known_keys(model, detail["loc"]))
+    kind = PydanticCustomError(detail["type"], "{message}", {**context, "message": detail["msg"]})
+    return InitErrorDetails(type=kind, loc=(*at, *detail["loc"]), input=detail["input"])
+
+
+def known_keys(model: type[Settings], location: Location) -> tuple[str, ...]:
+    """Return the keys that are allowed beside the last step of `location`, which starts in `model`."""
+    candidates = [model]
+    for step in location[:-1]:
+        below = [inner for outer in candidates for inner in _settings_under(outer, step)]
+        candidates = below or [each for each in candidates if each.__name__ == step] or candidates
+    return tuple(dict.fromkeys(key for each in candidates for key in _keys(each)))
+
+
+def _keys(model: type[Settings]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+
+
+def _settings_under(model: type[Settings], key: int | str) -> Iterator[type[Settings]]:
+    """Yield the settings classes that the annotation of the field `key` mentions, through unions and containers."""
+    for name, field in model.model_fields.items():
+        if key in (name, field.alias):
+            waiting = [field.annotation]
+            while waiting:
+                annotation = waiting.pop()
+                if isinstance(annotation, type) and issubclass(annotation, Settings):
+                    yield annotation
+                waiting.extend(get_args(annotation))
+
+
+def json_schema_of(model: type[Settings], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """Return the JSON Schema of a part, as a reference into the schema that is being made."""
+    model.model_rebuild()
+    return handler(model.__pydantic_core_schema__)

@@ -1,0 +1,70 @@
+"""Where a relative path of a configuration leads: from the working directory first, then from the file's own folder."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpupipe.config.document import Node
+
+# The fields that hold paths; * stands for each item or each key.
+PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use")
+
+_ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # a URL, a drive, a full path, a home
+_FUNCTION = re.compile(r"(?<=\.py):\w+$")  # prepare: hooks.py:drop_test_rows
+
+
+def resolve_path(path: str, folder: Path) -> str:
+    """Return the path that `path` leads to.
+
+    Parameters
+    ----------
+    path : str
+        A file, folder or glob; a URL; or ``file.py:function``.
+    folder : Path
+        The folder of the configuration file.
+
+    Returns
+    -------
+    str
+        `path` itself where it is absolute, a URL, found from the working directory, or found nowhere (the reader's
+        message then has the path as it was written); otherwise the path below `folder`.
+    """
+    if _ELSEWHERE.match(path):
+        return path
+    function = _FUNCTION.search(path)
+    file = path[: function.start()] if function else path
+    if _is_there(Path(file)) or not _is_there(folder / file):
+        return path
+    return os.path.normpath(folder / path)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or (
+        glob.has_magic(str(path)) and next(glob.iglob(str(path), recursive=True), None) is not None
+    )
+
+
+def resolve_paths(root: Node, folder: Path) -> None:
+    """Replace the paths in the document, in place."""
+    for field in PATH_FIELDS:
+        for node in _leaves(root, field.split(".")):
+            if isinstance(node.value, str):
+                node.value = resolve_path(node.value, folder)
+
+
+def _leaves(node: Node, steps: list[str]) -> Iterator[Node]:
+    """Yield the nodes at the end of `steps`, and the items of those that are lists."""
+    value = node.value
+    if not steps:
+        yield from value if isinstance(value, list) else [node]
+    elif isinstance(value, dict):
+        below = list(value.values()) if steps[0] == "*" else [value[steps[0]]] if steps[0] in value else []
+        for child in below:
+            yield from _leaves(child, steps[1:])
+    elif isinstance(value, list) and steps[0] == "*":
+        for child in value:
+            yield from _leaves(child, steps[1:])

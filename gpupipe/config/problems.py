@@ -1,0 +1,70 @@
+"""Put each of pydantic's findings at the line and column that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gpupipe.config.document import Node, Problem, joined
+from gpupipe.config.parts import known_keys
+from gpupipe.config.wording import explain
+from gpupipe.settings import Settings
+
+
+def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> Iterator[Problem]:
+    """Yield one problem per wrong value.
+
+    Parameters
+    ----------
+    error : ValidationError
+        Raised by validating ``root.plain()`` as `model`.
+    root : Node
+    model : type of Settings
+    """
+    found = [(_locate(root, detail), _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
+    found = [entry for entry in found if not _is_beside_the_point(entry, found)]
+    for (where, path), entries in groupby(found, key=lambda entry: entry[0]):
+        yield Problem(where, path, explain([detail for _, detail in entries]))
+
+
+Place = tuple[str, str]
+
+
+def _locate(root: Node, error: ErrorDetails) -> Place:
+    """Return where an error is, and the path to it as it was written.
+
+    A step of pydantic's location that is no key here names the form of a union that was tried, or a missing key.
+    """
+    node = root
+    for step in error["loc"]:
+        if isinstance(node.value, dict) and str(step) in node.value:
+            node = node.value[str(step)]
+        elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+    if error["type"] == "missing":
+        return node.where, joined(node.path, str(error["loc"][-1]))
+    by_key = error["type"] in ("extra_forbidden", "unknown_part")
+    return node.key_where if by_key else node.where, node.path
+
+
+def _with_known_keys(error: ErrorDetails, model: type[Settings]) -> ErrorDetails:
+    if error["type"] == "extra_forbidden" and "known" not in error.get("ctx", {}):
+        error["ctx"] = {"known": known_keys(model, error["loc"])}
+    return error
+
+
+def _is_beside_the_point(entry: tuple[Place, ErrorDetails], all_entries: list[tuple[Place, ErrorDetails]]) -> bool:
+    """Whether another form of the same union got further into the value, so that this form was not meant."""
+    (_, path), error = entry
+    return isinstance(error["input"], dict | list) and any(
+        other_path.startswith((f"{path}.", f"{path}[")) and _shares_value(error, other)
+        for (_, other_path), other in all_entries
+    )
+
+
+def _shares_value(error: ErrorDetails, deeper: ErrorDetails) -> bool:
+    """Whether both are about one value seen through a union: the deeper one's location passes a tag where this ends."""
+    return len(error["loc"]) <= len(deeper["loc"]) and error["loc"][:-1] == deeper["loc"][: len(error["loc"]) - 1]

@@ -1,0 +1,85 @@
+"""What a plain YAML word means: the rules of YAML 1.2 (and ``1_000``), not those of 1.1.
+
+PyYAML follows YAML 1.1, in which ``no`` is false, ``12:30`` is 750 and ``1e-3`` is text. In a table those are a
+country, a time and a learning rate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import yaml
+
+Scalar = None | bool | int | float | str
+
+NULL, BOOL, INT, FLOAT, STR = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
+
+# In the order in which they are tried; a word that matches none is text.
+_PATTERNS = {
+    NULL: re.compile(r"^(~|null|Null|NULL|)$"),
+    BOOL: re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
+    INT: re.compile(r"^([-+]?[0-9][0-9_]{0,99}|0o[0-7]{1,99}|0x[0-9a-fA-F]{1,99})$"),
+    FLOAT: re.compile(
+        r"^([-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+    ),
+}
+
+
+def _to_int(text: str) -> int:
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+def _to_float(text: str) -> float:
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_CONSTRUCTORS: dict[str, Callable[[str], Scalar]] = {
+    NULL: lambda text: None,
+    BOOL: lambda text: text.lower() == "true",
+    INT: _to_int,
+    FLOAT: _to_float,
+    STR: str,
+}
+
+
+def construct(tag: str, text: str) -> Scalar:
+    """Return the value of `text` under a YAML tag.
+
+    Raises
+    ------
+    ValueError
+        If the text does not suit the tag, or the tag is none of the five plain ones.
+    """
+    if tag not in _CONSTRUCTORS:
+        raise ValueError(f"the tag {tag!r} is not allowed here")
+    return _CONSTRUCTORS[tag](text)
+
+
+def resolve(text: str) -> Scalar:
+    """Return the value of a plain (unquoted) word."""
+    tag = next((tag for tag, pattern in _PATTERNS.items() if pattern.match(text)), STR)
+    return construct(tag, text)
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml, where PyYAML has it
+    """PyYAML's safe loader with the rules above."""
+
+    yaml_implicit_resolvers: dict[str | None, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  (PyYAML's name)
+
+
+class Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper; quotes whatever a reader of YAML 1.1 or of 1.2 would not take as text."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent the items of a list below their key."""
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Write a value that occurs twice, twice: a reader should not have to follow ``&id001``."""
+        return True
+
+
+for _tag, _pattern in _PATTERNS.items():
+    Loader.add_implicit_resolver(_tag, _pattern, None)
+    Dumper.add_implicit_resolver(_tag, _pattern, None)

@@ -1,0 +1,68 @@
+"""The whole configuration. Each section belongs to the part that it configures; this file only puts them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PrivateAttr
+
+from gpupipe.config.features import OpItem, default_features
+from gpupipe.config.models import ModelEntry, refuse_shared_labels
+from gpupipe.metrics.settings import Evaluate
+from gpupipe.readers.settings import JoinedTable, Source
+from gpupipe.report.settings import Report
+from gpupipe.settings import Settings
+from gpupipe.splits import Split
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a configuration came from; no part of what it says, so two equal ones may differ in it."""
+
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the file, or the working directory."""
+        return self.path.parent if self.path else Path()
+
+
+class Config(Settings):
+    """What ``gpupipe run`` does: read a table, make features, train models, evaluate them, write a run directory.
+
+    `gpupipe.config.load_config` makes one from a file, `gpupipe.config.parse_config` from a dict; both accept the short
+    forms of ops and models, and find all mistakes at once.
+    """
+
+    name: str = Field(
+        default="pipeline", min_length=1, description="Begins the run directory's name; default: the file's name."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Of everything random: split, folds, models.")
+    device: Literal["auto", "cpu", "gpu"] = Field(
+        default="auto",
+        description="Where to run. gpu: there or an error. auto: there if it can be; says what ran where.",
+    )
+    source: Source = Field(description="The table to learn from.")
+    tables: dict[str, JoinedTable] = Field(
+        default_factory=dict, description="Further tables by name, each with how it joins the source."
+    )
+    split: Split = Field(default_factory=Split, description="Which rows are held back to test the models.")
+    features: tuple[OpItem, ...] = Field(
+        default_factory=default_features,
+        description="Feature ops, in the order of the columns that come out; omitted: what suits each column.",
+    )
+    models: Annotated[tuple[ModelEntry, ...], AfterValidator(refuse_shared_labels)] = Field(
+        default=(), description="The leaderboard, whose best model is exported; omitted: two that suit the task."
+    )
+    evaluate: Evaluate = Field(default_factory=Evaluate, description="What is measured on the test rows.")
+    report: Report = Field(default_factory=Report, description="What report.html shows.")
+    output: str = Field(default="runs/", min_length=1, description="The folder in which run directories are made.")
+
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def origin(self) -> Origin:
+        """The file it came from."""
+        return self._origin

@@ -1,0 +1,68 @@
+"""Every way of writing an op or a model, brought to one: ``{standardize: {columns: [...]}}``, ``{name:, params:}``.
+
+Done on the marked document, so that messages keep the words and the places of the writer.
+"""
+
+from __future__ import annotations
+
+from gpupipe.config.document import Node, Problem
+
+
+def expand(root: Node, problems: list[Problem]) -> None:
+    """Write the features and models of the document `root` in full, in place; what cannot be read is left as it is."""
+    sections = root.value
+    assert isinstance(sections, dict)
+    features = sections.get("features")
+    if features is not None and isinstance(features.value, list):
+        for item in features.value:
+            _expand_op(item)
+    _model_to_models(sections, problems)
+    if "models" in sections:
+        for item in _as_list(sections["models"]):
+            _expand_model(item)
+
+
+def _expand_op(item: Node) -> None:
+    """``standardize: [a, b]`` and ``encode: "@categorical"``: a list or a word stands for the columns."""
+    if not isinstance(item.value, dict):
+        return
+    for settings in item.value.values():
+        if isinstance(settings.value, list | str):
+            columns = Node(settings.value, settings.where, settings.key_where, settings.path)
+            settings.value = {"columns": columns}
+        elif settings.value is None:  # ``- auto:``
+            settings.value = {}
+
+
+def _model_to_models(sections: dict[str, Node], problems: list[Problem]) -> None:
+    """``model: xgboost`` is a list of one."""
+    if "model" not in sections:
+        return
+    single = sections.pop("model")
+    if "models" in sections:
+        problems.append(Problem(single.key_where, "model", "given beside models; keep one of the two"))
+    else:
+        sections["models"] = Node([single], single.where, single.key_where, single.path)
+
+
+def _as_list(models: Node) -> list[Node]:
+    if models.value is None:
+        models.value = []
+    if not isinstance(models.value, list):
+        models.value = [Node(models.value, models.where, models.key_where, models.path)]
+    return models.value
+
+
+def _expand_model(item: Node) -> None:
+    if isinstance(item.value, str):
+        item.value = {"name": Node(item.value, item.where, item.key_where, item.path)}
+    if not isinstance(item.value, dict):
+        return
+    fields = item.value
+    others = [key for key in fields if key != "as"]
+    if "name" not in fields and len(others) == 1:
+        params = fields.pop(others[0])
+        fields["name"] = Node(others[0], params.key_where, params.key_where, params.path)
+        fields["params"] = params
+    if "params" in fields and fields["params"].value is None:
+        fields["params"].value = {}

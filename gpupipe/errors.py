@@ -1,0 +1,96 @@
+"""Every error that gpupipe raises on purpose, and the exit code each one means.
+
+    GpupipeError              1  internal: a bug of ours unless a subclass says otherwise
+    ├── ConfigError           2  configuration or usage
+    ├── LimitError            3  does not fit: memory, disk, a limit of the configuration
+    ├── DeviceError           4  device requirement not met
+    └── DataError             5  data unreadable
+        ├── SchemaError       5  data readable, but not what the schema says
+        └── ArtifactError     5  a model directory that is damaged, altered or of another format
+
+A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback is shown with ``--debug`` only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GpupipeError(Exception):
+    """Base of the family.
+
+    Parameters
+    ----------
+    what : str
+        One sentence: what is wrong.
+    where : str, optional
+        File, line, column, row, stage: whatever lets the reader find it.
+    fix : str, optional
+        What to do about it, as an instruction.
+    """
+
+    exit_code = 1
+    title = "Internal error"
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
+        self.what, self.where, self.fix = what, where, fix
+        lines = [what]
+        if where:
+            lines.append(f"  where: {where}")
+        if fix:
+            lines.append(f"  to do: {fix}")
+        super().__init__("\n".join(lines))
+
+
+class ConfigError(GpupipeError):
+    """The configuration or the command line is wrong (exit code 2).
+
+    ``problems`` holds one line per mistake, so that all of them are shown at once.
+    """
+
+    exit_code = 2
+    title = "Configuration error"
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "", problems: Iterable[str] = ()) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join([what, *self.problems]), where=where, fix=fix)
+
+
+class LimitError(GpupipeError):
+    """The work does not fit into memory, on the disk, or within a limit of the configuration (exit code 3)."""
+
+    exit_code = 3
+    title = "Does not fit"
+
+
+class DeviceError(GpupipeError):
+    """A GPU was demanded and cannot be had (exit code 4)."""
+
+    exit_code = 4
+    title = "Device requirement not met"
+
+
+class DataError(GpupipeError):
+    """A file cannot be read (exit code 5)."""
+
+    exit_code = 5
+    title = "Data error"
+
+
+class SchemaError(DataError):
+    """The data can be read but contradicts the schema (exit code 5)."""
+
+    title = "Schema error"
+
+
+class ArtifactError(DataError):
+    """A model directory is damaged, was altered, or has a format that this version does not read (exit code 5)."""
+
+    title = "Model error"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"did you mean 'x'?"`` for the known name nearest to `name`, or ``""`` where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else ""

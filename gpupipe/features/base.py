@@ -1,0 +1,68 @@
+"""What a feature op is: settings, a fit that asks for statistics, and a lowering to columns of the matrix."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
+
+from gpupipe.registry import Registry
+from gpupipe.settings import Settings
+
+if TYPE_CHECKING:
+    from gpupipe.features.builder import Builder
+    from gpupipe.features.columns import Virtual
+    from gpupipe.features.statistics import Statistics
+
+OPS: Registry[type[Op]] = Registry("feature op")
+
+State = dict[str, Any]
+"""What an op learned of one column: JSON values, kept in the model for people to read."""
+
+
+class Op(Settings):
+    """One feature op of a configuration, applied to a selection of columns.
+
+    A list or a string in place of the settings is the selection alone: ``standardize: [tenure, age]``.
+
+    A subclass names the columns it takes in `select` (numbers or codes), learns in `fit`, and writes columns in
+    `lower`. Neither ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `lower` adds
+    virtual columns to the `Builder`. So the same op works on a device, and on a cluster.
+    """
+
+    columns: str | list[str] = Field(
+        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name leaves one out."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_bare_selection(cls, value: Any) -> Any:
+        return {"columns": value} if isinstance(value, (str, list)) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        full = handler.resolve_ref_schema(handler(core_schema))
+        selection = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": [full, selection]}
+
+    @abstractmethod
+    def select(self, builder: Builder) -> list[Virtual]:
+        """Return the columns to work on, checked to be of the kind that the op takes."""
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        """Return what was learned of each column; ops that learn nothing keep this."""
+        return [{} for _ in columns]
+
+    @abstractmethod
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        """Add the columns that the op makes of `column` to `builder`."""
+
+    def apply(self, builder: Builder) -> None:
+        """Select, fit and lower, in one go."""
+        columns = self.select(builder)
+        states = self.fit(columns, builder.statistics)
+        for column, state in zip(columns, states, strict=True):
+            builder.learned(self, column, state)
+            self.lower(column, state, builder)

@@ -1,0 +1,72 @@
+"""Numbers to bins."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.builder import NAN, Builder
+from gpupipe.features.columns import Codes, IndexStep, Numbers, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics import Statistics
+
+
+@OPS.register("bucketize")
+class Bucketize(Op):
+    """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
+
+    A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
+    bounds), so that one_hot, target_encode or cross can take it; left alone it is the number of its bin, 0 the lowest.
+    """
+
+    edges: list[float] | None = Field(None, description="Inner edges, ascending; the outer bins are open.")
+    bins: int | None = Field(None, ge=2, le=1024, description="Or how many bins.")
+    strategy: Literal["uniform", "quantile"] = "quantile"
+
+    @model_validator(mode="after")
+    def _edges_or_bins(self) -> Bucketize:
+        if (self.edges is None) == (self.bins is None):
+            raise ValueError("give edges, or bins")
+        if self.edges is not None and (not self.edges or sorted(set(self.edges)) != self.edges):
+            raise ValueError("edges must be ascending, each once")
+        return self
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.numbers(self.columns, "bucketize")
+        for column in columns:
+            if column.start.op != "LOAD" or any(step.op != "FILL" for step in column.steps):
+                raise ConfigError(
+                    f"bucketize takes a column as it was read (imputed at most); {column.name!r} has been changed",
+                    fix="put bucketize before the op that changes it",
+                )
+        return list(columns)
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        if self.edges is not None:
+            return [{"edges": self.edges} for _ in columns]
+        shares = [i / self.bins for i in range(1, self.bins)]  # type: ignore[operator]
+        if self.strategy == "quantile":
+            found = statistics.quantiles(columns, shares)  # type: ignore[arg-type]
+        else:
+            extremes = statistics.extremes(columns)  # type: ignore[arg-type]
+            found = [[low + share * (high - low) for share in shares] for low, high in extremes]
+        return [{"edges": sorted(set(edges))} for edges in found]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Numbers)
+        edges = state["edges"]
+        bounds = ["-inf", *(f"{edge:g}" for edge in edges), "inf"]
+        labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
+        step = IndexStep("INDEX_BIN", column.start.source, stride=3, edges=tuple(edges))
+        codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels)
+        if column.steps:
+            fill = column.steps[-1].params[0]
+            codes = codes.with_null_as(3 + sum(edge <= fill for edge in edges))
+        builder.columns[column.name] = codes
+        ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
+        builder.put(builder.take(codes, ordinal, column.name), "bucketize")

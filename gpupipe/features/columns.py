@@ -1,0 +1,179 @@
+"""Virtual columns: how a value is made of source columns, before it becomes instructions. Standard library only.
+
+A virtual column is either `Numbers` (a float32 value a row) or `Codes` (a small integer a row, with a label for each).
+Ops make new ones of old ones; nothing is computed until statistics need it or the program is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpupipe.table.schema import FIRST_LEVEL, NULL
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class IndexStep:
+    """One step of the computation of an index.
+
+    ``op`` is an index instruction (`gpupipe_kernels.opcodes.Op`): ``INDEX`` takes the codes of `source`,
+    ``INDEX_PAIR`` adds them to `stride` times the index so far, ``INDEX_PART`` takes calendar part `part` of `source`,
+    ``INDEX_BIN`` counts the `edges` that are at most `source`.
+    """
+
+    op: str
+    source: str
+    stride: int = 0
+    part: int = 0
+    edges: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A categorical column.
+
+    Attributes
+    ----------
+    name : str
+    inputs : tuple of str
+        The input columns it is made of.
+    index : tuple of IndexStep
+        How the raw index of a row is computed.
+    size : int
+        Number of raw indices.
+    labels : tuple of str
+        The label of code ``FIRST_LEVEL + i``.
+    remap : array of int, shape (size,), optional
+        The code of each raw index; None where they are the same.
+    kind : str
+        ``"categorical"``, or ``"boolean"``.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    index: tuple[IndexStep, ...]
+    size: int
+    labels: tuple[str, ...]
+    remap: Array = None
+    kind: str = "categorical"
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, the reserved ones included."""
+        return FIRST_LEVEL + len(self.labels)
+
+    def with_null_as(self, code: int) -> Codes:
+        """Return the column with nulls counted as `code`."""
+        import numpy as np
+
+        remap = np.arange(self.size) if self.remap is None else np.array(self.remap)
+        remap[remap == NULL] = code
+        return replace(self, remap=remap)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the value of a `Numbers` column begins.
+
+    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED`` or ``PART`` of `source`, or ``TAKE`` from `table` at
+    the index of `codes`.
+
+    Attributes
+    ----------
+    arg : int
+        The code of EQUAL, the calendar part of PART.
+    params : tuple of float
+        Origin (microseconds) and factor of ELAPSED.
+    table : array of float, shape (folds + 1, size) or (size,), optional
+        Lookup table of TAKE over the raw indices of `codes`; two axes where training rows read the table of their own
+        fold (row 0 holds the full statistics).
+    """
+
+    op: str
+    source: str = ""
+    arg: int = 0
+    params: tuple[float, ...] = ()
+    codes: Codes | None = None
+    table: Array = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a chain: ``FILL`` (value), ``LOG1P``, ``CLIP`` (low, high), ``SINE`` (factor, phase), or ``CENTER``
+    (center, factor), which is ``(x - center) * factor``."""
+
+    op: str
+    params: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A numeric column: a start and a chain of steps.
+
+    Attributes
+    ----------
+    name : str
+    inputs : tuple of str
+        The input columns it is made of.
+    start : Start
+    steps : tuple of Step
+    may_be_null : bool
+        Whether a row can still be NaN.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    start: Start
+    steps: tuple[Step, ...] = ()
+    may_be_null: bool = True
+
+    kind = "numeric"
+
+    def then(self, op: str, *params: float) -> Numbers:
+        """Return the column with one more step."""
+        may_be_null = op != "FILL" and (self.may_be_null or op == "LOG1P")
+        return replace(self, steps=(*self.steps, Step(op, params)), may_be_null=may_be_null)
+
+
+@dataclass(frozen=True)
+class Times:
+    """A column of time stamps."""
+
+    name: str
+    inputs: tuple[str, ...]
+    source: str
+
+    kind = "datetime"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of free text, which no op of this table reads."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+    kind = "text"
+
+
+Virtual = Numbers | Codes | Times | Texts
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the matrix.
+
+    Attributes
+    ----------
+    column : Numbers
+    op : str
+        The op that made it last.
+    n_codes : int
+        Where the values are integer ids: how many there are; 0 for numbers.
+    """
+
+    column: Numbers
+    op: str
+    n_codes: int = 0

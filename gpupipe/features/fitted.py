@@ -1,0 +1,192 @@
+"""Fit ops to training rows; write the matrix of any rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError
+from gpupipe.features.auto import Auto
+from gpupipe.features.base import Op
+from gpupipe.features.builder import Builder, View
+from gpupipe.features.columns import Output
+from gpupipe.features.lower import lower
+from gpupipe.features.statistics import Statistics
+from gpupipe.table.arrange import arrange, same_codes
+from gpupipe.table.blocks import Table, layout
+from gpupipe.table.schema import Schema
+from gpupipe_kernels.opcodes import Field
+from gpupipe_kernels.program import Program, block_id
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of the matrix.
+
+    Attributes
+    ----------
+    name : str
+    inputs : tuple of str
+        The input columns that it is made of.
+    op : str
+        The op that made it.
+    n_codes : int
+        Where its values are integer ids, how many there are; 0 for a number.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    op: str
+    n_codes: int = 0
+
+
+@dataclass(frozen=True)
+class FittedFeatures:
+    """What a fit leaves behind: portable, and the same on every device.
+
+    Attributes
+    ----------
+    schema : Schema
+        The source columns that the program reads, with their levels.
+    program : Program
+        For rows outside the training: lookups hold the full statistics.
+    training_program : Program, optional
+        For the training rows, each of which reads the statistics of the other folds; None where no op is cross-fitted,
+        and in a loaded model.
+    folds : array of int8, shape (training rows,), optional
+        The fold of each training row.
+    features : tuple of Feature
+        The columns of the matrix, in order.
+    notes : tuple of str
+        What was done without being asked for.
+    states : tuple of dict
+        What each op learned of each column, for people to read.
+    """
+
+    schema: Schema
+    program: Program
+    features: tuple[Feature, ...]
+    training_program: Program | None = None
+    folds: Array = None
+    notes: tuple[str, ...] = ()
+    states: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        return [feature.name for feature in self.features]
+
+    @property
+    def categorical(self) -> dict[int, int]:
+        """Column of the matrix to number of codes, for columns of integer ids."""
+        return {i: feature.n_codes for i, feature in enumerate(self.features) if feature.n_codes}
+
+    @property
+    def lineage(self) -> dict[str, list[str]]:
+        """Column of the matrix to the input columns that it is made of."""
+        return {feature.name: list(feature.inputs) for feature in self.features}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The input columns that the program reads, each once."""
+        return tuple(dict.fromkeys(column.source for column in self.schema))
+
+    def transform(self, table: Table, backend: Backend) -> Array:
+        """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
+
+        Raises
+        ------
+        SchemaError
+            If the table lacks a column, or has one of another kind.
+        """
+        return self._run(self.program, table, None, backend)
+
+    def transform_training(self, table: Table, backend: Backend) -> Array:
+        """Return the matrix of the very rows that were fitted: cross-fitted statistics do not see their own row."""
+        if self.training_program is None:
+            return self.transform(table, backend)
+        return self._run(self.training_program, table, self.folds, backend)
+
+    def _run(self, program: Program, table: Table, folds: Array, backend: Backend) -> Array:
+        if not _fits(table.schema, self.schema):
+            table = arrange(table, self.schema, backend)
+        moved = program.moved(_moves(layout(self.schema), table.places))
+        out = backend.empty_matrix(table.n_rows, program.n_columns)
+        backend.run_program(moved, table.blocks, out, folds)
+        return out
+
+
+def _fits(table: Schema, schema: Schema) -> bool:
+    """Return whether a program for `schema` can read a table of schema `table` as it lies."""
+    return all(c.name in table and same_codes(table[c.name], c) and table[c.name].kind == c.kind for c in schema)
+
+
+def _moves(
+    old: Mapping[str, tuple[str, int]], new: Mapping[str, tuple[str, int]]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    def place(block: str, row: int) -> tuple[int, int]:
+        return block_id(block), row
+
+    return {place(*old[name]): place(*new[name]) for name in old}
+
+
+def fit_features(ops: Sequence[Op], statistics: Statistics, view: View) -> FittedFeatures:
+    """Fit `ops` to the training rows of `statistics`.
+
+    Parameters
+    ----------
+    ops : sequence of Op
+        In the order in which they apply; columns that none names are handled by `Auto`.
+    statistics : Statistics
+        May be used for several views: it remembers what it has reduced.
+    view : {"codes", "dense"}
+        What the model likes.
+
+    Raises
+    ------
+    ConfigError
+        If an op does not fit the columns, or no column is left.
+    """
+    builder = Builder(statistics, view)
+    for op in ops:
+        op.apply(builder)
+    if rest := builder.leftovers():
+        Auto(columns=rest).apply(builder)
+    builder.fill_the_rest()
+    outputs = list(builder.outputs.values())
+    if not outputs:
+        raise ConfigError("no feature is left", where="features", fix="select columns that are not dropped or text")
+    return _finish(outputs, builder)
+
+
+def _finish(outputs: list[Output], builder: Builder) -> FittedFeatures:
+    statistics = builder.statistics
+    table = statistics.table.schema
+    columns = [output.column for output in outputs]
+    program = lower(columns, statistics.table.places, folds=False)
+    used = {(int(r[Field.BLOCK]), int(r[Field.ROW])) for r in program.instructions if r[Field.BLOCK] >= 0}
+    names = [n for n, (block, row) in statistics.table.places.items() if (block_id(block), row) in used]
+    schema = table.select(names)
+    places = layout(schema)
+    return FittedFeatures(
+        schema,
+        lower(columns, places, folds=False),
+        tuple(Feature(o.column.name, o.column.inputs, o.op, o.n_codes) for o in outputs),
+        lower(columns, places) if builder.n_folds else None,
+        statistics.folds(builder.n_folds) if builder.n_folds else None,
+        tuple(builder.notes),
+        tuple(builder.states),
+    )
+
+
+def used_levels(table: Table, backend: Backend) -> dict[str, Array]:
+    """Return rows per code of each categorical column of `table`."""
+    names = [c.name for c in table.schema if c.kind == "categorical" and c.levels is not None]
+    counts = backend.map(lambda n: np.bincount(table.column(n), minlength=table.schema[n].n_codes), names)
+    return dict(zip(names, counts, strict=True))

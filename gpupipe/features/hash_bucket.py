@@ -1,0 +1,39 @@
+"""Levels to a fixed number of buckets, without a vocabulary."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.builder import Builder
+from gpupipe.features.columns import Codes, IndexStep, Virtual
+
+
+@OPS.register("hash_bucket")
+class HashBucket(Op):
+    """Hash each level to one of `buckets` ids: 0 null, from 3 on the buckets. Levels never seen have a bucket too.
+
+    The column stays categorical, so that one_hot, target_encode or frequency_encode can take the buckets.
+    """
+
+    buckets: int = Field(1024, ge=2, le=2**20)
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.codes(self.columns, "hash_bucket")
+        for column in columns:
+            if len(column.index) != 1 or column.index[0].op != "INDEX" or column.kind != "categorical":
+                raise ConfigError(
+                    f"hash_bucket hashes the levels of a column that was read; {column.name!r} is made of others",
+                    fix="give the cross that makes it buckets: of its own",
+                )
+        return list(columns)
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Codes)
+        source = builder.hashed(column.index[0].source, self.buckets)
+        labels = tuple(str(i) for i in range(self.buckets))
+        codes = Codes(column.name, column.inputs, (IndexStep("INDEX", source),), 3 + self.buckets, labels)
+        builder.columns[column.name] = codes
+        ids = [float(i) for i in range(codes.n_codes)]
+        builder.put(builder.take(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)

@@ -1,0 +1,87 @@
+"""Fill nulls, with or without a column that says where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.builder import Builder
+from gpupipe.features.columns import Codes, Numbers, Start, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics import Statistics
+
+
+@OPS.register("impute")
+class Impute(Op):
+    """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
+
+    >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
+    'median'
+    """
+
+    strategy: Literal["median", "mean", "most_frequent", "constant"] = "median"
+    value: float | str | None = None
+    indicator: bool = False
+
+    @model_validator(mode="after")
+    def _constant_has_a_value(self) -> Impute:
+        if (self.strategy == "constant") != (self.value is not None):
+            raise ValueError("strategy: constant goes with value: …, and value: … with strategy: constant")
+        return self
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.any_kind(self.columns, "impute")
+        for column in columns:
+            numeric = isinstance(column, Numbers)
+            if not isinstance(column, (Numbers, Codes)) or (not numeric and self.strategy in ("median", "mean")):
+                raise ConfigError(
+                    f"impute by {self.strategy} does not fit {column.name!r}, which is {column.kind}",
+                    fix="select @numeric, or use strategy: most_frequent",
+                )
+        return columns
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        numbers = [c for c in columns if isinstance(c, Numbers)]
+        codes = [c for c in columns if isinstance(c, Codes)]
+        values = dict(zip([c.name for c in numbers], self._numbers(numbers, statistics), strict=True))
+        values |= dict(zip([c.name for c in codes], self._levels(codes, statistics), strict=True))
+        return [{"value": values[c.name]} for c in columns]
+
+    def _numbers(self, columns: list[Numbers], statistics: Statistics) -> list[float]:
+        if self.strategy == "constant":
+            return [float(self.value or 0) for _ in columns]
+        if self.strategy == "mean":
+            return [mean for mean, _ in statistics.moments(columns)]
+        if self.strategy == "most_frequent":
+            return statistics.modes(columns)
+        return [median for (median,) in statistics.quantiles(columns, [0.5])]
+
+    def _levels(self, columns: list[Codes], statistics: Statistics) -> list[str | None]:
+        if self.strategy == "constant":
+            return [str(self.value) for _ in columns]
+        counts = [count[3:].tolist() for count in statistics.counts(columns)]
+        return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        if isinstance(column, Codes):
+            self._lower_codes(column, state["value"], builder)
+            return
+        assert isinstance(column, Numbers)
+        builder.replace(column.then("FILL", state["value"]), "impute")
+        if self.indicator and column.start.op == "LOAD":
+            start = Start("IS_NULL", column.start.source)
+            builder.put(Numbers(f"{column.name}_missing", column.inputs, start, may_be_null=False), "impute")
+
+    def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
+        if level not in column.labels:
+            raise ConfigError(
+                f"impute: {level!r} is no level of {column.name!r}",
+                fix=f"one of {', '.join(column.labels[:20])}",
+            )
+        builder.columns[column.name] = column.with_null_as(3 + column.labels.index(level))
+        if self.indicator:
+            builder.put(builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), f"{column.name}_missing"), "impute")

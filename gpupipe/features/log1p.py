@@ -1,0 +1,19 @@
+"""The logarithm of one more than a number."""
+
+from __future__ import annotations
+
+from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.builder import Builder
+from gpupipe.features.columns import Numbers, Virtual
+
+
+@OPS.register("log1p")
+class Log1p(Op):
+    """Replace x by ``log(1 + x)``, for counts and amounts; below -1 it is null."""
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.numbers(self.columns, "log1p"))
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Numbers)
+        builder.replace(column.then("LOG1P"), "log1p")

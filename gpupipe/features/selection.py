@@ -1,0 +1,53 @@
+"""Column selections: names, globs, ``@kind``, and ``!`` to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from gpupipe.errors import ConfigError, did_you_mean
+
+KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
+
+
+def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: Sequence[str] = ()) -> list[str]:
+    """Return the names that `selection` means, each once, in the order in which it names them.
+
+    Parameters
+    ----------
+    selection : str or sequence of str
+    kinds : mapping of str to str
+        The columns that there are, and their kinds.
+    derived : sequence of str
+        Columns that ops made: found by name and glob, but not by ``@kind``.
+
+    Raises
+    ------
+    ConfigError
+        If a name or glob matches nothing, or a kind is unknown.
+    """
+    items = [selection] if isinstance(selection, str) else list(selection)
+    chosen: dict[str, None] = {}
+    dropped: set[str] = set()
+    if items and all(item.startswith("!") for item in items):
+        items = ["@all", *items]
+    for item in items:
+        if item.startswith("!"):
+            dropped.update(_matching(item[1:], kinds, derived))
+        else:
+            chosen.update(dict.fromkeys(_matching(item, kinds, derived)))
+    return [name for name in chosen if name not in dropped]
+
+
+def _matching(item: str, kinds: Mapping[str, str], derived: Sequence[str]) -> list[str]:
+    if item in kinds:  # a column may have a * or an @ in its name
+        return [item]
+    if item.startswith("@"):
+        if item not in KINDS:
+            raise ConfigError(f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"one of {KINDS}")
+        return [n for n, kind in kinds.items() if n not in derived and item in ("@all", f"@{kind}")]
+    found = [name for name in kinds if fnmatchcase(name, item)]
+    if not found:
+        hint = did_you_mean(item, kinds) or f"the columns are {', '.join(list(kinds)[:20])}"
+        raise ConfigError(f"no column {item!r}", fix=hint)
+    return found

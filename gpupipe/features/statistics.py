@@ -1,0 +1,277 @@
+"""Reductions over the training rows: all that a fit ever learns from data comes from here.
+
+An op asks for several columns at once, so that they can be reduced side by side. Every answer is exact, and does not
+depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.columns import Codes, IndexStep, Numbers
+from gpupipe.features.lower import lower
+from gpupipe.table.arrange import arrange
+from gpupipe.table.blocks import Table, code_storage
+from gpupipe.table.schema import Column, Schema
+from gpupipe_kernels.calendar import MICROSECONDS_A_DAY, part
+from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target of the training rows.
+
+    Attributes
+    ----------
+    values : array of float64, shape (n_rows,)
+        Class codes 0..k-1, or the number to predict.
+    n_classes : int
+        0 for regression.
+    """
+
+    values: Array
+    n_classes: int
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns that a target encoding has: one, or one a class beyond two."""
+        return self.n_classes if self.n_classes > 2 else 1
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """Rows and target sums of each code in each fold; shapes (folds, n_codes) and (folds, n_codes, n_outputs)."""
+
+    count: Array
+    total: Array
+
+
+class Statistics:
+    """Reductions over the rows of `table`.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    backend : Backend
+    target : Target, optional
+    seed : int
+        Of the fold that each row belongs to.
+    """
+
+    def __init__(self, table: Table, backend: Backend, target: Target | None, seed: int) -> None:
+        self.table, self.backend, self.target, self.seed = table, backend, target, seed
+        self._memory: dict[Any, Any] = {}
+
+    @property
+    def n_rows(self) -> int:
+        """Training rows."""
+        return self.table.n_rows
+
+    def add_hashed(self, column: Column) -> None:
+        """Add a column of hashed levels to the table."""
+        if column.name not in self.table.schema:
+            column = replace(column, storage=code_storage(column.n_codes))
+            schema = Schema((*self.table.schema.columns, column))
+            self.table = arrange(self.table, schema, self.backend)
+
+    def moments(self, columns: list[Numbers]) -> list[tuple[float, float]]:
+        """Return mean and standard deviation (population) of each column, nulls left out; (0, 0) of an empty one."""
+        return self._each(columns, "moments", self._moments)
+
+    def _moments(self, column: Numbers) -> tuple[float, float]:
+        pivot = self._pivot(column)
+        values = self.values(column.then("CENTER", pivot, 1.0))
+        known = np.isfinite(values)
+        values = values if known.all() else values[known]
+        if len(values) == 0:
+            return 0.0, 0.0
+        wide = values.astype(np.float64)
+        mean = float(wide.mean())
+        wide -= mean
+        return pivot + mean, float(np.sqrt(np.dot(wide, wide) / len(wide)))
+
+    def _pivot(self, column: Numbers) -> float:
+        """Return a value near the data, so that a large mean does not drown a small spread in float32."""
+        if column.start.op != "LOAD":
+            return 0.0
+        raw = self.table.column(column.start.source)
+        finite = raw[:1024][np.isfinite(raw[:1024])]
+        return float(np.median(finite)) if len(finite) else 0.0
+
+    def quantiles(self, columns: list[Numbers], q: list[float]) -> list[list[float]]:
+        """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
+        return self._each(columns, ("quantiles", *q), lambda column: self._quantiles(column, q))
+
+    def _quantiles(self, column: Numbers, q: list[float]) -> list[float]:
+        values = self._raw_or_values(column)
+        values = values[~np.isnan(values)]
+        return [float(v) for v in np.quantile(values, q)] if len(values) else [0.0 for _ in q]
+
+    def extremes(self, columns: list[Numbers]) -> list[tuple[float, float]]:
+        """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
+        return self._each(columns, "extremes", self._extremes)
+
+    def _extremes(self, column: Numbers) -> tuple[float, float]:
+        values = self._raw_or_values(column)
+        values = values[np.isfinite(values)]
+        return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+
+    def modes(self, columns: list[Numbers]) -> list[float]:
+        """Return the most frequent value of each column, the least of several; 0 of an empty one."""
+        return self._each(columns, "modes", self._mode)
+
+    def _mode(self, column: Numbers) -> float:
+        values = self._raw_or_values(column)
+        found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        return float(found[counts.argmax()]) if len(found) else 0.0
+
+    def null_counts(self, columns: list[Numbers]) -> list[int]:
+        """Return the number of nulls of each column."""
+        return self._each(columns, "nulls", lambda column: int(np.isnan(self._raw_or_values(column)).sum()))
+
+    def counts(self, columns: list[Codes]) -> list[Array]:
+        """Return rows per code of each column, int64, shape (n_codes,)."""
+        return self._each(columns, "counts", self._counts)
+
+    def _counts(self, column: Codes) -> Array:
+        index = self.index(column)
+        if index.dtype == np.int8 and len(index) > 4096:
+            raw = _count_bytes(index)[: column.size]
+        else:
+            raw = np.bincount(index, minlength=column.size)
+        return raw if column.remap is None else _regroup(raw, column)
+
+    def target_counts(self, columns: list[Codes], folds: int) -> list[TargetCounts]:
+        """Return rows and target sums per fold and code of each column (see `folds`).
+
+        Raises
+        ------
+        ValueError
+            If there is no target.
+        """
+        return self._each(columns, ("target", folds), lambda column: self._target_counts(column, folds))
+
+    def _target_counts(self, column: Codes, folds: int) -> TargetCounts:
+        if self.target is None:
+            raise ValueError("target statistics need a target")
+        shape = (folds, column.size)
+        key = self.folds(folds).astype(np.intp)
+        key -= 1
+        key *= column.size
+        key += self.index(column)
+        if self.target.n_classes:
+            count, total = self._count_classes(key, shape)
+        else:
+            count = np.bincount(key, minlength=folds * column.size).reshape(shape)
+            total = np.bincount(key, self.target.values, minlength=folds * column.size).reshape(*shape, 1)
+        if column.remap is not None:
+            count = np.stack([_regroup(c, column) for c in count])
+            total = np.stack([_regroup(t, column) for t in total])
+        return TargetCounts(count, total)
+
+    def _count_classes(self, key: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
+        n = self.target.n_classes  # type: ignore[union-attr]
+        key *= n
+        key += self.target.values.astype(np.intp)  # type: ignore[union-attr]
+        cells = np.bincount(key, minlength=shape[0] * shape[1] * n).reshape(*shape, n)
+        return cells.sum(axis=2), (cells if n > 2 else cells[:, :, 1:]).astype(np.float64)
+
+    def folds(self, k: int) -> Array:
+        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position.
+
+        The hash is splitmix64 (Steele, Lea and Flood, 2014).
+        """
+        if ("folds", k) not in self._memory:
+            z = np.arange(self.n_rows, dtype=np.uint64)
+            with np.errstate(over="ignore"):
+                z += np.uint64((self.seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
+                z ^= z >> np.uint64(30)
+                z *= np.uint64(0xBF58476D1CE4E5B9)
+                z ^= z >> np.uint64(27)
+                z *= np.uint64(0x94D049BB133111EB)
+            # The high 32 bits, scaled to k: no division.
+            self._memory["folds", k] = (((z >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32)).astype(np.int8) + 1
+        return self._memory["folds", k]
+
+    def values(self, column: Numbers) -> Array:
+        """Return a column as it will be in the matrix, float32, shape (n_rows,)."""
+        program = lower([column], self.table.places, folds=False)
+        out = self.backend.empty_matrix(self.n_rows, 1)
+        self.backend.run_program(program, self.table.blocks, out)
+        return out[:, 0]
+
+    def _raw_or_values(self, column: Numbers) -> Array:
+        if column.start.op == "LOAD" and not column.steps:
+            return self.table.column(column.start.source)
+        return self.values(column)
+
+    def index(self, column: Codes) -> Array:
+        """Return the raw index of each row, any integer dtype, shape (n_rows,)."""
+        index: Array = None
+        for step in column.index:
+            index = self._index_step(step, index)
+        return index
+
+    def _index_step(self, step: IndexStep, index: Array) -> Array:
+        source = self.table.column(step.source)
+        if step.op == "INDEX":
+            return source
+        if step.op == "INDEX_PAIR":
+            return index.astype(np.int32) * np.int32(step.stride) + source
+        if step.op == "INDEX_PART":
+            return np.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
+        bins = np.searchsorted(np.array(step.edges, np.float32), source.astype(np.float32), side="right")
+        return np.where(np.isnan(source), 0, bins + step.stride)
+
+    def time_range(self, source: str) -> tuple[int, int]:
+        """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
+        times = self.table.column(source)
+        times = times[times != NAT]
+        return (int(times.min()), int(times.max())) if len(times) else (0, 0)
+
+    def has_time_of_day(self, source: str) -> bool:
+        """Return whether any time of a column is not midnight."""
+        times = self.table.column(source)
+        times = times[times != NAT]
+        return bool((times - times // MICROSECONDS_A_DAY * MICROSECONDS_A_DAY).any())
+
+    def _each(self, columns: list[Any], what: Any, reduce: Any) -> list[Any]:
+        def remembered(column: Any) -> Any:
+            key = (what, _key(column))
+            if key not in self._memory:
+                self._memory[key] = reduce(column)
+            return self._memory[key]
+
+        return self.backend.map(remembered, columns)
+
+
+def _key(column: Numbers | Codes) -> Any:
+    if isinstance(column, Codes):
+        return column.index, None if column.remap is None else column.remap.tobytes()
+    start = column.start
+    table = None if start.codes is None else (start.codes.index, start.table.tobytes())
+    return start.op, start.source, start.arg, start.params, table, column.steps
+
+
+def _count_bytes(codes: Array) -> Array:
+    """Return the counts of int8 codes: two at a time, as 16-bit words, which halves the work."""
+    even = len(codes) & ~1
+    pairs = np.bincount(codes[:even].view(np.uint16), minlength=2**16).reshape(2**8, 2**8)
+    counts = pairs.sum(axis=0) + pairs.sum(axis=1)
+    if even < len(codes):
+        counts[codes[-1]] += 1
+    return counts
+
+
+def _regroup(raw: Array, column: Codes) -> Array:
+    """Return sums per raw index, shape (size, ...), as sums per code."""
+    out = np.zeros((column.n_codes, *raw.shape[1:]), raw.dtype)
+    np.add.at(out, column.remap, raw)
+    return out

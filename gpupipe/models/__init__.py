@@ -1,0 +1,22 @@
+"""Models: their parameters, training and prediction. Importing this package imports no library that computes."""
+
+from __future__ import annotations
+
+# One line for each family: importing it registers its models. The order is the order of listings.
+from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, cluster, decomposition  # noqa: F401, I001
+from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task, View
+from gpupipe.models.fitted import FittedModel, Prediction, load_fitted
+from gpupipe.models.fitting import FitContext, fit
+
+__all__ = [
+    "CLASSIFICATION",
+    "MODELS",
+    "FitContext",
+    "FittedModel",
+    "Model",
+    "Prediction",
+    "Task",
+    "View",
+    "fit",
+    "load_fitted",
+]

@@ -1,0 +1,136 @@
+"""What a model is: typed parameters under scikit-learn's names, and how to build the estimator they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.registry import Registry
+from gpupipe.settings import Settings
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+    from gpupipe.models.fitting import FitContext
+
+Task = Literal["binary", "multiclass", "regression", "clustering", "embedding"]
+View = Literal["codes", "dense"]
+
+CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
+SUPERVISED: frozenset[Task] = CLASSIFICATION | {"regression"}
+
+# Field types that several families share.
+PositiveInt = Annotated[int, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]  # a part of a whole
+Fraction = Annotated[float, Field(gt=0, le=1)]
+CountOrShare = PositiveInt | Share
+ClassWeight = Literal["balanced"] | dict[bool | int | float | str, NonNegative] | None
+Constraints = dict[str, Literal[-1, 0, 1]] | None  # output column to decreasing, free, increasing
+
+MODELS: Registry[type[Model]] = Registry("model")
+
+
+class Model(Settings):
+    """One entry of ``models:``; its fields are the estimator's parameters, named and defaulted as in scikit-learn.
+
+    Fields never hold ``random_state`` (the configuration's seed), ``n_jobs`` (the backend's threads), ``copy`` (the
+    matrix is shared by all models of a run and never overwritten), ``verbose`` and ``warm_start`` (nothing to resume).
+
+    Class attributes
+    ----------------
+    tasks : frozenset of Task
+        What it can learn.
+    view : {"codes", "dense"}
+        The columns that suit it. codes: integer ids with native categorical support (trees). dense: one-hot or target
+        encoded, scaled, imputed (linear models, neighbours, neural networks).
+    accepts_missing : bool
+        Whether the estimator takes NaN; where it does not, the feature program imputes and says so.
+    takes_seed, takes_threads, takes_sample_weight : bool
+        Whether the estimator has ``random_state``, an ``n_jobs`` that counts threads, and sample weights.
+    """
+
+    tasks: ClassVar[frozenset[Task]]
+    view: ClassVar[View] = "dense"
+    accepts_missing: ClassVar[bool] = False
+    takes_seed: ClassVar[bool] = True
+    takes_threads: ClassVar[bool] = False
+    takes_sample_weight: ClassVar[bool] = True
+
+    def estimator_name(self, task: Task) -> str:
+        """Return the scikit-learn class name for this task, such as ``"RandomForestClassifier"``."""
+        raise NotImplementedError
+
+    def estimator_params(self, task: Task) -> dict[str, Any]:
+        """Return the keyword arguments for that class that depend on the fields alone.
+
+        ``class_weight`` is never among them: `gpupipe.models.fit` turns it into sample weights, for all models alike.
+        """
+        return self.model_dump(exclude={"class_weight"})
+
+    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+        """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`."""
+        return {}
+
+    def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
+        """Return `X` in the layout that the estimator computes in: `X` itself, or a copy made once."""
+        return X
+
+    def blas_threads(self, n_features: int, n_threads: int) -> int:
+        """Return how many threads linear algebra gets while this model is trained."""
+        return n_threads
+
+    def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        """Return the unfitted estimator."""
+        return context.backend.estimator(self.estimator_name(context.task), params)
+
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, seed: int) -> Any:
+        """Fit `estimator` and return it."""
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return estimator.fit(X, **weight) if y is None else estimator.fit(X, y, **weight)
+
+
+def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, Sequence[str]], task: Task) -> str:
+    """Return `value`, or the first of the task's choices where it is ``"auto"``.
+
+    Raises
+    ------
+    ConfigError
+        If the value belongs to another task.
+    """
+    allowed = choices[task]
+    if value != "auto" and value not in allowed:
+        raise ConfigError(
+            f"{field} {value!r} does not fit a {task} task",
+            where=f"models: {model}.{field}",
+            fix=f"auto, or one of {', '.join(allowed)}",
+        )
+    return allowed[0] if value == "auto" else value
+
+
+def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
+    """Return where the output column `name` stands in the matrix.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such column.
+    """
+    if name not in feature_names:
+        hint = did_you_mean(name, feature_names) or f"the columns are {', '.join(feature_names[:20])}"
+        raise ConfigError(f"the features have no column {name!r}", where=f"models: {field}", fix=hint)
+    return list(feature_names).index(name)
+
+
+def constraint_list(constraints: Constraints, feature_names: Sequence[str], field: str) -> list[int] | None:
+    """Return one of -1, 0, 1 for each column of the matrix, or None without constraints."""
+    if not constraints:
+        return None
+    signs = [0] * len(feature_names)
+    for name, sign in constraints.items():
+        signs[column_index(name, feature_names, field)] = sign
+    return signs

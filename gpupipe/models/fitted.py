@@ -1,0 +1,152 @@
+"""A trained model: what it predicts, what it finds important, and how it is kept on disk."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from gpupipe.errors import ArtifactError
+from gpupipe.models.base import Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says about n rows; only the fields of its task are set.
+
+    Attributes
+    ----------
+    task : Task
+    probability : array of float64, shape (n,) or (n, k)
+        binary: of class 1. multiclass: of each of the k classes.
+    value : array of float64, shape (n,)
+        regression
+    label : array of int32, shape (n,)
+        clustering: the cluster.
+    distance : array of float64, shape (n,)
+        clustering: to that cluster's centre.
+    embedding : array of float32, shape (n, k)
+        embedding
+    """
+
+    task: Task
+    probability: Array | None = None
+    value: Array | None = None
+    label: Array | None = None
+    distance: Array | None = None
+    embedding: Array | None = None
+
+
+@dataclass(frozen=True)
+class FittedModel(ABC):
+    """A trained model of one library.
+
+    Attributes
+    ----------
+    estimator : object
+        The library's own object.
+    task : Task
+    feature_names : tuple of str
+        The columns of the matrix, in order; empty if they were not named.
+    n_classes : int
+        Classification only: how many classes the target has.
+    classes : tuple of int
+        Classification only: the codes that were among the training rows; the others get probability 0.
+    """
+
+    library: ClassVar[str]
+    file: ClassVar[str]
+
+    estimator: Any
+    task: Task
+    feature_names: tuple[str, ...] = ()
+    n_classes: int = 0
+    classes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
+    ) -> Self:
+        """Return the fitted model around the object that training left."""
+        return cls(estimator, task, feature_names, n_classes, classes)
+
+    @abstractmethod
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`, float32, shape (n, d)."""
+
+    @abstractmethod
+    def importances(self) -> dict[str, float] | None:
+        """Return the estimator's own importance of each column, in order; None where it has none.
+
+        Linear models: the coefficient (several classes: the mean of its absolute values). Forests: the mean decrease
+        in impurity. XGBoost: the mean gain of the splits on the column.
+        """
+
+    @abstractmethod
+    def _write(self, path: Path) -> None:
+        """Write the estimator into one file."""
+
+    def save(self, folder: str | Path) -> dict[str, Any]:
+        """Write the estimator into `folder` and return what `load_fitted` needs to know, as JSON values.
+
+        ``files`` of the description lists the names of the files written. Nothing is pickled.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write(folder / self.file)
+        return {
+            "library": self.library,
+            "files": [self.file],
+            "task": self.task,
+            "feature_names": list(self.feature_names),
+            "n_classes": self.n_classes,
+            "classes": list(self.classes),
+        }
+
+    def _names(self, n_columns: int) -> tuple[str, ...]:
+        return self.feature_names or tuple(f"f{j}" for j in range(n_columns))
+
+    def _classification(self, probability: Array) -> Prediction:
+        """Return the prediction from the probability of each class in `classes`, shape (n, len(classes))."""
+        import numpy as np
+
+        if self.task == "binary":
+            return Prediction(self.task, probability=probability[:, 1])
+        if len(self.classes) < self.n_classes:
+            every = np.zeros((len(probability), self.n_classes))
+            every[:, self.classes] = probability
+            probability = every
+        return Prediction(self.task, probability=probability)
+
+
+def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
+    """Return the model that `FittedModel.save` wrote into `folder`.
+
+    Only the library of that model is imported: scikit-learn and skops, or XGBoost.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is missing, damaged, holds a type that no model of ours has, or is of an unknown library.
+    """
+    library = description.get("library")
+    if library == "xgboost":
+        from gpupipe.models.fitted_xgboost import FittedXGBoost as Fitted
+    elif library == "scikit-learn":
+        from gpupipe.models.fitted_sklearn import FittedSklearn as Fitted  # type: ignore[assignment]
+    else:
+        raise ArtifactError(f"the model is of an unknown library, {library!r}", where=str(folder), fix="update gpupipe")
+    path = Path(folder) / Fitted.file
+    if not path.is_file():
+        raise ArtifactError("the estimator's file is missing", where=str(path), fix="export the model again")
+    return Fitted(
+        Fitted.read(path),
+        description["task"],
+        tuple(description["feature_names"]),
+        description["n_classes"],
+        tuple(description["classes"]),
+    )

@@ -1,0 +1,75 @@
+"""A trained scikit-learn model, kept with skops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.models.base import CLASSIFICATION
+from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.skops_file import read_skops, write_skops
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+# Some estimators copy what they predict as float64: in blocks of rows, that copy stays in the cache's order of size.
+BLOCK_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class FittedSklearn(FittedModel):
+    """A scikit-learn estimator; kept as a skops file, whose types are checked before anything is loaded."""
+
+    library = "scikit-learn"
+    file = "estimator.skops"
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """Return the estimator in a file."""
+        return read_skops(path)
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`, in blocks."""
+        import numpy as np
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, user_api="blas"):  # skinny matrices again: see gpupipe.models.linear
+            if self.task in CLASSIFICATION:
+                return self._classification(_blocked(self.estimator.predict_proba, X).astype(np.float64, copy=False))
+            if self.task == "regression":
+                return Prediction(self.task, value=_blocked(self.estimator.predict, X).astype(np.float64, copy=False))
+            if self.task == "embedding":
+                return Prediction(self.task, embedding=_blocked(self.estimator.transform, X))
+            distance = _blocked(self.estimator.transform, X)
+        label = distance.argmin(axis=1).astype(np.int32)
+        return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
+
+    def importances(self) -> dict[str, float] | None:
+        """Return coefficients or impurity decreases, where the estimator has them."""
+        import numpy as np
+
+        estimator = self.estimator
+        if hasattr(estimator, "calibrated_classifiers_"):
+            estimator = estimator.calibrated_classifiers_[0].estimator
+        values = getattr(estimator, "feature_importances_", None)
+        if values is None:
+            values = getattr(estimator, "coef_", None)
+        if values is None:
+            return None
+        if values.ndim == 2:
+            values = values[0] if len(values) == 1 else np.abs(values).mean(axis=0)
+        return {name: float(value) for name, value in zip(self._names(len(values)), values, strict=True)}
+
+    def _write(self, path: Path) -> None:
+        write_skops(self.estimator, path)
+
+
+def _blocked(predict: Callable[[Array], Array], X: Array) -> Array:
+    """Return ``predict(X)``, called on blocks of rows."""
+    import numpy as np
+
+    if len(X) <= BLOCK_ROWS:
+        return predict(X)
+    return np.concatenate([predict(X[start : start + BLOCK_ROWS]) for start in range(0, len(X), BLOCK_ROWS)])

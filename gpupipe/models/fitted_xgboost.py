@@ -1,0 +1,66 @@
+"""A trained XGBoost model: the bare Booster, which predicts on a machine without scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from gpupipe.errors import ArtifactError
+from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.fitted import FittedModel, Prediction
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+
+@dataclass(frozen=True)
+class FittedXGBoost(FittedModel):
+    """A Booster; kept as UBJ, XGBoost's own binary JSON."""
+
+    library = "xgboost"
+    file = "estimator.ubj"
+
+    @classmethod
+    def of(
+        cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
+    ) -> Self:
+        """Return the fitted model around the Booster of an XGBClassifier or XGBRegressor."""
+        return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
+
+    @staticmethod
+    def read(path: Path) -> Any:
+        """Return the Booster in a file."""
+        try:
+            import xgboost
+        except ImportError as error:
+            raise ArtifactError(
+                f"the model needs XGBoost: {error}", where=str(path), fix="pip install 'gpupipe[cpu]'"
+            ) from error
+        try:
+            return xgboost.Booster(model_file=str(path))
+        except xgboost.core.XGBoostError as error:
+            raise ArtifactError(f"not a model of XGBoost: {error}", where=str(path), fix="export it again") from error
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`; NaN is missing."""
+        import numpy as np
+
+        result = self.estimator.inplace_predict(X, iteration_range=self._rounds()).astype(np.float64)
+        if self.task not in CLASSIFICATION:
+            return Prediction(self.task, value=result)
+        return self._classification(result if result.ndim == 2 else np.column_stack([1 - result, result]))
+
+    def _rounds(self) -> tuple[int, int]:
+        """Return the rounds that count: up to the best one after early stopping, else all (0, 0)."""
+        best = self.estimator.attr("best_iteration")
+        return (0, 0) if best is None else (0, int(best) + 1)
+
+    def importances(self) -> dict[str, float]:
+        """Return the mean gain of the splits on each column."""
+        gain = self.estimator.get_score(importance_type="gain")
+        names = self._names(self.estimator.num_features())
+        return {name: float(gain.get(f"f{j}", 0.0)) for j, name in enumerate(names)}
+
+    def _write(self, path: Path) -> None:
+        self.estimator.save_model(path)

@@ -1,0 +1,141 @@
+"""Training one model on one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.models.base import CLASSIFICATION, Model, Task
+from gpupipe.models.fitted import FittedModel
+from gpupipe.models.fitted_sklearn import FittedSklearn
+from gpupipe.models.fitted_xgboost import FittedXGBoost
+from gpupipe.models.weights import row_weights
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """What a model needs to know beside its parameters and the matrix.
+
+    Attributes
+    ----------
+    backend : Backend
+    task : Task
+    seed : int
+    n_classes : int
+        Classification only: y holds codes below it.
+    categorical : mapping of int to int
+        Column of the matrix to its number of codes; empty in the dense view.
+    feature_names : sequence of str
+        One name for each column of the matrix.
+    class_labels : sequence of str
+        Classification only: the label of each code, for ``class_weight``; empty if labels are codes.
+    """
+
+    backend: Backend
+    task: Task
+    seed: int
+    n_classes: int = 0
+    categorical: Mapping[int, int] = field(default_factory=dict)
+    feature_names: Sequence[str] = ()
+    class_labels: Sequence[str] = ()
+
+
+def fit(
+    model: Model,
+    X: Array,
+    y: Array | None,
+    context: FitContext,
+    sample_weight: Array | None = None,
+    n_threads: int | None = None,
+) -> FittedModel:
+    """Train `model`.
+
+    Parameters
+    ----------
+    model : Model
+    X : array of float32, shape (n, d), column-major
+        Never written to.
+    y : array, shape (n,), or None
+        Class codes 0 to k - 1, or numbers; None for clustering and embedding.
+    context : FitContext
+    sample_weight : array of float, shape (n,), optional
+        Multiplied with the class weights.
+    n_threads : int, optional
+        Default: what the backend's machine gives.
+
+    Raises
+    ------
+    ConfigError
+        If the model cannot learn the task, or the estimator refuses its parameters.
+    DataError
+        If fewer than two classes are among the rows.
+    """
+    name, task = type(model).__name__, context.task
+    if task not in model.tasks:
+        raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
+    threads = n_threads or context.backend.n_threads
+    classes: tuple[int, ...] = ()
+    if task in CLASSIFICATION:
+        y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
+    elif getattr(model, "class_weight", None) is not None:
+        raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
+    if sample_weight is not None and not model.takes_sample_weight:
+        raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
+    params = _params(model, X, context, threads)
+    estimator = model.build(context, params)
+    X = model.matrix(X, params)
+    _train(model, estimator, X, y, sample_weight, context.seed, threads)
+    kind = FittedXGBoost if name == "XGBoost" else FittedSklearn
+    return kind.of(estimator, task, tuple(context.feature_names), context.n_classes, classes)
+
+
+def _params(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+    params = {**model.estimator_params(context.task), **model.data_params(X, context)}
+    if model.takes_seed:
+        params["random_state"] = context.seed
+    if model.takes_threads:
+        params["n_jobs"] = threads
+    return params
+
+
+def _codes_and_weights(
+    model: Model, y: Array, context: FitContext, sample_weight: Array | None
+) -> tuple[Array, tuple[int, ...], Array | None]:
+    """Return y as codes of the classes that are there, those classes, and the weight of each row."""
+    import numpy as np
+
+    y = np.asarray(y).astype(np.int64, copy=False)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        label = context.class_labels[classes[0]] if len(classes) and context.class_labels else classes.tolist()
+        raise DataError(
+            f"all {len(y):,} training rows have the same class ({label})",
+            fix="check the target and `positive`, or use a stratified split",
+        )
+    class_weight = getattr(model, "class_weight", None)
+    weights = row_weights(y, class_weight, context.class_labels, context.n_classes, sample_weight)
+    if len(classes) < context.n_classes:
+        y = np.searchsorted(classes, y)
+    return y, tuple(int(code) for code in classes), weights
+
+
+def _train(
+    model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, seed: int, threads: int
+) -> None:
+    from threadpoolctl import threadpool_limits
+
+    limits = {"blas": model.blas_threads(X.shape[1], threads), "openmp": threads}
+    try:
+        with threadpool_limits(limits):
+            model.train(estimator, X, y, weights, seed)
+    except ValueError as error:  # scikit-learn's and XGBoost's own errors are ValueErrors
+        raise ConfigError(
+            f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
+            where="models",
+            fix="change its parameters, or the features it sees",
+        ) from error

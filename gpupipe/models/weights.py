@@ -1,0 +1,75 @@
+"""Class weights as row weights, the one form that every estimator understands alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+
+def row_weights(
+    y: Array,
+    class_weight: Any,
+    labels: Sequence[str],
+    n_classes: int,
+    sample_weight: Array | None = None,
+) -> Array | None:
+    """Return the weight of each row, or None if all weigh the same.
+
+    Parameters
+    ----------
+    y : array of int, shape (n,)
+        Class codes.
+    class_weight : "balanced", mapping of label to weight, or None
+        balanced: n / (classes × rows of the class), as in scikit-learn. A label that is not named weighs 1.
+        ``"balanced_subsample"`` is left to the forest itself.
+    labels : sequence of str
+        The label of each code; empty if labels are codes.
+    n_classes : int
+    sample_weight : array of float, shape (n,), optional
+        Multiplied in.
+
+    Raises
+    ------
+    ConfigError
+        If a label is unknown.
+    """
+    import numpy as np
+
+    if class_weight is None or class_weight == "balanced_subsample":
+        return sample_weight
+    if class_weight == "balanced":
+        mass = np.bincount(y, weights=sample_weight, minlength=n_classes)
+        by_code = mass.sum() / (np.count_nonzero(mass) * np.maximum(mass, np.finfo(np.float64).tiny))
+    else:
+        by_code = np.ones(n_classes)
+        for label, weight in class_weight.items():
+            by_code[_code(label, labels, n_classes)] = weight
+    weights = by_code[y]
+    return weights if sample_weight is None else weights * sample_weight
+
+
+def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
+    """Return the code of a label as YAML gives it: text, number or boolean."""
+    known = list(labels) or [str(code) for code in range(n_classes)]
+    text = str(label).lower() if isinstance(label, bool) else str(label)
+    if text in known:
+        return known.index(text)
+    if isinstance(label, (int, float)):  # 1 and "1.0" are the same class
+        for code, other in enumerate(known):
+            if _is_number(other) and float(other) == label:
+                return code
+    hint = did_you_mean(text, known) or f"the classes are {', '.join(known[:20])}"
+    raise ConfigError(f"class_weight names {label!r}, which is no class of the target", where="models", fix=hint)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

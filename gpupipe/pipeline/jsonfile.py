@@ -1,0 +1,40 @@
+"""JSON as the run directory holds it: keys in the order given, NaN and infinity as null, NumPy values as plain ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as what JSON has: dict, list, str, int, float, bool, None.
+
+    NaN and infinities become None, because JSON has neither. NumPy scalars and arrays go by their ``tolist``, all else
+    that JSON does not know (paths, times) by ``str``.
+    """
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """Return `value` as JSON text; `indent` as in `json.dumps`."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to `path` as indented UTF-8 JSON with a closing line feed."""
+    path.write_text(dumps(value, indent=2) + "\n", encoding="utf-8", errors="backslashreplace")

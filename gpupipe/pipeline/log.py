@@ -1,0 +1,55 @@
+"""log.jsonl: one JSON object a line for each stage begun, note made and stage ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gpupipe.pipeline.jsonfile import dumps
+from gpupipe.pipeline.timeline import Level, Note, Stage
+
+
+class JsonLog:
+    """A `Listener` that appends to a file; each line is handed to the system at once, so a killed run keeps its log.
+
+    Parameters
+    ----------
+    path : Path
+        The file; an existing one is continued.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+    def __enter__(self) -> JsonLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; what is heard afterwards is dropped."""
+        self._file.close()
+
+    def started(self, stage: Stage) -> None:
+        """Write where and why the stage runs."""
+        self._write("info", "stage started", stage=stage.name, device=stage.device, reason=stage.reason)
+
+    def noted(self, note: Note) -> None:
+        """Write the note."""
+        self._write(note.level, "note", stage=note.stage or None, message=note.text)
+
+    def ended(self, stage: Stage) -> None:
+        """Write the figures of the stage."""
+        record = stage.to_json()
+        figures = {key: record[key] for key in ("rows", "seconds", "cpu_seconds", "rows_per_second", "peak_host_bytes")}
+        level: Level = "error" if stage.status == "failed" else "info"
+        self._write(level, f"stage {stage.status}", stage=stage.name, device=stage.device, **figures)
+
+    def _write(self, level: Level, event: str, **values: Any) -> None:
+        if self._file.closed:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.write(dumps({"time": now, "level": level, "event": event, **values}) + "\n")

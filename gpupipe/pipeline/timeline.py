@@ -1,0 +1,214 @@
+"""What each stage of a run did: where, why, how many rows, how long, how much memory.
+
+>>> timeline = Timeline()
+>>> with timeline.stage("read", device="cpu", reason="no NVIDIA driver") as stage:
+...     stage.rows = 7043
+...     stage.note("TotalCharges: 11 nulls")
+>>> timeline.to_json()["stages"][0]["rows"]
+7043
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Level = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """One remark; `stage` is the name of the stage it was made in, "" outside of all stages."""
+
+    text: str
+    level: Level = "info"
+    stage: str = ""
+
+
+@dataclass(eq=False)
+class Stage:
+    """One step of a run. The stage's code fills in `rows`, `interpreter` and the device figures.
+
+    Attributes
+    ----------
+    name, device, reason : str
+        What ran, where ("cpu", "gpu"), and why there, in words.
+    depth : int
+        0 for a top-level stage, 1 for a stage inside it, and so on.
+    start_seconds : float
+        When it began, in seconds after the timeline did.
+    rows : int, optional
+        Rows worked on.
+    interpreter : str, optional
+        Which of the program's interpreters ran (feature stages).
+    seconds, cpu_seconds : float
+        Wall time, and processor time of all threads of this process.
+    peak_host_bytes : int
+        The most memory the process had held by the end of the stage. It is the system's high-water mark since the
+        process began, so it never falls; a stage that raised it shows as a step.
+    peak_device_bytes : int, optional
+        The same on the device; None on the CPU.
+    bytes_to_device, bytes_to_host : int
+        Bytes moved between host and device.
+    status : {"running", "done", "failed"}
+    notes : list of Note
+    """
+
+    name: str
+    device: str
+    reason: str = ""
+    depth: int = 0
+    start_seconds: float = 0.0
+    rows: int | None = None
+    interpreter: str | None = None
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_host_bytes: int = 0
+    peak_device_bytes: int | None = None
+    bytes_to_device: int = 0
+    bytes_to_host: int = 0
+    status: Literal["running", "done", "failed"] = "running"
+    notes: list[Note] = field(default_factory=list)
+    _listeners: Sequence[Listener] = field(default=(), repr=False)
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Rows by wall second, once both are known."""
+        return self.rows / self.seconds if self.rows is not None and self.seconds > 0 else None
+
+    def note(self, text: str, level: Level = "info") -> None:
+        """Remark on something that the reader of the log should know."""
+        note = Note(text, level, self.name)
+        self.notes.append(note)
+        for listener in self._listeners:
+            listener.noted(note)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record that timeline.json holds."""
+        rate = self.rows_per_second
+        return {
+            "name": self.name,
+            "device": self.device,
+            "reason": self.reason,
+            "depth": self.depth,
+            "status": self.status,
+            "interpreter": self.interpreter,
+            "rows": self.rows,
+            "start_seconds": round(self.start_seconds, 6),
+            "seconds": round(self.seconds, 6),
+            "cpu_seconds": round(self.cpu_seconds, 6),
+            "rows_per_second": None if rate is None else round(rate, 1),
+            "peak_host_bytes": self.peak_host_bytes,
+            "peak_device_bytes": self.peak_device_bytes,
+            "bytes_to_device": self.bytes_to_device,
+            "bytes_to_host": self.bytes_to_host,
+            "notes": [note.text for note in self.notes],
+        }
+
+
+class Listener(Protocol):
+    """Somebody who is told of stages as they happen: the console, the log."""
+
+    def started(self, stage: Stage) -> None:
+        """Hear that `stage` begins."""
+
+    def noted(self, note: Note) -> None:
+        """Hear a remark."""
+
+    def ended(self, stage: Stage) -> None:
+        """Hear that `stage` is over; its `status` says how."""
+
+
+class Timeline:
+    """The stages of one run, in the order in which they began.
+
+    Stages are opened and closed by one thread; a stage opened inside another is one level deeper.
+
+    Parameters
+    ----------
+    listeners : sequence of Listener
+        Told of each stage and note at once.
+
+    Attributes
+    ----------
+    stages : list of Stage
+    notes : list of Note
+        The notes made outside of all stages.
+    """
+
+    def __init__(self, listeners: Sequence[Listener] = ()) -> None:
+        self.listeners = tuple(listeners)
+        self.stages: list[Stage] = []
+        self.notes: list[Note] = []
+        self._depth = 0
+        self._began = datetime.now(UTC)
+        self._clock = time.perf_counter()
+
+    @contextmanager
+    def stage(self, name: str, *, device: str, reason: str = "") -> Iterator[Stage]:
+        """Record what the ``with`` block does as one stage; one that raises is recorded as failed."""
+        start, cpu = time.perf_counter(), time.process_time()
+        stage = Stage(name, device, reason, self._depth, start - self._clock, _listeners=self.listeners)
+        self.stages.append(stage)
+        self._depth += 1
+        for listener in self.listeners:
+            listener.started(stage)
+        try:
+            yield stage
+            stage.status = "done"
+        except BaseException:
+            stage.status = "failed"
+            raise
+        finally:
+            self._depth -= 1
+            stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+            stage.peak_host_bytes = peak_host_bytes()
+            for listener in self.listeners:
+                listener.ended(stage)
+
+    def note(self, text: str, level: Level = "info") -> None:
+        """Remark on something outside of all stages."""
+        note = Note(text, level)
+        self.notes.append(note)
+        for listener in self.listeners:
+            listener.noted(note)
+
+    def all_notes(self, *levels: Level) -> list[Note]:
+        """Return all notes, of the stages too; only those of `levels` where any are given."""
+        notes = self.notes + [note for stage in self.stages for note in stage.notes]
+        return [note for note in notes if not levels or note.level in levels]
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds since the timeline began."""
+        return time.perf_counter() - self._clock
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what timeline.json holds: when it began (UTC), the seconds up to now, and the stages."""
+        return {
+            "started": self._began.isoformat(timespec="milliseconds"),
+            "seconds": round(self.seconds, 6),
+            "stages": [stage.to_json() for stage in self.stages],
+        }
+
+
+def peak_host_bytes() -> int:
+    """Return the most memory that this process has held, in bytes.
+
+    Linux's VmHWM, and elsewhere ru_maxrss: on Linux the latter starts from the peak of the process that started us.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

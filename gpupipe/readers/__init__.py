@@ -1,0 +1,16 @@
+"""Files, folders and URLs to one Arrow table: what was read, from which files, and what had to be repaired.
+
+``settings``  the ``source:`` and ``tables:`` sections; importable without any of the libraries that read
+``read``      `read_arrow`: one table, from files or from a built-in generator
+``join``      `read_joined`: the same, with the ``tables:`` joined to it
+``cache``     encoded tables kept on disk, so that the second run of an experiment does not read again
+
+``files``     which files a path, glob, folder or URL means
+``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``
+``columns``   every Arrow type to the few that the rest of gpupipe knows
+``strings``   what counts as a missing value in text
+``where``     the row filter;  ``hook``  a user's own preparation;  ``combine``  the tables of several files to one
+``churn``     the built-in generator of churn data
+
+To add a format: a module with a ``read`` function as in ``orc``, one line in ``formats``, and its test.
+"""

@@ -1,0 +1,161 @@
+"""A seeded generator of realistic churn data of any size: customers, their events, and whether they leave.
+
+>>> customers(3, columns=["tenure", "Contract", "Churn"]).column_names
+['tenure', 'Contract', 'Churn']
+
+Row i is a function of (seed, i): the same whatever the number of rows, the batches or the columns asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from gpupipe.errors import ConfigError, SchemaError, did_you_mean
+from gpupipe.readers.churn_customers import BLOCK_ROWS, SCHEMA, CustomerBlock, column
+from gpupipe.readers.churn_events import SCHEMA as EVENT_SCHEMA
+from gpupipe.readers.churn_events import event_columns
+
+BATCH_ROWS = 262_144
+MAX_ROWS = 2**31 - 1  # the int32 indices of an Arrow dictionary
+
+
+def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
+    """Return customers `start` to ``start + rows - 1`` of the table that `seed` names.
+
+    25 columns: customerID; six numbers, four of them with nulls and two strongly skewed; fifteen categoricals of 2 to 6
+    levels, some of them rare; City (2,000 levels, Zipf-like); signup_ts; and Churn, ``"Yes"`` for about 30 %.
+
+    Parameters
+    ----------
+    rows : int
+        How many customers, 0 to 2**31 - 1.
+    seed : int
+        0 to 2**64 - 1.
+    columns : sequence of str, optional
+        Which columns, in which order; all of them by default.
+    start : int
+        The first customer.
+
+    Returns
+    -------
+    pyarrow.Table
+        Categorical columns are dictionaries (int32 indices, string values), every batch with the same levels.
+
+    Raises
+    ------
+    SchemaError
+        If there is no such column.
+    ConfigError
+        If `rows`, `seed` or `start` is out of range.
+    """
+    schema = _schema(columns)
+    return pa.Table.from_batches(_blocks(rows, seed, schema, start), schema=schema)
+
+
+def customer_batches(
+    rows: int,
+    seed: int = 7,
+    batch_rows: int = BATCH_ROWS,
+    columns: Sequence[str] | None = None,
+    start: int = 0,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over the rows of `customers` in batches of `batch_rows` (the last may be smaller), at flat memory."""
+    if batch_rows < 1:
+        raise ConfigError(f"a batch of {batch_rows} rows is none", fix="ask for batches of at least one row")
+    waiting: list[pa.RecordBatch] = []
+    for block in _blocks(rows, seed, _schema(columns), start):
+        waiting.append(block)
+        n_waiting = sum(batch.num_rows for batch in waiting)
+        if n_waiting < batch_rows:
+            continue
+        joined = pa.concat_batches(waiting)
+        n_ready = n_waiting - n_waiting % batch_rows
+        yield from (joined.slice(at, batch_rows) for at in range(0, n_ready, batch_rows))
+        waiting = [joined.slice(n_ready)] if n_ready < n_waiting else []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def events(rows: int, seed: int = 7, start: int = 0) -> pa.Table:
+    """Return what the customers of ``customers(rows, seed, start=start)`` did in the year before the snapshot.
+
+    Columns: customerID (a dictionary of these customers' ids), event_ts, event_type (six levels, two of them rare) and
+    amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time.
+    A customer has about a dozen events, a few have hundreds, and those of a churner thin out towards the end.
+
+    Raises
+    ------
+    ConfigError
+        As `customers`.
+    """
+    ids = customers(rows, seed, ["customerID"], start).column(0).combine_chunks()
+    return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA)
+
+
+def write(path: str | Path, rows: int, seed: int = 7) -> None:
+    """Write `customers` to a Parquet or CSV file with plain strings, batch by batch, at flat memory.
+
+    Raises
+    ------
+    ConfigError
+        If `path` does not end in ``.parquet`` or ``.csv``.
+    """
+    path = Path(path)
+    if path.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"cannot write churn data as {path.suffix!r}", where=str(path), fix="use .parquet or .csv")
+    is_csv = path.suffix == ".csv"
+    schema = _plain(SCHEMA, time_unit="s" if is_csv else "us")  # seconds: no tail of zeros in the text
+    writer_class = pa.csv.CSVWriter if is_csv else pa.parquet.ParquetWriter
+    with writer_class(path, schema) as writer:
+        for batch in customer_batches(rows, seed):
+            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+
+
+def _schema(columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return SCHEMA
+    for name in columns:
+        if name not in SCHEMA.names:
+            hint = did_you_mean(name, SCHEMA.names) or f"the columns are {', '.join(SCHEMA.names)}"
+            raise SchemaError(f"generated churn data has no column {name!r}", fix=hint)
+    return pa.schema([SCHEMA.field(name) for name in columns])
+
+
+def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
+    """Return `schema` with strings for dictionaries and times in `time_unit`."""
+    types = {pa.types.is_dictionary: pa.string(), pa.types.is_timestamp: pa.timestamp(time_unit)}
+    plain = ((f.name, next((new for is_old, new in types.items() if is_old(f.type)), f.type)) for f in schema)
+    return pa.schema(list(plain))
+
+
+def _spans(rows: int, seed: int, start: int) -> Iterator[tuple[CustomerBlock, int, int]]:
+    """Iterate over the blocks that hold the rows asked for, each with the first and last + 1 row wanted of it."""
+    for what, value, limit in (("rows", rows, MAX_ROWS), ("start", start, 2**48), ("seed", seed, 2**64 - 1)):
+        if not 0 <= value <= limit:
+            raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
+    stop = start + rows
+    for index in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS)):
+        first = index * BLOCK_ROWS
+        yield CustomerBlock(seed, index), max(start - first, 0), min(stop - first, BLOCK_ROWS)
+
+
+def _blocks(rows: int, seed: int, schema: pa.Schema, start: int) -> Iterator[pa.RecordBatch]:
+    for block, first, last in _spans(rows, seed, start):
+        arrays = [column(block, name) for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema).slice(first, last - first)
+
+
+def _event_blocks(rows: int, seed: int, start: int, ids: pa.Array) -> Iterator[pa.RecordBatch]:
+    for block, first, last in _spans(rows, seed, start):
+        customer, columns = event_columns(block)
+        begin, end = np.searchsorted(customer, [first, last])
+        index = (customer[begin:end] + block.index * BLOCK_ROWS - start).astype(np.int32)
+        who = pa.DictionaryArray.from_arrays(index, ids)
+        rest = [values.slice(begin, end - begin) for values in columns.values()]
+        yield pa.RecordBatch.from_arrays([who, *rest], schema=EVENT_SCHEMA)

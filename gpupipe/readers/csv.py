@@ -1,0 +1,205 @@
+"""CSV files, also compressed: strings come as dictionary codes straight from Arrow's parser.
+
+The type of a column is one that every value of the file has (integer, boolean, date, time, number, text, in this
+order). Empty lines are skipped.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.readers.columns import is_bytes
+from gpupipe.readers.csv_header import Header, read_header
+from gpupipe.readers.files import SourceFile, mask, reading
+from gpupipe.readers.formats import compression_of
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.strings import NULL_VALUES, TEXT, clean_texts
+from gpupipe.readers.wanted import Wanted
+
+BLOCK_BYTES = 4 << 20
+MAX_BLOCK_BYTES = 1 << 30
+TEXT_KINDS = ("categorical", "text")
+
+
+def read(
+    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+) -> pa.Table | None:
+    """Return the wanted columns of a CSV file, or None if it has no rows.
+
+    Parameters
+    ----------
+    file : SourceFile
+    wanted : Wanted
+    source : TableSource
+        Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
+    notes : Notes
+    as_text : sequence of str
+        Further columns to read as text, because they are text in another file.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt, in another encoding, or has rows with another number of fields.
+    """
+    settings = source.csv
+    with opened(file) as stream:
+        header = read_header(stream, file, settings, notes)
+    if header is None:
+        return None
+    names = wanted.pick(header.names)
+    if not names:
+        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+    declared = {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
+    convert = arrow_csv.ConvertOptions(
+        include_columns=names,
+        column_types={name: TEXT for name in names if name in declared or name in as_text},
+        null_values=[*NULL_VALUES, *settings.null_values],
+        strings_can_be_null=True,
+        auto_dict_encode=True,
+        auto_dict_max_cardinality=2**31 - 1,
+        decimal_point=settings.decimal,
+    )
+    table = _parse(file, header, settings, convert, notes)
+    return _cleaned(table, file, settings, declared.union(as_text)) if table.num_rows else None
+
+
+@contextmanager
+def opened(file: SourceFile) -> Iterator[Any]:
+    """Open a file as an Arrow stream: memory-mapped if it is local and plain, decompressed if its suffix says so."""
+    codec = compression_of(file.path)
+    with reading(file.path):
+        if file.remote is None and codec is None:
+            with pa.memory_map(file.path) if file.size else pa.BufferReader(b"") as stream:
+                yield stream
+        else:
+            with file.open() as raw, pa.PythonFile(raw, mode="r") as stream:
+                yield pa.CompressedInputStream(stream, codec) if codec else stream
+
+
+def _parse(
+    file: SourceFile, header: Header, settings: CsvSettings, convert: arrow_csv.ConvertOptions, notes: Notes
+) -> pa.Table:
+    """Parse the file with ever larger blocks until every row fits into one."""
+    block = BLOCK_BYTES
+    while True:
+        try:
+            return _parse_blocks(file, header, settings, convert, notes, block)
+        except DataError as error:
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise
+            block *= 16
+
+
+def _parse_blocks(
+    file: SourceFile,
+    header: Header,
+    settings: CsvSettings,
+    convert: arrow_csv.ConvertOptions,
+    notes: Notes,
+    block: int,
+) -> pa.Table:
+    skipped: list[int] = []
+
+    def on_bad_row(row: Any) -> str:
+        skipped.append(row.actual_columns)
+        return "skip" if settings.bad_rows == "skip" else "error"
+
+    parse = arrow_csv.ParseOptions(
+        delimiter=header.delimiter,
+        quote_char=settings.quote or False,
+        newlines_in_values=_may_have_quoted_newlines(file, settings),
+        invalid_row_handler=on_bad_row,
+    )
+    layout = arrow_csv.ReadOptions(
+        column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding, block_size=block
+    )
+    try:
+        with opened(file) as stream:
+            table = arrow_csv.read_csv(stream, layout, parse, convert)
+    except DataError as error:
+        if skipped and settings.bad_rows == "error":
+            raise _ragged(file, header, layout, parse) from None
+        if "invalid UTF8" in error.what or "codec" in error.what or "UTF-16" in error.what:
+            raise wrong_encoding(file, settings.encoding) from None
+        raise
+    if skipped:
+        notes.skipped_rows(file.path, len(skipped))
+    return table
+
+
+def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings) -> bool:
+    """Rows are found faster where no newline can be in quotes: where the file has no quotation mark at all."""
+    if settings.quote is None:
+        return False
+    if file.remote is not None or compression_of(file.path):
+        return True
+    with open(file.path, "rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(settings.quote.encode(settings.encoding)[-1:]) >= 0
+
+
+def _ragged(
+    file: SourceFile, header: Header, layout: arrow_csv.ReadOptions, parse: arrow_csv.ParseOptions
+) -> DataError:
+    """Find the first bad row by reading again on one thread: row numbers are known there only."""
+    bad: list[Any] = []
+
+    def on_bad_row(row: Any) -> str:
+        bad.append(row)
+        return "error"
+
+    parse.invalid_row_handler = on_bad_row
+    layout.use_threads = False
+    try:
+        with opened(file) as stream:
+            arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
+    except DataError:
+        pass
+    row = bad[0]
+    excerpt = row.text if len(row.text) <= 80 else row.text[:80] + "..."
+    return DataError(
+        f"row {row.number} has {row.actual_columns} fields, the file has {row.expected_columns} columns: {excerpt!r}",
+        where=mask(file.path),
+        fix="correct the row, or leave such rows out: csv: {bad_rows: skip}; a wrong csv.delimiter shows like this too",
+    )
+
+
+def wrong_encoding(file: SourceFile, encoding: str) -> DataError:
+    """Return the error for a file whose bytes are not in `encoding`."""
+    return DataError(
+        f"the text is not {encoding}",
+        where=mask(file.path),
+        fix="state the encoding of the file, as in csv: {encoding: latin-1}; cp1252 and utf-16 are usual too",
+    )
+
+
+def _cleaned(table: pa.Table, file: SourceFile, settings: CsvSettings, keep_text: set[str]) -> pa.Table:
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = column.type
+        if pa.types.is_dictionary(kind) and is_bytes(kind.value_type):
+            raise wrong_encoding(file, settings.encoding)
+        if kind == TEXT:
+            cleaned, _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
+            changed = any(new is not old for new, old in zip(cleaned.chunks, column.chunks, strict=True))
+            column = _as_numbers(cleaned) if changed and name not in keep_text else cleaned
+        columns.append(column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts that are all numbers, once padded nulls are out of the way, as numbers; others as they are."""
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+        except pa.ArrowInvalid:
+            continue
+        return pa.chunked_array(chunks, kind)
+    return column

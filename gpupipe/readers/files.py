@@ -1,0 +1,229 @@
+"""Which files a path means: a file, a glob, a folder, a hive-partitioned folder, an fsspec URL."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import fsspec
+
+from gpupipe.errors import DataError, did_you_mean
+from gpupipe.readers.formats import format_of, require_format
+from gpupipe.readers.settings import TableSource
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
+           "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko",
+           "smb": "smbprotocol"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file to read, and its identity.
+
+    Attributes
+    ----------
+    path : str
+        Of a local file, absolute; of a remote one, as its file system names it.
+    size : int
+        Bytes.
+    mtime_ns : int
+        Time of the last change; 0 where the file system does not say.
+    version : str
+        Entity tag or checksum that a remote file system gives, or ``""``.
+    format : str
+    partitions : mapping of str to (str or None)
+        Columns that the folders say, as in ``year=2024/month=1``.
+    remote : file system of fsspec, optional
+        None for a local file.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    format: str
+    version: str = ""
+    partitions: dict[str, str | None] = field(default_factory=dict)
+    remote: Any = field(default=None, compare=False, repr=False)
+
+    def open(self) -> Any:
+        """Return the file, opened for reading bytes."""
+        return open(self.path, "rb") if self.remote is None else self.remote.open(self.path, "rb")
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn whatever a library raises while it reads `path` into one DataError that names the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except PermissionError:
+        raise DataError("may not be read", where=mask(path), fix="give this user the right to read it") from None
+    except (OSError, ValueError, NotImplementedError, MemoryError, EOFError, KeyError, TypeError) as error:
+        # Arrow's own errors are subclasses of these; the ones of fsspec's plugins mostly are.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "encrypted" in reason or "decryption" in reason:
+            raise DataError("the file is encrypted", where=mask(path), fix="decrypt it first") from None
+        raise DataError(
+            f"cannot be read: {mask(reason[:300])}",
+            where=mask(path),
+            fix="check that the file is complete and of the format that it should have",
+        ) from None
+
+
+def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = None) -> list[SourceFile]:
+    """Return the files of a source, without reading them: of each path in sorted order, paths as listed.
+
+    Parameters
+    ----------
+    source : TableSource
+        Its ``path`` must be given.
+    base_dir : path, optional
+        What relative paths are relative to; the working directory unless given.
+
+    Raises
+    ------
+    DataError
+        If a path means no file, files of several formats, or one that cannot be reached.
+    """
+    files = []
+    for path in source.paths:
+        found = _remote_files(path, source.format) if "://" in path else _local_files(path, source.format, base_dir)
+        formats = sorted({file.format for file in found})
+        if len(formats) > 1:
+            raise DataError(
+                f"the folder has files of several formats: {', '.join(formats)}",
+                where=mask(path),
+                fix="state one, as in source.format: parquet, or use a glob such as *.parquet",
+            )
+        files += found
+    return files
+
+
+def _local_files(path: str, stated: str, base_dir: str | os.PathLike[str] | None) -> list[SourceFile]:
+    full = Path(base_dir or ".", Path(path).expanduser()).absolute()
+    if full.is_dir():
+        names = [str(p) for p in sorted(full.rglob("*"), key=lambda p: p.parts) if p.is_file()]
+        return [_local_file(name, stated, str(full)) for name in _readable(names, str(full), stated)]
+    if full.is_file():
+        return [_local_file(str(full), stated, str(full.parent))]
+    if glob.has_magic(path):
+        hits = [Path(hit) for hit in glob.glob(str(full), recursive=True)]
+        names = [str(p) for p in sorted(hits, key=lambda p: p.parts) if p.is_file()]
+        if names:
+            root = _fixed_part(str(full))
+            return [_local_file(name, stated, root) for name in names]
+        raise DataError("no file matches", where=str(full), fix="check the pattern; ** goes into folders")
+    raise _no_such_file(full)
+
+
+def _local_file(name: str, stated: str, root: str) -> SourceFile:
+    status = os.stat(name)
+    return SourceFile(
+        name, status.st_size, status.st_mtime_ns, require_format(name, stated), partitions=_partitions(name, root)
+    )
+
+
+def _no_such_file(path: Path) -> DataError:
+    hint = ""
+    if path.parent.is_dir():
+        hint = did_you_mean(path.name, os.listdir(path.parent))
+    elif not path.parent.exists():
+        hint = f"the folder {path.parent} does not exist either"
+    fix = "check the path; a relative one is relative to the configuration"
+    return DataError("there is no such file or folder", where=str(path), fix=f"{hint}; {fix}" if hint else fix)
+
+
+def _remote_files(url: str, stated: str) -> list[SourceFile]:
+    with reading(url):
+        system, path = _file_system(url)
+        # A URL that has a query is one file whatever its characters say.
+        if glob.has_magic(path) and not url.startswith(("http://", "https://")):
+            names = sorted(name for name in system.glob(path) if system.isfile(name))
+            root = _fixed_part(path)
+        elif system.isfile(path):
+            names, root = [path], path.rpartition("/")[0]
+        else:
+            names, root = _readable(sorted(system.find(path)), path, stated), path
+    if not names:
+        raise DataError("no file is there", where=mask(url), fix="check the URL, and the right to list it")
+    with reading(url):
+        return [_remote_file(system, name, stated, root) for name in names]
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    protocol = url.split("://")[0]
+    try:
+        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
+    except ImportError:
+        package = PLUGINS.get(protocol, f"the fsspec plugin for {protocol}://")
+        raise DataError(
+            f"reading {protocol}:// needs a package that is not installed", where=mask(url), fix=f"pip install {package}"
+        ) from None
+    except ValueError as error:
+        if "not known" not in str(error):
+            raise
+        known = fsspec.available_protocols()
+        hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"
+        raise DataError(f"unknown protocol {protocol}://", where=mask(url), fix=hint) from None
+
+
+def _remote_file(system: Any, name: str, stated: str, root: str) -> SourceFile:
+    info = system.info(name)
+    changed = info.get("mtime") or info.get("LastModified") or info.get("created") or 0
+    seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
+    return SourceFile(
+        name,
+        int(info.get("size") or 0),
+        int(float(seconds) * 1e9) if isinstance(seconds, int | float) else 0,
+        require_format(name.split("?")[0], stated),
+        version=str(info.get("ETag") or info.get("etag") or info.get("md5Hash") or info.get("ino") or ""),
+        partitions=_partitions(name, root),
+        remote=system,
+    )
+
+
+def _readable(names: list[str], root: str, stated: str) -> list[str]:
+    """Return the data files of a folder: no hidden ones, no markers such as _SUCCESS, only the stated format."""
+    shown = [n for n in names if not any(part[:1] in "._" for part in n[len(root) :].split("/") if part)]
+    if stated == "auto":
+        chosen = [name for name in shown if format_of(name)]
+    else:
+        chosen = [name for name in shown if format_of(name) == stated] or shown
+    if not chosen:
+        what = "file that can be read" if stated == "auto" else f"{stated} file"
+        raise DataError(
+            f"the folder has no {what}",
+            where=mask(root),
+            fix="check the path; if the files have other suffixes, state source.format",
+        )
+    return chosen
+
+
+def _partitions(name: str, root: str) -> dict[str, str | None]:
+    """Return the columns that the folders between `root` and the file say, as in ``year=2024/month=1``."""
+    found: dict[str, str | None] = {}
+    for part in name[len(root) :].split("/")[:-1]:
+        column, equals, value = part.partition("=")
+        if equals and column:
+            found[unquote(column)] = None if value == HIVE_NULL else unquote(value)
+    return found
+
+
+def _fixed_part(pattern: str) -> str:
+    """Return the folder of a glob that is before its first magic character."""
+    return re.split(r"[*?\[]", pattern)[0].rpartition("/")[0]
+
+
+def mask(text: str) -> str:
+    """Return `text` with passwords and signatures in its URLs replaced by ``***``."""
+    text = re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
+    return re.sub(r"([?&][^=&\s]+=)[^&\s'\"]+", r"\1***", text)

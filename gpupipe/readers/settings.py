@@ -1,0 +1,228 @@
+"""The ``source:`` and ``tables:`` sections. Light: ``gpupipe check`` imports this and none of the libraries that read."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.readers.formats import FORMATS, GENERATORS
+from gpupipe.readers.where import parse_where
+from gpupipe.settings import Settings
+from gpupipe.table.schema import Declared, declare
+
+Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
+Label = bool | int | float | str
+
+
+class CsvSettings(Settings):
+    """How CSV files are written."""
+
+    delimiter: str | None = Field(None, min_length=1, max_length=1, description="Found out among , ; tab | if absent.")
+    names: tuple[str, ...] | None = Field(None, min_length=1, description="The columns of files without a header.")
+    null_values: tuple[str, ...] = Field((), description="Texts that mean 'missing', besides the usual ones.")
+    encoding: str = Field("utf8", description="Any encoding that Python knows: utf8, latin-1, cp1252, utf-16...")
+    strip: bool = Field(True, description="Trim the blanks around text.")
+    bad_rows: Literal["error", "skip"] = Field("error", description="Rows with another number of fields.")
+    decimal: str = Field(".", min_length=1, max_length=1, description="The decimal point.")
+    quote: str | None = Field('"', min_length=1, max_length=1, description="The quotation mark; null for none.")
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, encoding: str) -> str:
+        try:
+            codecs.lookup(encoding)
+        except LookupError:
+            raise ValueError(f"unknown encoding {encoding!r}; for example utf8, latin-1, cp1252, utf-16") from None
+        return encoding
+
+    @field_validator("names")
+    @classmethod
+    def _are_distinct(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        twice = sorted({name for name in names or () if (names or ()).count(name) > 1})
+        if twice:
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        return names
+
+
+class ColumnSettings(Settings):
+    """What a column holds: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
+
+    kind: str = Field(description="A kind (numeric, categorical, datetime, boolean, text) or a dtype (int, float32...).")
+    format: str | None = Field(None, description="Of times: a strptime pattern, or s, ms, us, ns for numbers.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_word_is_the_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        try:
+            declare(kind)
+        except SchemaError as error:
+            raise ValueError(f"{error.what}: {error.fix}") from None
+        return kind
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(core)]}
+
+    def declared(self) -> Declared:
+        """Return the declaration that the table encoder understands."""
+        return declare(self.kind, self.format)
+
+
+class TableSource(Settings):
+    """One table: where it is, how it is written, and which rows and columns of it are wanted."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    path: str | tuple[str, ...] | None = Field(
+        None, description="A file, a glob, a folder (also a hive-partitioned one), an fsspec URL, or a list of these."
+    )
+    format: Format = Field("auto", description="How the files are written; by their suffix if auto.")
+    generate: str | None = Field(None, description=f"A built-in generator instead of files: {', '.join(GENERATORS)}.")
+    rows: int = Field(100_000, ge=1, description="Rows to generate.")
+    seed: int = Field(7, ge=0, description="Seed of the generator.")
+    columns: tuple[str, ...] | None = Field(None, min_length=1, description="Keep only these: names and globs.")
+    drop: tuple[str, ...] = Field((), description="Columns to leave out: names, globs, selectors such as @text.")
+    declared: dict[str, ColumnSettings] = Field(
+        {}, alias="schema", description="Column to kind or dtype; what is not listed is inferred."
+    )
+    where: str | None = Field(None, description='Rows to keep, such as "2.5 <= fare <= 100 and miles is not None".')
+    prepare: str | None = Field(
+        None,
+        pattern=r"^.+\.py:[A-Za-z_]\w*$",
+        description='"file.py:function": takes and returns a pandas.DataFrame, for what the configuration cannot say. '
+        "Runs on the table as read, before the row filter and before kinds are inferred.",
+    )
+    csv: CsvSettings = Field(CsvSettings(), description="How CSV files are written.")
+
+    @field_validator("path", "columns", "drop", mode="before")
+    @classmethod
+    def _a_word_is_a_list_of_one(cls, value: Any, info: Any) -> Any:
+        return (value,) if isinstance(value, str) and info.field_name != "path" else value
+
+    @field_validator("path")
+    @classmethod
+    def _is_not_empty(cls, path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if path is not None and (not path or not all(path)):
+            raise ValueError("an empty path names no file")
+        return path
+
+    @field_validator("columns")
+    @classmethod
+    def _are_known_before_reading(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        kinds = [name for name in columns or () if name.startswith("@")]
+        if kinds:
+            raise ValueError(f"{', '.join(kinds)}: kinds are known after reading only; name the columns, or use drop")
+        return columns
+
+    @field_validator("generate")
+    @classmethod
+    def _is_a_generator(cls, name: str | None) -> str | None:
+        if name is not None and name not in GENERATORS:
+            raise ValueError(f"unknown generator {name!r}; one of {', '.join(GENERATORS)}")
+        return name
+
+    @field_validator("where")
+    @classmethod
+    def _can_be_parsed(cls, where: str | None) -> str | None:
+        if where is not None:
+            try:
+                parse_where(where)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return where
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> TableSource:
+        if (self.path is None) == (self.generate is None):
+            raise ValueError(f"give one of path (a file, folder or URL) and generate ({', '.join(GENERATORS)})")
+        return self
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths, as a tuple even where there is one."""
+        return (self.path,) if isinstance(self.path, str) else self.path or ()
+
+    @property
+    def label(self) -> str:
+        """What the table is called in messages."""
+        return self.generate or ", ".join(self.paths)
+
+    def declarations(self) -> dict[str, Declared]:
+        """Return what ``schema:`` says, for `gpupipe.table.encode.encode`."""
+        return {name: column.declared() for name, column in self.declared.items()}
+
+
+class Source(TableSource):
+    """The ``source:`` section: the main table, and its target."""
+
+    target: str | None = Field(None, description="The column to predict.")
+    positive: Label | tuple[Label, ...] | None = Field(None, description="Label, or labels, of the positive class.")
+    cache: Literal["auto"] | bool | str = Field(
+        "auto", description="Keep the encoded table on disk: auto (64 MiB and more), true, false, or a folder."
+    )
+
+    @model_validator(mode="after")
+    def _keeps_its_target(self) -> Source:
+        if self.target is not None and self.target in self.drop:
+            raise ValueError(f"drop: {self.target} is the target")
+        return self
+
+    @property
+    def positives(self) -> tuple[Label, ...]:
+        """The labels of the positive class, as a tuple even where there is one."""
+        if self.positive is None:
+            return ()
+        return self.positive if isinstance(self.positive, tuple) else (self.positive,)
+
+
+class KeyPair(Settings):
+    """Key columns that are called differently on the two sides: ``{left: customer, right: customer_id}``."""
+
+    left: tuple[str, ...] = Field(min_length=1, description="Key columns of the main table.")
+    right: tuple[str, ...] = Field(min_length=1, description="Key columns of the joined table, in the same order.")
+
+    @field_validator("left", "right", mode="before")
+    @classmethod
+    def _a_word_is_a_list_of_one(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _pair_up(self) -> KeyPair:
+        if len(self.left) != len(self.right):
+            raise ValueError(f"left has {len(self.left)} key columns, right has {len(self.right)}")
+        return self
+
+
+class JoinedTable(TableSource):
+    """An entry of ``tables:``: a table whose columns are looked up by key and joined to every row of the main one."""
+
+    on: KeyPair = Field(description="Key column or columns, or {left: ..., right: ...} where their names differ.")
+    cardinality: Literal["many_to_one", "one_to_one"] = Field(
+        description="many_to_one: a key is at most once in this table. one_to_one: nor twice in the main table. Checked."
+    )
+    prefix: str = Field("", description="Put before the name of every column of this table but the keys.")
+
+    @field_validator("on", mode="before")
+    @classmethod
+    def _same_names_on_both_sides(cls, on: Any) -> Any:
+        return {"left": on, "right": on} if isinstance(on, str | list | tuple) else on
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        names = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+        schema["properties"]["on"] = {"anyOf": [*names, schema["properties"]["on"]]}
+        return schema
+
+
+__all__ = ["FORMATS", "ColumnSettings", "CsvSettings", "JoinedTable", "KeyPair", "Source", "TableSource"]

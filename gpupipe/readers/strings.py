@@ -1,0 +1,57 @@
+"""What counts as a missing value in text: one list, the same in every format.
+
+A text of the list, blanks around it aside, is null in CSV, JSON lines, Parquet, ORC and Arrow alike: a model that was
+trained on one format is served from another. All work is on the distinct values of a dictionary, never on rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NULL_VALUES = (
+    "", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT", "null", "NULL", "Null", "None",
+)  # fmt: skip
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def clean_texts(
+    column: pa.ChunkedArray, null_values: Sequence[str] = NULL_VALUES, strip: bool = False
+) -> tuple[pa.ChunkedArray, list[str]]:
+    """Return a dictionary column whose missing values are null, and the texts that became so.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray of dictionary<int32, string>
+    null_values : sequence of str
+    strip : bool
+        Whether to trim the blanks around every text.
+    """
+    chunks, gone = [], set()
+    nulls = pa.array(null_values, pa.string())
+    for chunk in column.chunks:
+        levels = _clean_levels(chunk.dictionary, nulls, strip)
+        if levels is not None:
+            gone.update(chunk.dictionary.filter(pc.is_null(levels)).to_pylist())
+            chunk = relabel(chunk, levels)
+        chunks.append(chunk)
+    return pa.chunked_array(chunks, TEXT), sorted(text for text in gone if text is not None)
+
+
+def _clean_levels(levels: pa.StringArray, nulls: pa.StringArray, strip: bool) -> pa.StringArray | None:
+    """Return the levels as they should be, or None where they are so already."""
+    trimmed = pc.utf8_trim_whitespace(levels)
+    missing = pc.is_in(trimmed, value_set=nulls)
+    any_missing = pc.any(missing).as_py() or levels.null_count
+    if not any_missing and (not strip or trimmed.equals(levels)):
+        return None
+    return pc.if_else(missing, pa.scalar(None, pa.string()), trimmed if strip else levels)
+
+
+def relabel(chunk: pa.DictionaryArray, levels: pa.StringArray) -> pa.DictionaryArray:
+    """Return `chunk` with `levels` for its dictionary; null and equal levels leave the dictionary."""
+    coded = levels.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices.take(chunk.indices), coded.dictionary)

@@ -1,0 +1,63 @@
+"""Which columns of the files are wanted, known before a byte of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.readers.settings import Source, TableSource
+from gpupipe.readers.where import columns_of
+
+
+class Wanted:
+    """The columns that a source asks for.
+
+    Parameters
+    ----------
+    source : TableSource
+    columns : iterable of str, optional
+        Ask for exactly these (and the target) instead of what ``columns:`` and ``drop:`` leave.
+    """
+
+    def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:
+        self.explicit = columns is not None
+        self.keep = tuple(columns) if columns is not None else source.columns
+        self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
+        self.target = source.target if isinstance(source, Source) else None
+        self.to_filter = columns_of(source.where)
+        self.everything = source.prepare is not None  # a hook may make any column of any other
+        self._seen: dict[str, None] = {}
+
+    def pick(self, names: Sequence[str]) -> list[str]:
+        """Return those of a file's columns that must be read, in the order of the file."""
+        self._seen.update(dict.fromkeys(names))
+        return [name for name in names if self.everything or name in self.to_filter or self.is_wanted(name)]
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether the column belongs to the result (one that only the row filter needs does not)."""
+        if name == self.target:
+            return True
+        return (self.keep is None or _matches(name, self.keep)) and not _matches(name, self.drop)
+
+    def is_named(self, name: str) -> bool:
+        """Whether the column is asked for by its very name, so that leaving it out is no option."""
+        return name in (self.keep or ()) or name == self.target or name in self.to_filter
+
+    def check(self, found: Sequence[str], label: str) -> None:
+        """Raise SchemaError if a column that the source names is not among those `found` or seen in the files."""
+        needed = [*(self.keep or ()), *([self.target] if self.target else [])]
+        known = list(dict.fromkeys([*found, *self._seen]))
+        absent = [name for name in needed if not any(fnmatchcase(c, name) or c == name for c in found)]
+        absent += [name for name in self.drop if not any(fnmatchcase(c, name) or c == name for c in known)]
+        if absent:
+            hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, known))]
+            raise SchemaError(
+                f"no such column: {', '.join(dict.fromkeys(absent))}",
+                where=label,
+                fix="; ".join(hints) or f"the columns are {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}",
+            )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,117 @@
+"""Write report.html and plots/ from plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.report import text
+from gpupipe.report.data import ReportData
+from gpupipe.report.inline import inline_svg
+from gpupipe.report.settings import Report
+from gpupipe.report.theme import COLORS, DARK, css_variables
+
+if TYPE_CHECKING:
+    import jinja2
+
+TEMPLATES = Path(__file__).parent / "templates"
+CAPTIONS = {
+    "roc": "ROC curve",
+    "precision_recall": "Precision and recall",
+    "calibration": "Calibration",
+    "predicted_actual": "Predicted against actual",
+    "residuals": "Residuals",
+}
+MAX_IMPORTANCES = 20
+MAX_CLASSES = 20  # of a confusion table
+MAX_COLUMNS = 500  # of the tables of columns
+
+
+def render(data: ReportData, folder: Path, settings: Report | None = None) -> Path:
+    """Write ``report.html`` and ``plots/*.svg`` into `folder`.
+
+    The page needs no other file, no script and no network. Every value of the data is escaped.
+
+    Parameters
+    ----------
+    data : ReportData
+    folder : Path
+        An existing directory.
+    settings : Report, optional
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    settings = settings or Report()
+    plots = draw(data) if settings.plots else {}
+    if plots:
+        (folder / "plots").mkdir(exist_ok=True)
+    for name, svg in plots.items():
+        (folder / "plots" / f"{name}.svg").write_text(svg, encoding="utf-8")
+    path = folder / "report.html"
+    path.write_text(page(data, plots, settings.title), encoding="utf-8")
+    return path
+
+
+def draw(data: ReportData) -> dict[str, str]:
+    """Return file stem to SVG for the plots that `data` has the points of."""
+    from gpupipe.report.plots import draw_classification, draw_regression
+
+    plots = {}
+    if data.classification is not None:
+        plots |= draw_classification(data.classification)
+    if data.regression is not None:
+        plots |= draw_regression(data.regression)
+    return plots
+
+
+def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> str:
+    """Return the HTML page with `plots` (file stem to SVG) inlined."""
+    from markupsafe import Markup
+
+    figures = [
+        (CAPTIONS[name], Markup(inline_svg(svg, name, CAPTIONS[name])))  # noqa: S704 (matplotlib escapes its text)
+        for name, svg in plots.items()
+    ]
+    return _environment().get_template("page.html").render(
+        data=data,
+        best=data.best,
+        title=title or data.name,
+        figures=figures,
+        metrics=text.metric_names(data.best.metrics),
+        total_seconds=_total_seconds(data),
+        importance_scale=max((item.mean + (item.std or 0) for item in data.importances), default=0),
+        limits={"importances": MAX_IMPORTANCES, "classes": MAX_CLASSES, "columns": MAX_COLUMNS},
+        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 (our own file)
+        colors=css_variables(COLORS),
+        dark_colors=css_variables(DARK),
+    )
+
+
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    filters = (text.number, text.signed, text.metric, text.percent, text.seconds, text.size, text.rate, text.share)
+    environment.filters |= {function.__name__: function for function in filters}
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Show control characters of the data as escapes; templates, plots and numbers pass."""
+    return text.printable(value, keep="\n\t") if type(value) is str else value
+
+
+def _total_seconds(data: ReportData) -> float:
+    """Return the length of the time axis: no stage may end beyond it."""
+    ends = [stage["start_seconds"] + stage["seconds"] for stage in data.stages]
+    return max([*ends, 1e-9])

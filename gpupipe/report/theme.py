@@ -1,0 +1,50 @@
+"""The colours, once: CSS variables of the page, and what the plots are drawn in.
+
+An SVG is drawn in the light colours; inlined, each of these becomes its CSS variable, so that it follows the page into
+the dark.
+"""
+
+from __future__ import annotations
+
+COLORS = {
+    "page": "#f6f7f9",
+    "card": "#fefefe",
+    "ink": "#16191f",
+    "muted": "#5f6877",
+    "faint": "#a3abb8",
+    "line": "#e6e9ee",
+    "accent": "#2f63d8",
+    "gpu": "#5c9a14",
+    "warn": "#b25e09",
+    "warn-back": "#fdf4e3",
+    "series-2": "#d9622b",
+    "series-3": "#1e9b83",
+    "series-4": "#9a4fc4",
+    "series-5": "#c43d63",
+    "series-6": "#7c7a1f",
+}
+
+DARK = {
+    "page": "#101318",
+    "card": "#191d24",
+    "ink": "#eceff4",
+    "muted": "#a0a9b8",
+    "faint": "#667080",
+    "line": "#2a303a",
+    "accent": "#7ba4ff",
+    "gpu": "#93cf4b",
+    "warn": "#f0b35a",
+    "warn-back": "#2c2415",
+    "series-2": "#ff9563",
+    "series-3": "#52cdb4",
+    "series-4": "#c48cec",
+    "series-5": "#f07f9e",
+    "series-6": "#c5c259",
+}
+
+SERIES = [COLORS["accent"], *(color for name, color in COLORS.items() if name.startswith("series-"))]
+
+
+def css_variables(colors: dict[str, str]) -> str:
+    """Return the CSS declarations of these colours."""
+    return " ".join(f"--{name}: {color};" for name, color in colors.items())

@@ -1,0 +1,105 @@
+"""Row selections of an encoded table, and the same rows under another schema: other levels, other layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import SchemaError
+from gpupipe.table.blocks import Table, allocate, code_storage
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
+from gpupipe.table.strings import bucket_codes
+
+
+def take(table: Table, mask: Any, backend: Backend) -> Table:
+    """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
+    xp = backend.xp
+    rows = xp.flatnonzero(mask)
+    blocks, places = allocate(table.schema, len(rows), xp)
+
+    def copy(place: tuple[str, int]) -> None:
+        block, row = place
+        # Indices are in range; mode "clip" lets NumPy write straight into the block.
+        xp.take(table.blocks[block][row], rows, out=blocks[block][row], mode="clip")
+
+    source = {name: table.places[name] for name in places}
+    if source != places:
+        raise SchemaError("the table's layout is not that of its schema")
+    backend.map(copy, places.values())
+    texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}
+    return Table(table.schema, len(rows), blocks, places, texts)
+
+
+def _arrow_mask(mask: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(mask)
+
+
+def drop_unused_levels(table: Table, counts: dict[str, Any], backend: Backend) -> Table:
+    """Return the table with only those levels of each categorical column that a row holds.
+
+    Parameters
+    ----------
+    counts : dict of str to array
+        Rows per code of each categorical column.
+    """
+    columns = []
+    for column in table.schema:
+        used = counts.get(column.name)
+        if used is not None and column.levels is not None and column.kind == "categorical":
+            levels = tuple(level for level, n in zip(column.levels, used[FIRST_LEVEL:].tolist(), strict=True) if n)
+            storage = code_storage(FIRST_LEVEL + len(levels))
+            column = column if len(levels) == len(column.levels) else replace(column, levels=levels, storage=storage)
+        columns.append(column)
+    return arrange(table, Schema(tuple(columns)), backend)
+
+
+def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
+    """Return the rows of `table` under `schema`: its columns, its layout, its levels.
+
+    A level that `schema` does not have becomes UNSEEN. The table itself is returned where nothing differs.
+
+    Raises
+    ------
+    SchemaError
+        If a column is absent or of another kind.
+    """
+    if schema == table.schema:
+        return table
+    blocks, places = allocate(schema, table.n_rows, backend.xp)
+
+    def fill(column: Column) -> None:
+        block, row = places[column.name]
+        out = blocks[block][row]
+        if column.name in table.schema and same_codes(table.schema[column.name], column):
+            out[:] = table.column(column.name)
+            return
+        old = table.schema[column.source]
+        if old.kind != column.kind and not (old.levels and column.n_codes):
+            raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed")
+        codes = recode(old, column, backend.xp)
+        backend.xp.take(codes, table.column(old.name), out=out, mode="clip")
+
+    backend.map(fill, [column for column in schema if column.storage])
+    texts = {column.name: table.texts[column.name] for column in schema if column.name in table.texts}
+    return Table(schema, table.n_rows, blocks, places, texts)
+
+
+def same_codes(old: Column, new: Column) -> bool:
+    """Return whether a value of `old` is encoded as in `new` (the block may be another)."""
+    return old.levels == new.levels and old.hash_of == new.hash_of and old.n_buckets == new.n_buckets
+
+
+def recode(old: Column, new: Column, xp: Any) -> Any:
+    """Return, for each code of `old`, the code of the same level in `new`; shape (old.n_codes,)."""
+    codes = xp.full(old.n_codes, UNSEEN, new.storage)
+    codes[NULL], codes[RARE] = NULL, RARE
+    levels = old.levels or ()
+    if new.hash_of is not None:
+        codes[FIRST_LEVEL:] = xp.asarray(bucket_codes(levels, new.n_buckets))
+        return codes
+    position = {level: FIRST_LEVEL + i for i, level in enumerate(new.levels or ())}
+    codes[FIRST_LEVEL:] = xp.asarray([position.get(level, UNSEEN) for level in levels], dtype=new.storage)
+    return codes

@@ -1,0 +1,88 @@
+"""The encoded table: a handful of homogeneous 2-D blocks, columns by rows, instead of a bag of arrays.
+
+A block is one allocation: one copy to a device, one memory map from the cache, one kernel signature whatever the
+configuration. Codes are int8, int16 or int32 by the number of levels; numbers are float32 where that is exact and
+float64 where it is not; times are int64 microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupipe.errors import SchemaError
+from gpupipe.table.schema import Schema
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table after reading.
+
+    Attributes
+    ----------
+    schema : Schema
+    n_rows : int
+    blocks : mapping of str to array, shape (columns, n_rows), C order
+        dtype name to block; int8, int16, int32 hold codes (see `gpupipe.table.schema`), float32 and float64 numbers,
+        int64 times.
+    places : mapping of str to (str, int)
+        Column name to (block, row of the block). Text columns have no place.
+    texts : mapping of str to pyarrow.ChunkedArray
+        The text columns, as they were read.
+    """
+
+    schema: Schema
+    n_rows: int
+    blocks: Mapping[str, Any]
+    places: Mapping[str, tuple[str, int]]
+    texts: Mapping[str, Any] = field(default_factory=dict)
+
+    def column(self, name: str) -> Any:
+        """Return one encoded column, shape (n_rows,): a view into its block.
+
+        Raises
+        ------
+        SchemaError
+            If there is no such column, or it is text.
+        """
+        if name not in self.places:
+            self.schema[name]  # raises, with a hint, unless the column is text
+            raise SchemaError(f"column {name!r} is text and has no encoded form", fix="declare it categorical")
+        block, row = self.places[name]
+        return self.blocks[block][row]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, text included."""
+        return len(self.schema)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in the blocks."""
+        return sum(int(block.nbytes) for block in self.blocks.values())
+
+
+def layout(schema: Schema) -> dict[str, tuple[str, int]]:
+    """Return where each column of `schema` lies: its block and the row there, in the order of the columns."""
+    rows: dict[str, int] = {}
+    places = {}
+    for column in schema:
+        if column.storage:
+            places[column.name] = (column.storage, rows.setdefault(column.storage, 0))
+            rows[column.storage] += 1
+    return places
+
+
+def allocate(schema: Schema, n_rows: int, xp: Any) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
+    """Return uninitialised blocks for `n_rows` rows of `schema`, and the places of its columns in them."""
+    places = layout(schema)
+    heights: dict[str, int] = {}
+    for block, row in places.values():
+        heights[block] = max(heights.get(block, 0), row + 1)
+    return {block: xp.empty((height, n_rows), block) for block, height in heights.items()}, places
+
+
+def code_storage(n_codes: int) -> str:
+    """Return the narrowest block for so many codes."""
+    return "int8" if n_codes <= 2**7 else "int16" if n_codes <= 2**15 else "int32"

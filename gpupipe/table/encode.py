@@ -1,0 +1,184 @@
+"""Arrow table to encoded table: the schema is inferred once, or a frozen one is enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.table.blocks import Table, allocate, code_storage
+from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Declared, Schema
+from gpupipe.table.strings import (
+    as_dictionary,
+    dictionaries,
+    refuse,
+    remap,
+    remap_hashed,
+    sorted_levels,
+    write_codes,
+)
+from gpupipe.table.times import as_times, write_times
+
+BOOLEAN_LEVELS = ("false", "true")
+BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
+FEW_LEVELS = 50  # so many distinct strings are categories however short the table
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A column, and how its rows get into the block."""
+
+    column: Column
+    write: Callable[[Any], None] | None
+    text: pa.ChunkedArray | None = None
+
+
+def encode(
+    arrow: pa.Table,
+    backend: Backend,
+    declared: Mapping[str, Declared] | None = None,
+    frozen: Schema | None = None,
+) -> Table:
+    """Encode an Arrow table.
+
+    Parameters
+    ----------
+    arrow : pyarrow.Table
+        Strings dictionary-encoded or plain; any number of chunks, each with its own dictionary.
+    backend : Backend
+    declared : mapping of str to Declared, optional
+        What the configuration says of columns; the rest is inferred.
+    frozen : Schema, optional
+        Encode to exactly these columns, in this layout, with these levels; a level that is not among them is UNSEEN.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    SchemaError
+        If a declared or frozen column is absent, or holds values that are not of its kind (rows named).
+    """
+    if frozen is not None:
+        _require(arrow, [column.source for column in frozen], "the model needs")
+        plans = backend.map(lambda c: _enforce(c, _of(arrow, c.source)), frozen)
+    else:
+        declared = declared or {}
+        _require(arrow, declared, "schema: declares")
+        plans = backend.map(lambda name: _infer(name, _of(arrow, name), declared.get(name)), arrow.column_names)
+    schema = Schema(tuple(plan.column for plan in plans))
+    blocks, places = allocate(schema, arrow.num_rows, np)
+
+    def write(plan: _Plan) -> None:
+        if plan.write is not None:
+            block, row = places[plan.column.name]
+            plan.write(blocks[block][row])
+
+    backend.map(write, plans)
+    texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
+    return Table(schema, arrow.num_rows, blocks, places, texts)
+
+
+def _of(arrow: pa.Table, name: str) -> pa.ChunkedArray:
+    return arrow.column(arrow.column_names.index(name))
+
+
+def _require(arrow: pa.Table, names: Any, who: str) -> None:
+    absent = [name for name in dict.fromkeys(names) if name not in arrow.column_names]
+    if absent:
+        hints = [did_you_mean(name, arrow.column_names) for name in absent]
+        raise SchemaError(
+            f"{who} {'columns that are' if len(absent) > 1 else 'a column that is'} not in the data: "
+            + ", ".join(absent),
+            where=f"columns found: {', '.join(arrow.column_names[:30])}",
+            fix="; ".join(hint for hint in hints if hint) or "add the column, or correct its name",
+        )
+
+
+def _infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> _Plan:
+    kind = declared.kind if declared else _kind(column)
+    empty = Column(name, kind, _dtype(column), column.null_count > 0)
+    if kind == "numeric":
+        numbers = as_numbers(name, column)
+        storage = (declared and declared.storage) or storage_of(numbers)
+        nullable = numbers.null_count > 0 or pa.types.is_floating(numbers.type)
+        made = Column(name, kind, empty.dtype, nullable, storage)
+        return _Plan(made, lambda out: write_numbers(numbers, out))
+    if kind == "datetime":
+        time_format = declared.time_format if declared else None
+        return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
+    if kind == "boolean":
+        return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int8", BOOLEAN_LEVELS), column)
+    if kind == "categorical":
+        coded = as_dictionary(column)
+        levels = sorted_levels(coded)
+        storage = code_storage(FIRST_LEVEL + len(levels))
+        return _enforce(Column(name, kind, empty.dtype, empty.nullable, storage, levels), coded)
+    return _Plan(empty, None, column)
+
+
+def _dtype(column: pa.ChunkedArray) -> str:
+    kind = column.type
+    return str(kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
+def _kind(column: pa.ChunkedArray) -> Any:
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "datetime"
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(as_dictionary(column)))))
+        # Where most rows have a value of their own it is a name or a text, not a category.
+        return "categorical" if n_levels <= max(FEW_LEVELS, len(column) // 2) else "text"
+    return "numeric"
+
+
+def _enforce(column: Column, values: pa.ChunkedArray) -> _Plan:
+    if column.kind == "numeric":
+        numbers = as_numbers(column.name, values)
+        return _Plan(column, lambda out: write_numbers(numbers, out))
+    if column.kind == "datetime":
+        times = as_times(column.name, values, column.time_format)
+        return _Plan(column, lambda out: write_times(times, out))
+    if column.kind == "boolean":
+        return _Plan(column, lambda out: _write_booleans(column.name, values, out))
+    if column.kind == "categorical":
+        return _Plan(column, lambda out: _write_levels(column, as_dictionary(values), out))
+    return _Plan(column, None, values)
+
+
+def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:
+    tables = []
+    for dictionary in dictionaries(values):
+        if column.hash_of is not None:
+            tables.append((dictionary, remap_hashed(dictionary, column.n_buckets, column.storage)))
+        else:
+            tables.append((dictionary, remap(dictionary, column.levels or (), column.storage)))
+    write_codes(values, tables, out)
+
+
+def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
+    if pa.types.is_boolean(values.type):
+        flags = values.cast(pa.int8())
+        out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
+        return
+    coded = as_dictionary(values)
+    tables = []
+    for dictionary in dictionaries(coded):
+        words = [None if v is None or not v.strip() else v.strip().lower() for v in dictionary.to_pylist()]
+        bad = [w for w in words if w is not None and w not in BOOLEAN_WORDS]
+        if bad:
+            raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
+        codes = [NULL if w is None else FIRST_LEVEL + BOOLEAN_WORDS[w] for w in words]
+        tables.append((dictionary, np.array([*codes, NULL], "int8")))
+    write_codes(coded, tables, out)

@@ -1,0 +1,105 @@
+"""Numbers, and text that holds numbers, to float32 where that is exact and float64 where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, dictionaries, refuse
+
+EXACT_IN_FLOAT32 = 2**24  # every integer up to here is a float32
+LARGEST = float(np.finfo(np.float32).max)
+SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null())
+
+
+def storage_of(column: pa.ChunkedArray) -> str:
+    """Return the block for a column of numbers: float32 if every value is one, else float64."""
+    if column.type in SMALL:
+        return "float32"
+    if pa.types.is_integer(column.type):
+        bounds = pc.min_max(column).as_py()
+        if bounds["min"] is None or (bounds["max"] <= EXACT_IN_FLOAT32 and bounds["min"] >= -EXACT_IN_FLOAT32):
+            return "float32"
+    return "float64"
+
+
+def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return `column` as Arrow numbers; text is parsed, blanks become null.
+
+    Raises
+    ------
+    SchemaError
+        If a value is no number; the message has the values and their rows.
+    """
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        return column.cast(pa.float64()) if pa.types.is_null(kind) else column
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.int8())
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_temporal(kind):
+        return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return _parse(name, as_dictionary(column))
+
+
+def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = []
+    for chunk in column.chunks:
+        trimmed = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
+        texts = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+        numbers = parse_numbers(texts)
+        bad = pc.and_(pc.is_valid(texts), pc.is_null(numbers))
+        if pc.any(bad).as_py():
+            wrong = [v for d in dictionaries(column) for v in _unparsed(d)]
+            raise refuse(name, column, wrong, "a number")
+        chunks.append(numbers.take(chunk.indices))
+    return pa.chunked_array(chunks, pa.float64())
+
+
+def parse_numbers(texts: pa.Array) -> pa.Array:
+    """Return `texts` as float64, null where one is no number."""
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return pa.array([_number(t) for t in texts.to_pylist()], pa.float64())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _unparsed(dictionary: pa.Array) -> list[str]:
+    return [v for v in dictionary.to_pylist() if v is not None and v.strip() and _number(v) is None]
+
+
+def write_numbers(column: pa.ChunkedArray, out: npt.NDArray[Any]) -> None:
+    """Write a column of numbers to `out`, shape (rows,), float32 or float64.
+
+    Null becomes NaN, and so does what no float32 can hold (infinities too): the matrix is float32, and one infinite
+    cell would poison every sum over its column.
+    """
+    start = 0
+    for chunk in column.chunks:
+        stop = start + len(chunk)
+        values = chunk.to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.copyto(out[start:stop], values, casting="unsafe")
+        if values.dtype.kind == "f":
+            _drop_unbounded(out[start:stop])
+        start = stop
+
+
+def _drop_unbounded(values: npt.NDArray[Any]) -> None:
+    for low in range(0, len(values), ROWS_AT_ONCE):
+        part = values[low : low + ROWS_AT_ONCE]
+        beyond = np.abs(part) > LARGEST
+        if beyond.any():
+            part[beyond] = np.nan

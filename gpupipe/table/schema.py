@@ -1,0 +1,163 @@
+"""What a table's columns are: their names, kinds and levels. Standard library only, so that ``check`` starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from gpupipe.errors import SchemaError, did_you_mean
+
+Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+# Reserved codes of every categorical column, at fit and at serve, on every device. Levels follow from FIRST_LEVEL on.
+NULL = 0
+UNSEEN = 1
+RARE = 2
+FIRST_LEVEL = 3
+
+NAT = -(2**63)  # a missing time: the least int64, as NumPy's NaT
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+    kind : Kind
+        numeric: float32 or float64, NaN is null. boolean: codes, levels ``false`` and ``true``. categorical: codes.
+        datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: kept as Arrow strings, never encoded.
+    dtype : str
+        The Arrow type that was read (``"int64"``, ``"string"``…), for messages and the frozen schema.
+    nullable : bool
+        Whether a null was seen.
+    storage : str
+        The block that holds the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text.
+    levels : tuple of str, optional
+        Categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``.
+    time_format : str, optional
+        How a datetime column is written where it is text: a ``strptime`` pattern, or a unit (``"s"``) for numbers.
+    hash_of : str, optional
+        The column whose levels this one hashes: it has no vocabulary, level ``FIRST_LEVEL + h`` is bucket h.
+    n_buckets : int
+        Buckets of a hashed column.
+    """
+
+    name: str
+    kind: Kind
+    dtype: str
+    nullable: bool = True
+    storage: str = ""
+    levels: tuple[str, ...] | None = None
+    time_format: str | None = None
+    hash_of: str | None = None
+    n_buckets: int = 0
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, the reserved ones included (0 for a column without codes)."""
+        if self.hash_of is not None:
+            return FIRST_LEVEL + self.n_buckets
+        return 0 if self.levels is None else FIRST_LEVEL + len(self.levels)
+
+    @property
+    def source(self) -> str:
+        """The column of the input that this one is made of."""
+        return self.hash_of or self.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column without its levels, which have their own file in an artefact, and without defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "levels"}
+        defaults = {f.name: f.default for f in fields(self)}
+        return {name: value for name, value in values.items() if value != defaults[name] or name == "nullable"}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in order."""
+
+    columns: tuple[Column, ...]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        hint = did_you_mean(name, self.names) or f"the columns are {', '.join(self.names[:20])}"
+        raise SchemaError(f"there is no column {name!r}", fix=hint)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
+        """Return the names of the columns of these kinds, in order."""
+        return tuple(column.name for column in self.columns if column.kind in kinds)
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Return the schema of these columns, in the order given."""
+        return Schema(tuple(self[name] for name in names))
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """Return the schema less these columns."""
+        gone = set(names)
+        return Schema(tuple(column for column in self.columns if column.name not in gone))
+
+    def replacing(self, column: Column) -> Schema:
+        """Return the schema with the column of the same name replaced."""
+        return Schema(tuple(column if old.name == column.name else old for old in self.columns))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the columns as JSON values, without levels."""
+        return [column.to_json() for column in self.columns]
+
+    @staticmethod
+    def from_json(columns: list[dict[str, Any]], levels: dict[str, tuple[str, ...]]) -> Schema:
+        """Return the schema that `to_json` described, given each categorical column's levels."""
+        return Schema(tuple(replace(Column(**c), levels=levels.get(c["name"])) for c in columns))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a configuration says of a column: its kind, and where it matters its storage or time format."""
+
+    kind: Kind
+    storage: str | None = None
+    time_format: str | None = None
+
+
+DECLARATIONS: dict[str, Declared] = {
+    **{name: Declared("numeric") for name in ("numeric", "number", "float", "double", "float64", "int", "integer")},
+    **{name: Declared("numeric") for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")},
+    "float32": Declared("numeric", storage="float32"),
+    **{name: Declared("categorical") for name in ("categorical", "category", "string", "str")},
+    **{name: Declared("boolean") for name in ("boolean", "bool")},
+    **{name: Declared("datetime") for name in ("datetime", "date", "timestamp")},
+    "text": Declared("text"),
+}
+
+
+def declare(value: str, time_format: str | None = None) -> Declared:
+    """Return what a name in ``schema:`` means, such as ``"float"`` or ``"category"``.
+
+    Raises
+    ------
+    SchemaError
+        If it is no name of a kind or dtype.
+    """
+    if value not in DECLARATIONS:
+        hint = did_you_mean(value, DECLARATIONS) or f"one of {', '.join(DECLARATIONS)}"
+        raise SchemaError(f"unknown dtype {value!r}", fix=hint)
+    return replace(DECLARATIONS[value], time_format=time_format)

@@ -1,0 +1,148 @@
+"""Strings to codes. Rows are never touched as strings: all work is on the few distinct values of each dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError
+from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
+from gpupipe_kernels.hashing import hash_strings
+
+ROWS_AT_ONCE = 65_536  # a block of indices and its codes stay in the cache
+ROWS_SHOWN = 10
+
+Codes = npt.NDArray[Any]
+
+
+def as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return `column` as dictionary-encoded strings: codes of whatever it holds, printed canonically.
+
+    Integral floats print as integers, so that a nullable integer key is the same level from every reader.
+    """
+    if pa.types.is_dictionary(column.type) and _is_string(column.type.value_type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_string(column.type):
+        return column.dictionary_encode()
+    coded = column.dictionary_encode()
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(c.indices, printed(c.dictionary)) for c in coded.chunks],
+        pa.dictionary(pa.int32(), pa.string()),
+    )
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def printed(values: pa.Array) -> pa.StringArray:
+    """Return distinct values as strings, integral floats as integers."""
+    if pa.types.is_floating(values.type):
+        texts = [None if v is None or v != v else f"{v:.0f}" if float(v).is_integer() else repr(v)
+                 for v in values.to_pylist()]  # fmt: skip
+        return pa.array(texts, pa.string())
+    return values.cast(pa.string())
+
+
+def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
+    """Return the distinct dictionaries of the chunks; a file usually has one."""
+    found: list[pa.Array] = []
+    for chunk in column.chunks:
+        if not any(chunk.dictionary is d or chunk.dictionary.equals(d) for d in found):
+            found.append(chunk.dictionary)
+    return found
+
+
+def sorted_levels(column: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return the distinct strings of a dictionary column, numbers in numeric order, then texts in byte order."""
+    values: set[str] = set()
+    for dictionary in dictionaries(column):
+        values.update(v for v in dictionary.to_pylist() if v is not None)
+    return sort_levels(values)
+
+
+def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
+    """Return levels in the canonical order: numeric if all of them are integers, else by UTF-8 bytes."""
+    levels = list(values)
+    if all(v.removeprefix("-").isdecimal() and v.isascii() for v in levels):
+        return tuple(sorted(levels, key=lambda v: (int(v), v)))
+    return tuple(sorted(levels, key=str.encode))
+
+
+def remap(dictionary: pa.Array, levels: tuple[str, ...], dtype: str) -> Codes:
+    """Return the code of each dictionary value among `levels`, and NULL behind the last one."""
+    position = pc.index_in(dictionary.cast(pa.string()), value_set=pa.array(levels, pa.string()))
+    codes = np.full(len(dictionary) + 1, NULL, dtype)
+    found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
+    codes[:-1] = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN)
+    codes[:-1][pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
+    return codes
+
+
+def remap_hashed(dictionary: pa.Array, n_buckets: int, dtype: str) -> Codes:
+    """Return the bucket code of each dictionary value, and NULL behind the last one."""
+    values = dictionary.to_pylist()
+    codes = np.full(len(values) + 1, NULL, dtype)
+    codes[:-1] = bucket_codes(["" if v is None else v for v in values], n_buckets)
+    codes[:-1][[v is None for v in values]] = NULL
+    return codes
+
+
+def bucket_codes(values: list[str] | tuple[str, ...], n_buckets: int) -> npt.NDArray[np.int64]:
+    """Return the code of each string's hash bucket."""
+    return (hash_strings(values) % np.uint32(n_buckets)).astype(np.int64) + FIRST_LEVEL
+
+
+def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]], out: Codes) -> None:
+    """Write the codes of a dictionary column.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray of dictionary
+    tables : sequence of (dictionary, ndarray)
+        For each of the column's `dictionaries`, the code of each value, and NULL behind the last one.
+    out : ndarray of int, shape (rows,)
+    """
+    start = 0
+    for chunk in column.chunks:
+        table = next(t for d, t in tables if d is chunk.dictionary or d.equals(chunk.dictionary))
+        indices = chunk.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int32()), len(table) - 1)
+        values = indices.to_numpy(zero_copy_only=False)
+        for low in range(0, len(values), ROWS_AT_ONCE):
+            part = values[low : low + ROWS_AT_ONCE]
+            np.take(table, part, out=out[start + low : start + low + len(part)], mode="clip")
+        start += len(values)
+
+
+def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
+    """Return the first rows (from 0) of a dictionary column that hold one of `values`."""
+    rows: list[int] = []
+    start = 0
+    for chunk in column.chunks:
+        wanted = pc.index_in(pa.array(values, pa.string()), value_set=chunk.dictionary.cast(pa.string())).drop_null()
+        hits = pc.is_in(chunk.indices, value_set=wanted.cast(chunk.indices.type))
+        rows += (np.flatnonzero(hits.to_numpy(zero_copy_only=False))[:ROWS_SHOWN] + start).tolist()
+        start += len(chunk)
+        if len(rows) >= ROWS_SHOWN:
+            break
+    return rows[:ROWS_SHOWN]
+
+
+def refuse(name: str, column: pa.ChunkedArray, bad: list[str], expected: str) -> SchemaError:
+    """Return the error for a column with values that are not what its kind says."""
+    shown = ", ".join(repr(v) for v in bad[:5]) + (f" and {len(bad) - 5} other values" if len(bad) > 5 else "")
+    rows = ", ".join(str(row + 1) for row in rows_of(column, bad[:100]))
+    return SchemaError(
+        f"column {name!r} holds {shown}: not {expected}",
+        where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 1)",
+        fix=f"correct the data, add the value to null_values, or declare schema: {{{name}: categorical}}",
+    )

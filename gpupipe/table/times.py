@@ -1,0 +1,108 @@
+"""Time stamps, and text or numbers that hold them, to int64 microseconds since 1970-01-01 UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError
+from gpupipe.table.schema import NAT
+from gpupipe.table.strings import as_dictionary, refuse
+
+UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+FORMATS = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y",
+    "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d",
+)  # fmt: skip
+
+
+def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
+    """Return `column` as Arrow ``timestamp[us]``.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    column : pyarrow.ChunkedArray
+        Time stamps, dates, text, or numbers.
+    time_format : str, optional
+        A ``strptime`` pattern for text, or a unit (``s``, ``ms``, ``us``, ``ns``) for numbers.
+
+    Raises
+    ------
+    SchemaError
+        If a text is no time, or numbers come without a unit.
+    """
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.timestamp("us"))
+    if pa.types.is_date(kind):
+        return column.cast(pa.timestamp("us"), safe=False)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _from_numbers(name, column, time_format)
+    return _parse(name, as_dictionary(column), time_format)
+
+
+def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.ChunkedArray:
+    if unit not in UNITS:
+        raise SchemaError(
+            f"column {name!r} holds numbers: as times they need a unit",
+            fix=f"schema: {{{name}: {{kind: datetime, format: s}}}}, or one of {', '.join(UNITS)}",
+        )
+    micros = pc.multiply(column.cast(pa.float64()), UNITS[unit])
+    return pc.round(micros).cast(pa.int64()).cast(pa.timestamp("us"))
+
+
+def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
+    values = {v for chunk in column.chunks for v in chunk.dictionary.to_pylist() if v is not None and v.strip()}
+    time_format = time_format or guess_format(values)
+    if time_format is None:
+        raise SchemaError(
+            f"column {name!r} holds {sorted(values)[:3]}: the time format is not one that is known",
+            fix=f"state it: schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+        )
+    parsed = {v: micros(v, time_format) for v in values}
+    bad = sorted(v for v, t in parsed.items() if t is None)
+    if bad:
+        raise refuse(name, column, bad, f"a time written {time_format!r}")
+    chunks = [
+        pa.array([parsed.get(v) if v is not None else None for v in chunk.dictionary.to_pylist()], pa.int64())
+        .take(chunk.indices)
+        .cast(pa.timestamp("us"))
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.timestamp("us"))
+
+
+def guess_format(values: set[str]) -> str | None:
+    """Return the first of `FORMATS` that every value is written in, or None."""
+    for time_format in FORMATS:
+        if values and all(micros(v, time_format) is not None for v in values):
+            return time_format
+    return None
+
+
+def micros(text: str, time_format: str) -> int | None:
+    """Return the time that `text` says, in microseconds since 1970-01-01 UTC, or None if it does not fit."""
+    try:
+        stamp = datetime.strptime(text.strip(), time_format)
+    except ValueError:
+        return None
+    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+    delta = stamp - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def write_times(column: pa.ChunkedArray, out: npt.NDArray[np.int64]) -> None:
+    """Write ``timestamp[us]`` to `out`, int64, shape (rows,); null becomes NAT."""
+    start = 0
+    for chunk in column.chunks:
+        stop = start + len(chunk)
+        values: Any = chunk.cast(pa.int64())
+        out[start:stop] = pc.fill_null(values, NAT).to_numpy(zero_copy_only=False)
+        start = stop

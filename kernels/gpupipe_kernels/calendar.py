@@ -1,0 +1,77 @@
+"""Parts of a time stamp by integer arithmetic: the same formula for a scalar in a kernel and for an array.
+
+Times are int64 microseconds since 1970-01-01 UTC. The civil calendar is that of Howard Hinnant, "chrono-compatible
+low-level date algorithms" (days_from_civil and civil_from_days), proleptic Gregorian, exact for every int64 time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe_kernels.opcodes import Part
+
+MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def civil(days: Any) -> tuple[Any, Any, Any, Any]:
+    """Return (year, month 1-12, day 1-31, day of the year that starts in March, 0-365) of days since 1970-01-01."""
+    z = days + 719_468  # days since 0000-03-01
+    era = z // 146_097
+    day_of_era = z - era * 146_097
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted_month = (5 * day_of_year + 2) // 153  # March is 0
+    day = day_of_year - (153 * shifted_month + 2) // 5 + 1
+    late = shifted_month // 10  # 1 in January and February
+    month = shifted_month + 3 - 12 * late
+    year = year_of_era + era * 400 + late
+    return year, month, day, day_of_year
+
+
+def _is_leap(year: Any) -> Any:
+    by_4 = 1 - ((year - year // 4 * 4) + 3) // 4
+    by_100 = 1 - ((year - year // 100 * 100) + 99) // 100
+    by_400 = 1 - ((year - year // 400 * 400) + 399) // 400
+    return by_4 - by_100 + by_400
+
+
+def part(time: Any, which: int) -> Any:
+    """Return calendar part `which` (a `Part`) of `time`, int64 microseconds; NAT must be masked by the caller."""
+    if which == Part.HOUR:
+        hours = time // 3_600_000_000
+        return hours - hours // 24 * 24
+    if which == Part.HOUR_OF_WEEK:
+        hours = time // 3_600_000_000 + 72  # 1970-01-01 was a Thursday
+        return hours - hours // 168 * 168
+    if which == Part.MINUTE:
+        minutes = time // 60_000_000
+        return minutes - minutes // 60 * 60
+    if which == Part.SECOND:
+        seconds = time // 1_000_000
+        return seconds - seconds // 60 * 60
+    days = time // MICROSECONDS_A_DAY
+    weekday = days + 3 - (days + 3) // 7 * 7
+    if which == Part.WEEKDAY:
+        return weekday
+    if which == Part.IS_WEEKEND:
+        return weekday // 5
+    return _civil_part(days, which)
+
+
+def _civil_part(days: Any, which: int) -> Any:
+    year, month, day, march_day = civil(days)
+    if which == Part.YEAR:
+        return year
+    if which == Part.QUARTER:
+        return (month + 2) // 3
+    if which == Part.MONTH:
+        return month
+    if which == Part.DAY:
+        return day
+    if which == Part.IS_MONTH_START:
+        return 1 // day
+    if which == Part.DAY_OF_YEAR:
+        early = (14 - month) // 12  # 1 in January and February
+        return march_day + 1 + (1 - early) * (59 + _is_leap(year)) - early * 306
+    following = civil(days + 1)
+    return 1 // following[2]  # IS_MONTH_END: tomorrow is the first

@@ -1,0 +1,33 @@
+"""Hashes of level strings and of pairs of them: 32 bits, unsigned, the same on every machine.
+
+A string's hash is the CRC-32 of its UTF-8 bytes, finished by murmur3's 32-bit mixer (Austin Appleby, public domain),
+which spreads the CRC's linear structure over all bits. Levels are hashed, never rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+def mix(h: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return murmur3's finaliser of `h`, elementwise; uint32 arithmetic wraps."""
+    h = h ^ (h >> np.uint32(16))
+    h = h * np.uint32(0x85EBCA6B)
+    h = h ^ (h >> np.uint32(13))
+    h = h * np.uint32(0xC2B2AE35)
+    return h ^ (h >> np.uint32(16))
+
+
+def hash_strings(values: Sequence[str], seed: int = 0) -> npt.NDArray[np.uint32]:
+    """Return the hash of each string, shape (len(values),)."""
+    crc = np.fromiter((zlib.crc32(v.encode(), seed) for v in values), np.uint32, len(values))
+    return mix(crc)
+
+
+def hash_pairs(left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the hash of each (left, right) pair, shape (len(left), len(right)); order matters."""
+    return mix(left[:, None] * np.uint32(0x9E3779B1) + right[None, :])

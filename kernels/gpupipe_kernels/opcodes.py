@@ -1,0 +1,88 @@
+"""The instruction set of the feature program. Standard library only.
+
+An instruction is one row of int32: ``op, dst, block, row, arg, param, lut, size`` (see `Field`). The machine that runs
+it has, per row of the table, one float32 accumulator, which *is* the cell of the destination column, and one integer
+register, the index. Value instructions write the accumulator; index instructions write the index, which ``TAKE`` looks
+up. A *segment* starts at an instruction that does not read what the one before it left (`STARTS_SEGMENT`); segments
+are independent of each other, so a GPU can give each its own row of the grid.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+BLOCKS = ("int8", "int16", "int32", "float32", "float64", "int64")
+"""The dtypes of an encoded table's blocks; an instruction names a block by its position here."""
+
+NAT = -(2**63)
+"""A missing time."""
+
+
+class Field(IntEnum):
+    """The columns of the instruction table."""
+
+    OP = 0  # an `Op`
+    DST = 1  # destination column of the matrix (-1: index instructions have none)
+    BLOCK = 2  # source block, an index into `BLOCKS`
+    ROW = 3  # source column: row of that block
+    ARG = 4  # an immediate integer: a code, a stride, a calendar part
+    PARAM = 5  # offset into `Program.params`
+    LUT = 6  # offset into `Program.luts`
+    SIZE = 7  # number of lookup entries, or of bin edges
+
+
+class Op(IntEnum):
+    """What an instruction does; ``x`` is the source cell, ``acc`` the accumulator, ``p`` the parameters at PARAM."""
+
+    LOAD = 0  # acc = float32(x - p[0]), subtracted in the source's precision
+    EQUAL = 1  # acc = 1 if x == arg else 0; codes
+    IS_NULL = 2  # acc = 1 if x is NaN (numbers) or NAT (times) else 0
+    ELAPSED = 3  # acc = float32((x - p[0]) * p[1]); times; NAT gives NaN
+    PART = 4  # acc = calendar part `arg` of x; times; NAT gives NaN
+    FILL = 5  # acc = p[0] where acc is NaN
+    LOG1P = 6  # acc = log(1 + acc); NaN below -1
+    CLIP = 7  # acc = min(max(acc, p[0]), p[1])
+    SCALE = 8  # acc = acc * p[0] + p[1]
+    SINE = 9  # acc = sin(acc * p[0] + p[1])
+    TAKE = 10  # acc = luts[lut + index]
+    INDEX = 11  # index = x; codes
+    INDEX_PAIR = 12  # index = index * arg + x; codes
+    INDEX_FOLD = 13  # index = index + fold * arg; fold 0 is the full statistics
+    INDEX_PART = 14  # index = calendar part `arg` of x, or `size` where x is NAT; times
+    INDEX_BIN = 15  # index = arg + number of edges luts[lut:lut+size] that are <= float32(x), or 0 where x is NaN
+
+
+STARTS_SEGMENT = frozenset({Op.LOAD, Op.EQUAL, Op.IS_NULL, Op.ELAPSED, Op.PART, Op.INDEX, Op.INDEX_PART, Op.INDEX_BIN})
+
+
+class Part(IntEnum):
+    """Calendar parts. Those of `PART_SIZES` count from 0 and can be an index; weekday 0 is Monday."""
+
+    YEAR = 0
+    QUARTER = 1  # 1-4
+    MONTH = 2  # 1-12
+    DAY = 3  # 1-31
+    DAY_OF_YEAR = 4  # 1-366
+    WEEKDAY = 5  # 0-6
+    HOUR = 6
+    MINUTE = 7
+    SECOND = 8
+    HOUR_OF_WEEK = 9  # 0-167
+    IS_WEEKEND = 10
+    IS_MONTH_START = 11
+    IS_MONTH_END = 12
+
+
+PART_SIZES = {
+    Part.QUARTER: 5,
+    Part.MONTH: 13,
+    Part.DAY: 32,
+    Part.DAY_OF_YEAR: 367,
+    Part.WEEKDAY: 7,
+    Part.HOUR: 24,
+    Part.MINUTE: 60,
+    Part.SECOND: 60,
+    Part.HOUR_OF_WEEK: 168,
+    Part.IS_WEEKEND: 2,
+}
+"""For each part that can be an index: one more than its largest value."""

@@ -1,0 +1,155 @@
+"""The feature program: a table of instructions plus its lookup tables. Numbers only, the same on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.opcodes import BLOCKS, PART_SIZES, STARTS_SEGMENT, Field, Op, Part
+
+CODE_BLOCKS = frozenset({0, 1, 2})
+NUMBER_BLOCKS = frozenset({3, 4})
+TIME_BLOCK = 5
+READS_CODES = frozenset({Op.EQUAL, Op.INDEX, Op.INDEX_PAIR})
+READS_TIMES = frozenset({Op.ELAPSED, Op.PART, Op.INDEX_PART})
+READS_NUMBERS = frozenset({Op.LOAD, Op.INDEX_BIN})
+PARAMS_READ = {Op.LOAD: 1, Op.ELAPSED: 2, Op.FILL: 1, Op.CLIP: 2, Op.SCALE: 2, Op.SINE: 2}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A fitted feature program.
+
+    Attributes
+    ----------
+    instructions : ndarray of int32, shape (n, 8)
+        One instruction a row; the columns are `gpupipe_kernels.opcodes.Field`.
+    params : ndarray of float64, shape (p,)
+        Scalars that instructions point at.
+    luts : ndarray of float32, shape (l,)
+        Lookup tables and bin edges, one behind the other.
+    n_columns : int
+        Width of the matrix that the program writes.
+    """
+
+    instructions: npt.NDArray[np.int32]
+    params: npt.NDArray[np.float64]
+    luts: npt.NDArray[np.float32]
+    n_columns: int
+
+    @property
+    def segments(self) -> npt.NDArray[np.int32]:
+        """Offsets of the independent segments, shape (segments + 1,): segment i is instructions[s[i]:s[i + 1]]."""
+        starts = np.isin(self.instructions[:, Field.OP], [int(op) for op in STARTS_SEGMENT])
+        return np.append(np.flatnonzero(starts), len(self.instructions)).astype(np.int32)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all the tables."""
+        return int(self.instructions.nbytes + self.params.nbytes + self.luts.nbytes)
+
+    def moved(self, places: Mapping[tuple[int, int], tuple[int, int]]) -> Program:
+        """Return the program for a table whose columns lie elsewhere.
+
+        Parameters
+        ----------
+        places : mapping of (block, row) to (block, row)
+            Where each source column was, and where it is now.
+        """
+        instructions = self.instructions.copy()
+        for row in instructions:
+            if row[Field.BLOCK] >= 0:
+                row[Field.BLOCK], row[Field.ROW] = places[int(row[Field.BLOCK]), int(row[Field.ROW])]
+        return replace(self, instructions=instructions)
+
+    def check(self, block_rows: Mapping[int, int], max_codes: Mapping[tuple[int, int], int]) -> None:
+        """Verify that no instruction can read or write outside its tables: a program from a file is not trusted.
+
+        Parameters
+        ----------
+        block_rows : mapping of int to int
+            Rows of each block of the table that the program will read.
+        max_codes : mapping of (block, row) to int
+            Number of codes of each code column.
+
+        Raises
+        ------
+        ValueError
+            If an instruction reaches outside; the message has its number.
+        """
+        reach = 0  # one more than the largest value that the index register can hold here
+        if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
+            raise ValueError("the instruction table has the wrong shape")
+        for i, row in enumerate(self.instructions.tolist()):
+            try:
+                reach = self._check_one(Op(row[Field.OP]), row, reach, block_rows, max_codes)
+            except ValueError as error:
+                raise ValueError(f"instruction {i}: {error}") from None
+
+    def _check_one(
+        self,
+        op: Op,
+        row: list[int],
+        reach: int,
+        block_rows: Mapping[int, int],
+        max_codes: Mapping[tuple[int, int], int],
+    ) -> int:
+        _, dst, block, source, arg, param, lut, size = row
+        allowed = (
+            CODE_BLOCKS if op in READS_CODES
+            else NUMBER_BLOCKS if op in READS_NUMBERS
+            else {TIME_BLOCK} if op in READS_TIMES
+            else NUMBER_BLOCKS | {TIME_BLOCK} if op is Op.IS_NULL
+            else set()
+        )  # fmt: skip
+        if allowed and (block not in allowed or not 0 <= source < block_rows.get(block, 0)):
+            raise ValueError(f"{op.name} reads a column that is not there")
+        is_index = op >= Op.INDEX
+        if not is_index and not 0 <= dst < self.n_columns:
+            raise ValueError(f"{op.name} writes outside the matrix")
+        if op in PARAMS_READ and not 0 <= param <= len(self.params) - PARAMS_READ[op]:
+            raise ValueError(f"{op.name} reads outside the parameters")
+        if op in (Op.TAKE, Op.INDEX_BIN) and not (lut >= 0 and size >= 0 and lut + size <= len(self.luts)):
+            raise ValueError(f"{op.name} reads outside the lookup tables")
+        if op is Op.TAKE and reach > size:
+            raise ValueError(f"TAKE looks up index {reach - 1} in a table of {size}")
+        if op in (Op.PART, Op.INDEX_PART):
+            part = Part(arg)
+            if op is Op.INDEX_PART and size < PART_SIZES.get(part, 2**31):
+                raise ValueError(f"{part.name} cannot be an index of {size}")
+        if op is Op.INDEX:
+            return max_codes[block, source]
+        if op is Op.INDEX_PAIR:
+            if max_codes[block, source] > arg:
+                raise ValueError("INDEX_PAIR has a stride that is too short")
+            return reach * arg
+        if op is Op.INDEX_FOLD:
+            return reach
+        if op is Op.INDEX_PART:
+            return size + 1
+        if op is Op.INDEX_BIN:
+            return arg + size + 1
+        return reach
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the program as named arrays, for a file."""
+        return {"instructions": self.instructions, "params": self.params, "luts": self.luts}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int) -> Program:
+        """Return the program that `arrays` described."""
+        return Program(
+            np.ascontiguousarray(arrays["instructions"], np.int32),
+            np.ascontiguousarray(arrays["params"], np.float64),
+            np.ascontiguousarray(arrays["luts"], np.float32),
+            n_columns,
+        )
+
+
+def block_id(dtype: str) -> int:
+    """Return the number of a block in an instruction."""
+    return BLOCKS.index(dtype)

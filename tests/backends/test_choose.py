@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from gpupipe.backends import BACKENDS, Gpu, choose, device_report
+from gpupipe.errors import DeviceError
+
+GOOD_GPU = Gpu(True, "NVIDIA H100, driver 580.95.05", 1, "NVIDIA H100", "580.95.05", (13, 0), (9, 0), 80 * 2**30)
+NO_GPU = Gpu(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
+
+
+@pytest.fixture
+def machine_with(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that sets what the probe finds."""
+
+    def set_up(gpu: Gpu, missing: tuple[str, ...] = ()) -> None:
+        monkeypatch.setattr("gpupipe.backends.probe_gpu", lambda: gpu)
+        monkeypatch.setattr("gpupipe.backends.missing_packages", lambda: missing)
+
+    return set_up
+
+
+def test_cpu_is_had_for_the_asking() -> None:
+    backend = choose("cpu")
+    assert (backend.name, backend.reason) == ("cpu", "asked for")
+
+
+def test_cpu_is_not_probed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpupipe.backends.probe_gpu", lambda: pytest.fail("the GPU was probed"))
+    assert choose("cpu").name == "cpu"
+
+
+def test_auto_without_a_gpu_takes_the_cpu_and_says_why(machine_with: Any) -> None:
+    machine_with(NO_GPU)
+    backend = choose("auto")
+    assert (backend.name, backend.reason) == ("cpu", NO_GPU.reason)
+
+
+def test_auto_with_a_gpu_says_plainly_that_this_version_has_no_backend_for_it(machine_with: Any) -> None:
+    machine_with(GOOD_GPU)
+    backend = choose("auto")
+    assert backend.name == "cpu"
+    assert backend.reason == (
+        "there is a GPU (NVIDIA H100, driver 580.95.05), but this version of gpupipe has no GPU backend yet"
+    )
+
+
+def test_gpu_without_a_gpu_is_an_error_with_the_true_reason(machine_with: Any) -> None:
+    machine_with(NO_GPU)
+    with pytest.raises(DeviceError) as error:
+        choose("gpu")
+    assert error.value.exit_code == 4
+    assert NO_GPU.reason in str(error.value)
+    assert "--device cpu" in error.value.fix
+
+
+def test_gpu_with_a_gpu_does_not_send_anyone_to_install_packages(machine_with: Any) -> None:
+    machine_with(GOOD_GPU, missing=("cudf", "cuml"))
+    with pytest.raises(DeviceError, match="no GPU backend yet") as error:
+        choose("gpu")
+    assert "pip install" not in str(error.value)
+
+
+def test_forcing_the_cpu_refuses_a_demand_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+    with pytest.raises(DeviceError, match="GPUPIPE_FORCE_CPU is set"):
+        choose("gpu")
+
+
+@pytest.fixture
+def gpu_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later release, which lists a GPU backend (here the CPU's class stands in for it)."""
+    monkeypatch.setitem(BACKENDS, "gpu", BACKENDS["cpu"])
+
+
+@pytest.mark.usefixtures("gpu_release")
+def test_a_listed_gpu_backend_is_taken_by_auto_and_by_gpu(machine_with: Any) -> None:
+    machine_with(GOOD_GPU)
+    assert [choose("auto").reason, choose("gpu").reason] == [GOOD_GPU.reason] * 2
+    assert device_report().gpu_obstacle == ""
+
+
+@pytest.mark.usefixtures("gpu_release")
+@pytest.mark.parametrize(("cuda", "extra"), [((13, 1), "cuda13"), ((12, 4), "cuda12")])
+def test_missing_packages_are_named_with_the_extra_that_has_them(
+    machine_with: Any, cuda: tuple[int, int], extra: str
+) -> None:
+    machine_with(Gpu(True, "a GPU", 1, cuda=cuda, capability=(9, 0)), missing=("cudf", "rmm"))
+    assert choose("auto").reason == "the GPU packages are incomplete: cudf, rmm are not installed"
+    with pytest.raises(DeviceError, match="cudf, rmm are not installed") as error:
+        choose("gpu")
+    assert f"pip install 'gpupipe[{extra}]'" in error.value.fix
+
+
+def test_the_report_holds_what_check_and_doctor_show(machine_with: Any) -> None:
+    machine_with(NO_GPU, missing=("cudf",))
+    report = device_report()
+    assert report.gpu == NO_GPU
+    assert report.missing_packages == ("cudf",)
+    assert report.gpu_obstacle == NO_GPU.reason
+    assert report.n_threads >= 1
+    assert report.memory.total > 0
+
+
+def test_every_listed_backend_can_be_imported() -> None:
+    for entry in BACKENDS.values():
+        module, _, name = entry.partition(":")
+        __import__(module)
+        assert hasattr(sys.modules[module], name)

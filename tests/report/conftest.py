@@ -1,0 +1,180 @@
+"""Two made-up but realistic runs: one that classifies customers, one that predicts prices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_auc_score, roc_curve
+
+from gpupipe.report import (
+    Classification,
+    ColumnQuality,
+    Confusion,
+    Curve,
+    Importance,
+    LeaderboardRow,
+    Lineage,
+    Regression,
+    ReportData,
+)
+
+CONFIG = """name: churn
+seed: 7
+device: auto
+source:
+  path: data/telco.csv
+  target: Churn
+  positive: 'Yes'
+  drop: [customerID]
+split: {test_size: 0.2, stratify: true}
+features:
+  - impute: {columns: '@numeric', strategy: median, indicator: true}
+  - encode: {columns: '@categorical'}
+models: [logistic_regression, random_forest, xgboost]
+"""
+
+
+def stage(name: str, start: float, seconds: float, rows: int | None, depth: int = 0, **more: Any) -> dict[str, Any]:
+    record = {
+        "name": name, "device": "cpu", "reason": "no NVIDIA driver found", "depth": depth, "status": "done",
+        "interpreter": None, "rows": rows, "start_seconds": start, "seconds": seconds, "cpu_seconds": seconds * 1.7,
+        "rows_per_second": rows / seconds if rows else None, "peak_host_bytes": int(2e8 + start * 4e7),
+        "peak_device_bytes": None, "bytes_to_device": 0, "bytes_to_host": 0, "notes": [],
+    }  # fmt: skip
+    return record | more
+
+
+def churn_run() -> ReportData:
+    rng = np.random.default_rng(7)
+    logit = rng.normal(-1.3, 1.6, 7043)
+    y = rng.random(7043) < 1 / (1 + np.exp(-logit))
+    score = 1 / (1 + np.exp(-(0.8 * logit + rng.normal(0, 0.7, 7043))))
+    false_positive, true_positive, _ = roc_curve(y, score)
+    precision, recall, _ = precision_recall_curve(y, score)
+    observed, predicted = calibration_curve(y, score, n_bins=10, strategy="quantile")
+    auc = float(roc_auc_score(y, score))
+    board = [("xgboost", 0.0, 0.412), ("logistic_regression", -0.0031, 0.093), ("random_forest", -0.0164, 1.31)]
+    rows = [
+        LeaderboardRow(
+            model=name,
+            metrics={"roc_auc": auc + d, "average_precision": 0.656 + d, "f1": 0.6312 + d, "log_loss": 0.4171 - d},
+            validation={"roc_auc": auc + d + 0.004, "average_precision": 0.66 + d, "f1": 0.64 + d, "log_loss": 0.41},
+            best=name == "xgboost",
+            seconds=seconds,
+        )
+        for name, d, seconds in board
+    ]
+    return ReportData(
+        name="churn",
+        created="2026-03-14 09:26 UTC",
+        seconds=2.93,
+        device="cpu",
+        device_reason="no NVIDIA driver found",
+        task="binary",
+        target="Churn",
+        metric="roc_auc",
+        leaderboard=rows,
+        rows_train=5634,
+        rows_test=1409,
+        n_features=46,
+        classification=Classification(
+            roc=[Curve(x=false_positive, y=true_positive)],
+            precision_recall=[Curve(x=recall, y=precision)],
+            calibration=[Curve(x=predicted, y=observed)],
+            prevalence=float(y.mean()),
+            positive="Yes",
+            threshold=0.3127,
+            threshold_rule="best_f1",
+            confusion=Confusion(labels=["No", "Yes"], counts=confusion_matrix(y, score > 0.3127)),
+        ),
+        importances=[
+            Importance(name=name, mean=mean, std=abs(mean) / 9)
+            for name, mean in [
+                ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
+                ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097), ("TechSupport", 0.0091),
+                ("PaperlessBilling", 0.0034), ("SeniorCitizen", 0.0012), ("gender", -0.0001),
+            ]
+        ],
+        importance_note="drop in roc_auc when the column is shuffled, 5 times",
+        columns=[
+            ColumnQuality(name="customerID", kind="dropped", dtype="string", null_fraction=0.0, distinct=7043,
+                          notes=["one value per row"]),
+            ColumnQuality(name="tenure", kind="numeric", dtype="int64", null_fraction=0.0, distinct=73, minimum=0.0,
+                          mean=32.37, maximum=72.0),
+            ColumnQuality(name="TotalCharges", kind="numeric", dtype="double", null_fraction=11 / 7043, distinct=6530,
+                          minimum=18.8, mean=2283.3, maximum=8684.8, notes=["11 nulls imputed with the median"]),
+            ColumnQuality(name="Contract", kind="categorical", dtype="string", null_fraction=0.0, distinct=3,
+                          top="Month-to-month", top_fraction=0.55),
+            ColumnQuality(name="referrer", kind="categorical", dtype="string", null_fraction=0.412, distinct=1870,
+                          top="newsletter", top_fraction=0.08, notes=["high cardinality", "312 levels are rare"]),
+            ColumnQuality(name="signup", kind="datetime", dtype="timestamp[us]", null_fraction=0.0, distinct=2100,
+                          minimum="2014-02-01", maximum="2020-01-31"),
+            ColumnQuality(name="Churn", kind="target", dtype="string", null_fraction=0.0, distinct=2, top="No",
+                          top_fraction=0.7346),
+        ],
+        lineage=[
+            Lineage(output="tenure", inputs=["tenure"], op="standardize"),
+            Lineage(output="TotalCharges_missing", inputs=["TotalCharges"], op="impute"),
+            Lineage(output="Contract=Two year", inputs=["Contract"], op="one_hot"),
+            Lineage(output="Contract×PaymentMethod", inputs=["Contract", "PaymentMethod"], op="target_encode"),
+        ],
+        stages=[
+            stage("read", 0.0, 0.061, 7043, notes=["TotalCharges: 11 nulls"]),
+            stage("split", 0.062, 0.004, 7043),
+            stage("features: fit", 0.067, 0.048, 5634),
+            stage("features: transform", 0.116, 0.031, 7043, interpreter="blocked NumPy"),
+            stage("train", 0.15, 1.86, 5634),
+            stage("xgboost", 0.151, 0.412, 5634, depth=1),
+            stage("logistic_regression", 0.565, 0.093, 5634, depth=1),
+            stage("random_forest", 0.66, 1.31, 5634, depth=1),
+            stage("evaluate", 2.02, 0.31, 1409),
+            stage("export", 2.34, 0.12, None),
+            stage("report", 2.46, 0.47, None),
+        ],
+        notes=["task binary: the target Churn has two levels", "TotalCharges: 11 nulls imputed with the median"],
+        warnings=["referrer: 41.2 % of the values are missing", "random_forest: 31 of 46 columns are never split on"],
+        config=CONFIG,
+        versions={"gpupipe": "0.1.0", "python": "3.12.3", "numpy": "2.4.0", "scikit-learn": "1.9.1", "xgboost": "3.2.0"},
+    )  # fmt: skip
+
+
+def price_run() -> ReportData:
+    rng = np.random.default_rng(3)
+    actual = np.exp(rng.normal(7.8, 0.9, 4000))
+    predicted = actual * np.exp(rng.normal(0, 0.12, 4000))
+    counts, edges = np.histogram(actual - predicted, bins=40, range=(-3000, 3000))
+    metrics = {"rmse": 547.312, "rmse_std": 12.9, "mae": 282.01, "mae_std": 3.1, "r2": 0.9812, "r2_std": 0.0011}
+    return ReportData(
+        name="diamonds",
+        created="2026-03-14 09:26 UTC",
+        seconds=61.7,
+        device="gpu",
+        device_reason="NVIDIA H200, 139 GiB",
+        task="regression",
+        target="price",
+        metric="rmse",
+        higher_is_better=False,
+        evaluated_on="mean over 5 folds",
+        leaderboard=[LeaderboardRow(model="xgboost", metrics=metrics, best=True, seconds=3.2)],
+        rows_train=53940,
+        rows_test=0,
+        n_features=9,
+        regression=Regression(y_true=actual, y_pred=predicted, residual_edges=edges, residual_counts=counts),
+        stages=[
+            stage("read", 0.0, 4.0, 53940),
+            stage("train", 4.0, 57.0, 53940, device="gpu", peak_device_bytes=3 * 2**30, bytes_to_device=2**28),
+        ],
+    )
+
+
+@pytest.fixture(scope="session")
+def churn() -> ReportData:
+    return churn_run()
+
+
+@pytest.fixture(scope="session")
+def prices() -> ReportData:
+    return price_run()

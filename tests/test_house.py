@@ -1,0 +1,82 @@
+"""The rules of the house that a program can check."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
+MAX_LINES = 400
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_the_kernels_folder_is_no_package() -> None:
+    """With an __init__.py it would hide Hugging Face's `kernels`, which transformers imports."""
+    assert not (ROOT / "kernels" / "__init__.py").exists()
+
+
+def test_the_tests_are_no_package() -> None:
+    assert not list(ROOT.glob("tests/**/__init__.py"))
+
+
+@pytest.mark.parametrize("package", ["gpupipe", "kernels/gpupipe_kernels"])
+def test_the_packages_say_that_they_are_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_every_package_folder_has_an_init_file() -> None:
+    folders = {module.parent for module in MODULES}
+    assert [name_of(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    lengths = {name_of(module): len(module.read_text().splitlines()) for module in MODULES}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert [name for module in MODULES for name in undocumented(module)] == []
+
+
+def undocumented(module: Path) -> Iterator[str]:
+    """Yield the public functions and classes of a module that have no docstring, and the module itself."""
+    tree = ast.parse(module.read_text(), name_of(module))
+    if tree.body and ast.get_docstring(tree) is None:
+        yield name_of(module)
+    for node in tree.body:
+        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if is_definition and not node.name.startswith("_") and ast.get_docstring(node) is None:
+            yield f"{name_of(module)}: {node.name}"
+
+
+def test_imports_go_down_only() -> None:
+    lint_imports = shutil.which("lint-imports", path=os.path.dirname(sys.executable))
+    if lint_imports is None:
+        pytest.skip("import-linter is not installed: it comes with the extra 'dev'")
+    path = os.pathsep.join([str(ROOT), str(ROOT / "kernels")])
+    done = subprocess.run(
+        [lint_imports, "--no-cache", "--no-logo"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_changelog_knows_this_version() -> None:
+    version = next(line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("version"))
+    number = version.split('"')[1]
+    assert f"## [{number}]" in (ROOT / "CHANGELOG.md").read_text()

@@ -1,0 +1,67 @@
+"""What users import from gpupipe. A name is added or removed here on purpose, with a line in the changelog."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+import gpupipe
+
+PUBLIC = [
+    "ArtifactError",
+    "ConfigError",
+    "DataError",
+    "DeviceError",
+    "FeatureProgram",
+    "GpupipeError",
+    "LimitError",
+    "Model",
+    "Pipeline",
+    "SchemaError",
+    "__version__",
+    "load_config",
+    "load_model",
+    "run",
+]
+HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops"}
+
+
+def test_the_public_names_are_these_and_sorted() -> None:
+    assert list(gpupipe.__all__) == PUBLIC == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_had(name: str) -> None:
+    assert getattr(gpupipe, name) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
+def test_every_public_name_explains_itself(name: str) -> None:
+    assert getattr(gpupipe, name).__doc__
+
+
+def test_dir_shows_the_public_names_to_completion() -> None:
+    assert set(PUBLIC) <= set(dir(gpupipe))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        gpupipe.no_such_name  # noqa: B018
+
+
+def test_the_version_is_the_installed_one() -> None:
+    try:
+        assert gpupipe.__version__ == version("gpupipe")
+    except PackageNotFoundError:
+        pytest.skip("gpupipe is not installed here: the tests run on the source tree")
+
+
+def test_importing_gpupipe_imports_nothing_heavy() -> None:
+    code = f"import sys; sys.path[:] = {sys.path!r}; import gpupipe"
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "gpupipe" in imported
+    assert not imported & HEAVY
