@@ -13,7 +13,6 @@ A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -92,5 +91,8 @@ class ArtifactError(DataError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"did you mean 'x'?"`` for the known name nearest to `name`, or ``""`` where none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else ""
+    import difflib
+
+    by_lower = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(name.casefold(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +78,5 @@ def test_imports_go_down_only() -> None:
 
 
 def test_the_changelog_knows_this_version() -> None:
-    version = next(line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("version"))
-    number = version.split('"')[1]
-    assert f"## [{number}]" in (ROOT / "CHANGELOG.md").read_text()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()

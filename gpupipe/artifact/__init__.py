@@ -1,4 +1,4 @@
-"""The portable model directory: named parts, each hashed, none of them pickle. What the parts mean is not known here."""
+"""The portable model directory: named parts, each hashed, none pickle. What the parts mean is not known here."""
 
 from __future__ import annotations
 

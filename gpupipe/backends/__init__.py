@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import Backend, Memory
 from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason, probe_gpu
-from gpupipe.errors import DeviceError
+from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = ["BACKENDS", "Backend", "Device", "DeviceReport", "Gpu", "Memory", "choose", "device_report"]
 
@@ -53,7 +53,7 @@ def device_report() -> DeviceReport:
     return DeviceReport(gpu, missing, _gpu_obstacle(gpu, missing), machine.n_threads(), machine.memory())
 
 
-def choose(device: Device) -> Backend:
+def choose(device: str) -> Backend:
     """Return the backend for `device`.
 
     Parameters
@@ -64,9 +64,13 @@ def choose(device: Device) -> Backend:
 
     Raises
     ------
+    ConfigError
+        If `device` is none of the three.
     DeviceError
         If "gpu" is demanded and cannot be had.
     """
+    if device not in get_args(Device):
+        raise ConfigError(f"unknown device {device!r}", fix=f"one of {', '.join(get_args(Device))}")
     if device == "cpu":
         return _create("cpu", "asked for")
     gpu, missing = probe_gpu(), missing_packages()

@@ -86,7 +86,11 @@ class Backend(ABC):
         """Return an uninitialised float32 matrix of shape (n_rows, n_columns), column-major."""
 
     @abstractmethod
-    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> str:
+    def interpreter(self, n_rows: int) -> str:
+        """Return the name of the interpreter that `run_program` takes for so many rows, for the timeline."""
+
+    @abstractmethod
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         """Run `program` over the blocks of a table and write every column of `out`.
 
         Parameters
@@ -98,11 +102,6 @@ class Backend(ABC):
         out : array of float32, shape (rows, program.n_columns), column-major
         fold : array of int8, shape (rows,), optional
             The out-of-fold part that each row belongs to; None means the full statistics for every row.
-
-        Returns
-        -------
-        str
-            The interpreter that ran, for the timeline.
         """
 
     @abstractmethod

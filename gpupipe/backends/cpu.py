@@ -93,12 +93,15 @@ class CpuBackend(Backend):
         """Return an uninitialised float32 matrix, column-major; NumPy asks for huge pages by itself."""
         return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
 
-    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> str:
+    def interpreter(self, n_rows: int) -> str:
+        """Return ``"numpy"``: it needs no compiler and is within twice of what the memory gives."""
+        return "numpy"
+
+    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
         """Run `program` with the NumPy interpreter; see `Backend.run_program`."""
         from gpupipe_kernels import interpret_numpy
 
         interpret_numpy.run(program, blocks, out, fold, self.n_threads)
-        return "numpy"
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the results in the order of `items`, computed on `n_threads` threads.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import click
 
+from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
 from gpupipe.cli.lazy import LazyGroup
 
@@ -27,27 +28,9 @@ class Invocation:
     debug: bool = False
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            click.echo(f"gpupipe {version('gpupipe')}")
-        except PackageNotFoundError:
-            click.echo("gpupipe, from a source tree that is not installed")
-        ctx.exit()
-
-
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(__version__, message="gpupipe %(version)s")
 @click.pass_obj
 def cli(invocation: Invocation, debug: bool) -> None:
     """Tables to a trained, portable model: one YAML for the GPU, the laptop and the cluster.

@@ -96,7 +96,7 @@ class Composer:
             where = self._place(key.start_mark)
             if not isinstance(key, yaml.ScalarNode):
                 self.problems.append(Problem(where, path, "a key must be a word"))
-            elif key.value == _MERGE and key.style is None:
+            elif key.value == _MERGE and not key.style:
                 merged |= self._merge(value, path, where, depth)
             elif key.value in own:
                 first = own[key.value].key_where
@@ -117,7 +117,7 @@ class Composer:
 
     def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:
         text = raw.value
-        is_word = raw.style is None
+        is_word = not raw.style  # None or "", by the parser
         if "${" in text:
             text, problems = interpolate(text, self.environment)
             self.problems.extend(Problem(where, path, problem) for problem in problems)

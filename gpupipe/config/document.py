@@ -62,10 +62,18 @@ def marked(value: Any, where: str, path: str = "") -> Node:
     """Return the tree of a value that was not read from a file."""
     inner: Any = value
     if isinstance(value, Mapping):
-        inner = {str(key): marked(item, where, joined(path, str(key))) for key, item in value.items()}
+        inner = {
+            key: marked(item, where, joined(path, key))
+            for key, item in zip(map(_word, value), value.values(), strict=True)
+        }
     elif isinstance(value, list | tuple):
         inner = [marked(item, where, f"{path}[{i}]") for i, item in enumerate(value)]
     return Node(inner, where, where, path)
+
+
+def _word(key: object) -> str:
+    """Return a key as it would be written: keys are text everywhere."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def joined(path: str, key: str) -> str:

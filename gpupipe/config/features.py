@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.parts import find_part, json_schema_of, located, read_settings
+from gpupipe.config.parts import find_part, located, read_settings
 from gpupipe.features import OPS, Op
 
 DEFAULT_OP = "auto"
@@ -41,31 +40,5 @@ def write_op(op: Op) -> dict[str, Any]:
     return {name: op.model_dump(mode="json", by_alias=True)}
 
 
-class _OpForms:
-    """Tells pydantic how an op is read and written, and which forms an editor may offer."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            read_op, serialization=core_schema.plain_serializer_function_ser_schema(write_op)
-        )
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        columns = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
-        return {
-            "title": "Feature op",
-            "type": "object",
-            "properties": {
-                name: {"anyOf": [json_schema_of(op, handler), columns], "description": _summary(op)}
-                for name, op in OPS.items()
-            },
-            "additionalProperties": False,
-            "minProperties": 1,
-            "maxProperties": 1,
-        }
-
-
-def _summary(op: type[Op]) -> str:
-    return (op.__doc__ or "").strip().split("\n\n")[0]
-
-
-OpItem = Annotated[Op, _OpForms()]
+# `gpupipe.config.schema` puts the forms of every op in place of the bare object.
+OpItem = Annotated[Op, PlainValidator(read_op), PlainSerializer(write_op), WithJsonSchema({"type": "object"})]

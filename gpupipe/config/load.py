@@ -79,11 +79,16 @@ def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | N
     try:
         config = Config.model_validate(settings)
     except ValidationError as error:
-        known = {(problem.where, problem.path) for problem in problems}  # a value that was never read: reported once
-        problems.extend(new for new in problems_of(error, root, Config) if (new.where, new.path) not in known)
+        unread = {problem.path for problem in problems}  # reported once, and not as lacking from its section too
+        problems.extend(new for new in problems_of(error, root, Config) if not _follows_from(new, unread))
         return None
     config._origin = origin
     return config
+
+
+def _follows_from(problem: Problem, unread: set[str]) -> bool:
+    """Whether `problem` is about a value that could not be read, or about a section that holds one."""
+    return any(path == problem.path or path.startswith((f"{problem.path}.", f"{problem.path}[")) for path in unread)
 
 
 def _error(title: str, problems: list[Problem]) -> ConfigError:

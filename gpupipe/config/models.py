@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo, field_validator, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.parts import find_part, json_schema_of, located, read_settings
+from gpupipe.config.parts import find_part, located, read_settings
 from gpupipe.models import MODELS, Model
 from gpupipe.settings import Settings
 
@@ -45,25 +44,6 @@ class ModelEntry(Settings):
         if "name" not in info.data:
             return Model()  # the name's own error is enough
         return read_settings(MODELS.get(info.data["name"]), params)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        forms: list[JsonSchemaValue] = [{"enum": list(MODELS.names())}]
-        for name, model in MODELS.items():
-            params = {"anyOf": [json_schema_of(model, handler), {"type": "null"}]}
-            forms.append(_closed({"name": {"const": name}, "params": params}, required="name"))
-            forms.append(_closed({name: params}, required=name))
-        return {"title": "Model", "description": cls.__doc__, "anyOf": forms}
-
-
-def _closed(properties: JsonSchemaValue, required: str) -> JsonSchemaValue:
-    label = {"type": "string", "description": ModelEntry.model_fields["label"].description}
-    return {
-        "type": "object",
-        "properties": {**properties, "as": label},
-        "required": [required],
-        "additionalProperties": False,
-    }
 
 
 def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, ...]:

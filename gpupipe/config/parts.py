@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args
 
-from pydantic import GetJsonSchemaHandler, ValidationError
-from pydantic.json_schema import JsonSchemaValue
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from gpupipe.errors import did_you_mean
@@ -73,9 +72,3 @@ def _settings_under(model: type[Settings], key: int | str) -> Iterator[type[Sett
                 if isinstance(annotation, type) and issubclass(annotation, Settings):
                     yield annotation
                 waiting.extend(get_args(annotation))
-
-
-def json_schema_of(model: type[Settings], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """Return the JSON Schema of a part, as a reference into the schema that is being made."""
-    model.model_rebuild()
-    return handler(model.__pydantic_core_schema__)

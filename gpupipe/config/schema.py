@@ -2,38 +2,88 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from pydantic.json_schema import models_json_schema
+
+from gpupipe.config.models import ModelEntry
 from gpupipe.config.sections import Config
+from gpupipe.features import OPS
+from gpupipe.models import MODELS
+from gpupipe.settings import Settings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+ATTRIBUTES = "Attributes\n----------\n"
+_ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : .*\n((?: +.*\n?)+)", re.MULTILINE)  # numpydoc: names : type, and prose
 
-def json_schema() -> dict[str, Any]:
+JsonSchema = dict[str, Any]
+
+
+def json_schema() -> JsonSchema:
     """Return the schema (draft 2020-12), short forms included."""
-    schema = Config.model_json_schema(by_alias=True)
-    properties = schema["properties"]
-    models = properties["models"]
-    entry = models["items"]
+    parts: list[type[Settings]] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
+    references, definitions = models_json_schema([(part, "validation") for part in parts], by_alias=True)
+    ops = {name: references[op, "validation"] for name, op in OPS.items()}
+    models = {name: references[model, "validation"] for name, model in MODELS.items()}
+    definitions = definitions["$defs"]
+    config = definitions.pop("Config")
+    definitions["ModelEntry"] = _model_entry(models)
+    config["properties"]["features"]["items"] = _op_item(ops)
+    _offer_a_single_model(config)
+    config["properties"]["name"].pop("default", None)  # it is the file's name
+    for definition in definitions.values():
+        _describe_fields(definition)
+    schema = {"$schema": DIALECT, **config, "title": "gpupipe configuration", "$defs": definitions}
+    return {key: _as_prose(value) for key, value in schema.items()}
+
+
+def _op_item(ops: dict[str, JsonSchema]) -> JsonSchema:
+    return _closed(ops, title="Feature op", minProperties=1, maxProperties=1)
+
+
+def _model_entry(models: dict[str, JsonSchema]) -> JsonSchema:
+    """Return the three ways to write a model: its name, ``{name: params}``, ``{name:, params:}``."""
+    label = {"type": "string", "description": ModelEntry.model_fields["label"].description}
+    forms: list[JsonSchema] = [{"enum": list(models)}]
+    for name, reference in models.items():
+        params = {"anyOf": [reference, {"type": "null"}]}
+        forms.append(_closed({name: params, "as": label}, required=[name]))
+        forms.append(_closed({"name": {"const": name}, "params": params, "as": label}, required=["name"]))
+    return {"title": "Model", "description": ModelEntry.__doc__, "anyOf": forms}
+
+
+def _closed(properties: dict[str, JsonSchema], **rules: Any) -> JsonSchema:
+    return {"type": "object", "properties": properties, "additionalProperties": False, **rules}
+
+
+def _offer_a_single_model(config: JsonSchema) -> None:
+    entry = {"$ref": "#/$defs/ModelEntry"}
+    models = config["properties"]["models"]
+    for key in ("type", "items"):
+        del models[key]
     models["anyOf"] = [{"type": "array", "items": entry}, entry]
-    del models["items"], models["type"]
-    properties["model"] = {**entry, "description": "A single model, in place of models."}
-    properties["name"].pop("default", None)  # it is the file's name
-    schema = {"$schema": DIALECT, **schema, "title": "gpupipe configuration"}
-    schema["not"] = {"required": ["model", "models"]}
-    described: dict[str, Any] = _without_reference_sections(schema)
-    return described
+    config["properties"]["model"] = {**entry, "description": "A single model, in place of models."}
+    config["not"] = {"required": ["model", "models"]}
 
 
-def _without_reference_sections(value: Any) -> Any:
-    """Keep of each description what stands before a numpydoc section; joined, as editors show the lines as they are."""
+def _describe_fields(definition: JsonSchema) -> None:
+    """Give each field that has no description of its own that of the docstring's ``Attributes``."""
+    fields = definition.get("properties", {})
+    _, _, attributes = definition.get("description", "").partition(ATTRIBUTES)
+    for names, text in _ATTRIBUTE.findall(attributes):
+        for name in names.split(", "):
+            fields.get(name, {}).setdefault("description", text)
+
+
+def _as_prose(value: Any) -> Any:
+    """Join the lines of each description, which editors show as they are, and leave out the list of attributes."""
     if isinstance(value, list):
-        return [_without_reference_sections(item) for item in value]
+        return [_as_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _without_reference_sections(item) for key, item in value.items()}
+    kept = {key: _as_prose(item) for key, item in value.items()}
     if isinstance(kept.get("description"), str):
-        prose = kept["description"].split("\n----")[0]
-        lines = prose.splitlines()[:-1] if prose != kept["description"] else prose.splitlines()
-        kept["description"] = " ".join(" ".join(lines).split())
+        kept["description"] = " ".join(kept["description"].partition(ATTRIBUTES)[0].split())
     return kept

@@ -66,8 +66,12 @@ def found(value: Any) -> str:
 
 def expected(error: ErrorDetails) -> str:
     """Return what the error says would be right, or ``""`` where it says something else."""
-    template = EXPECTED.get(error["type"], "")
-    return template.format_map(error.get("ctx", {})) if template else ""
+    limits = {key: _whole(limit) for key, limit in error.get("ctx", {}).items()}
+    return EXPECTED.get(error["type"], "").format_map(limits)
+
+
+def _whole(limit: object) -> object:
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def explain(errors: list[ErrorDetails]) -> str:

@@ -49,7 +49,8 @@ class Bucketize(Op):
     def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
-        shares = [i / self.bins for i in range(1, self.bins)]  # type: ignore[operator]
+        assert self.bins is not None  # one of the two is given
+        shares = [i / self.bins for i in range(1, self.bins)]
         if self.strategy == "quantile":
             found = statistics.quantiles(columns, shares)  # type: ignore[arg-type]
         else:

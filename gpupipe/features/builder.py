@@ -177,12 +177,13 @@ class Builder:
         if self.view != "dense" or not open_ones:
             return
         columns = [out.column for out in open_ones.values()]
-        medians = self.statistics.quantiles(columns, [0.5])
-        nulls = self.statistics.null_counts(columns)
-        for (name, out), (median,), n_null in zip(open_ones.items(), medians, nulls, strict=True):
+        medians = self.statistics.medians(columns)
+        unfilled = [column for column in columns if not any(step.op == "FILL" for step in column.steps)]
+        nulls = dict(zip([c.name for c in unfilled], self.statistics.null_counts(unfilled), strict=True))
+        for (name, out), median in zip(open_ones.items(), medians, strict=True):
             self.outputs[name] = replace(out, column=out.column.then("FILL", median))
-            if n_null:
-                self.note(f"{name}: {n_null:,} nulls imputed by the median, as the model takes none")
+            if nulls.get(name):
+                self.note(f"{name}: {nulls[name]:,} nulls imputed by the median, as the model takes none")
 
     def leftovers(self) -> list[str]:
         """Return the input columns that no op has named."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, Op, State
-from gpupipe.features.builder import NAN, Builder
+from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Times, Virtual
 from gpupipe_kernels.opcodes import PART_SIZES, Part
 
@@ -28,7 +28,8 @@ PERIODS = {
 class Cyclic(Op):
     """Put a number or a part of a time on a circle: ``signup_ts_hour_sin`` and ``signup_ts_hour_cos``.
 
-    So 23 o'clock lies beside 0. For a time give `parts`, for a number its `period` (24 for an hour).
+    So 23 o'clock lies beside 0. For a time give `parts`, for a number its `period` (24 for an hour). A null time lies
+    in the middle of the circle, as far from every hour.
     """
 
     parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = ["hour", "weekday"]  # noqa: RUF012
@@ -56,7 +57,7 @@ class Cyclic(Op):
             codes = part_codes(column, part)
             values = [_value(name, part, i) - first for i in range(PART_SIZES[part])]
             for label, wave in (("sin", math.sin), ("cos", math.cos)):
-                table = [NAN, NAN, NAN, *(wave(2 * math.pi * v / period) for v in values)]
+                table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
                 builder.put(builder.take(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
 
     def _lower_number(self, column: Numbers, builder: Builder) -> None:

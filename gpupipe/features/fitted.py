@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.features.auto import Auto
@@ -183,10 +181,3 @@ def _finish(outputs: list[Output], builder: Builder) -> FittedFeatures:
         tuple(builder.notes),
         tuple(builder.states),
     )
-
-
-def used_levels(table: Table, backend: Backend) -> dict[str, Array]:
-    """Return rows per code of each categorical column of `table`."""
-    names = [c.name for c in table.schema if c.kind == "categorical" and c.levels is not None]
-    counts = backend.map(lambda n: np.bincount(table.column(n), minlength=table.schema[n].n_codes), names)
-    return dict(zip(names, counts, strict=True))

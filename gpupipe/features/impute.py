@@ -47,7 +47,8 @@ class Impute(Op):
     def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
         numbers = [c for c in columns if isinstance(c, Numbers)]
         codes = [c for c in columns if isinstance(c, Codes)]
-        values = dict(zip([c.name for c in numbers], self._numbers(numbers, statistics), strict=True))
+        values: dict[str, float | str | None] = {}
+        values |= dict(zip([c.name for c in numbers], self._numbers(numbers, statistics), strict=True))
         values |= dict(zip([c.name for c in codes], self._levels(codes, statistics), strict=True))
         return [{"value": values[c.name]} for c in columns]
 

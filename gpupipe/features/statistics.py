@@ -6,21 +6,23 @@ depend on the number of threads.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.columns import Codes, IndexStep, Numbers
+from gpupipe.features.columns import Codes, IndexStep, Numbers, Step
 from gpupipe.features.lower import lower
-from gpupipe.table.arrange import arrange
+from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
-from gpupipe.table.schema import Column, Schema
+from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe_kernels.calendar import MICROSECONDS_A_DAY, part
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
 
 Array = Any
+FEW_CODES = 24
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,20 @@ class Statistics:
     """
 
     def __init__(self, table: Table, backend: Backend, target: Target | None, seed: int) -> None:
-        self.table, self.backend, self.target, self.seed = table, backend, target, seed
+        self.backend, self.target, self.seed = backend, target, seed
         self._memory: dict[Any, Any] = {}
+        self.table = self._without_unused_levels(table)
+
+    def _without_unused_levels(self, table: Table) -> Table:
+        """Drop the levels that no row holds, so that nothing is learned from other rows; keep the counts."""
+        names = [c.name for c in table.schema if c.levels is not None]
+        found = self.backend.map(lambda n: count_codes(table.column(n), table.schema[n].n_codes), names)
+        counts = dict(zip(names, found, strict=True))
+        table = drop_unused_levels(table, counts, self.backend)
+        for name, count in counts.items():
+            kept = count if len(count) == table.schema[name].n_codes else _without_zeros(count)
+            self._memory["counts", ((IndexStep("INDEX", name),), None)] = kept
+        return table
 
     @property
     def n_rows(self) -> int:
@@ -110,9 +124,25 @@ class Statistics:
         return self._each(columns, ("quantiles", *q), lambda column: self._quantiles(column, q))
 
     def _quantiles(self, column: Numbers, q: list[float]) -> list[float]:
-        values = self._raw_or_values(column)
-        values = values[~np.isnan(values)]
-        return [float(v) for v in np.quantile(values, q)] if len(values) else [0.0 for _ in q]
+        values = np.array(self._raw_or_values(column))
+        n = len(values) - int(np.count_nonzero(np.isnan(values)))
+        return [_quantile(values, n, share) for share in q] if n else [0.0 for _ in q]
+
+    def medians(self, columns: list[Numbers]) -> list[float]:
+        """Return the median of each column.
+
+        Every step but SINE keeps the order of values, so the median of a chain is the chain of the median, and that of
+        a source column is reduced once however many columns are made of it.
+        """
+        return self.backend.map(self._median, columns)
+
+    def _median(self, column: Numbers) -> float:
+        if column.start.op != "LOAD" or any(step.op == "SINE" for step in column.steps):
+            return self.quantiles([column], [0.5])[0][0]
+        value = self.quantiles([replace(column, steps=())], [0.5])[0][0]
+        for step in column.steps:
+            value = follow(step, value)
+        return value
 
     def extremes(self, columns: list[Numbers]) -> list[tuple[float, float]]:
         """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
@@ -142,10 +172,7 @@ class Statistics:
 
     def _counts(self, column: Codes) -> Array:
         index = self.index(column)
-        if index.dtype == np.int8 and len(index) > 4096:
-            raw = _count_bytes(index)[: column.size]
-        else:
-            raw = np.bincount(index, minlength=column.size)
+        raw = count_codes(index, column.size)
         return raw if column.remap is None else _regroup(raw, column)
 
     def target_counts(self, columns: list[Codes], folds: int) -> list[TargetCounts]:
@@ -260,14 +287,44 @@ def _key(column: Numbers | Codes) -> Any:
     return start.op, start.source, start.arg, start.params, table, column.steps
 
 
-def _count_bytes(codes: Array) -> Array:
-    """Return the counts of int8 codes: two at a time, as 16-bit words, which halves the work."""
-    even = len(codes) & ~1
-    pairs = np.bincount(codes[:even].view(np.uint16), minlength=2**16).reshape(2**8, 2**8)
-    counts = pairs.sum(axis=0) + pairs.sum(axis=1)
-    if even < len(codes):
-        counts[codes[-1]] += 1
-    return counts
+def follow(step: Step, value: float) -> float:
+    """Return what a step makes of one value that is not null."""
+    if step.op == "CENTER":
+        return (value - step.params[0]) * step.params[1]
+    if step.op == "CLIP":
+        return min(max(value, step.params[0]), step.params[1])
+    if step.op == "LOG1P":
+        return math.log1p(value) if value > -1 else 0.0
+    return value
+
+
+def _quantile(values: Array, n: int, share: float) -> float:
+    """Return a quantile of the `n` numbers among `values` (NaN sorts behind them), which are reordered."""
+    at = share * (n - 1)
+    low = int(at)
+    values.partition(low)
+    below = float(values[low])
+    if at == low:
+        return below
+    above = float(values[low + 1 : n].min()) if n == len(values) else float(np.nanmin(values[low + 1 :]))
+    return below + (at - low) * (above - below)
+
+
+def count_codes(codes: Array, size: int) -> Array:
+    """Return rows per code, int64, shape (size,)."""
+    if size <= FEW_CODES and codes.dtype == np.int8:
+        # A comparison a code is vectorised, and beats one table look-up a row while there are few codes.
+        counts = np.array([np.count_nonzero(codes == code) for code in range(FIRST_LEVEL, size)], np.int64)
+        reserved = np.zeros(FIRST_LEVEL, np.int64)
+        if counts.sum() < len(codes):
+            reserved[:] = [np.count_nonzero(codes == code) for code in range(FIRST_LEVEL)]
+        return np.concatenate([reserved, counts])
+    return np.bincount(codes, minlength=size)
+
+
+def _without_zeros(count: Array) -> Array:
+    levels = count[FIRST_LEVEL:]
+    return np.concatenate([count[:FIRST_LEVEL], levels[levels > 0]])
 
 
 def _regroup(raw: Array, column: Codes) -> Array:

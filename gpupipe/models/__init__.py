@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # One line for each family: importing it registers its models. The order is the order of listings.
-from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, cluster, decomposition  # noqa: F401, I001
+from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, cluster, decomposition  # noqa: F401  # isort: skip
 from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task, View
 from gpupipe.models.fitted import FittedModel, Prediction, load_fitted
 from gpupipe.models.fitting import FitContext, fit

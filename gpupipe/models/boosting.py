@@ -101,7 +101,8 @@ class HistGradientBoosting(Model):
     def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {
-            "categorical_features": [j for j, n_codes in context.categorical.items() if n_codes <= self.max_bins] or None,
+            "categorical_features": [j for j, n_codes in context.categorical.items() if n_codes <= self.max_bins]
+            or None,
             "monotonic_cst": constraint_list(self.monotonic_cst, names, "hist_gradient_boosting.monotonic_cst"),
         }
         if isinstance(self.interaction_cst, list):
@@ -155,7 +156,7 @@ class XGBoost(Model):
     colsample_bynode: Fraction = 1.0
     reg_alpha: NonNegative = 0.0
     reg_lambda: NonNegative = 1.0
-    scale_pos_weight: Positive = 1.0
+    scale_pos_weight: Positive | None = None
     base_score: float | None = None
     num_parallel_tree: PositiveInt = 1
     monotone_constraints: Constraints = None

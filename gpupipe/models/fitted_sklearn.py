@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.base import CLASSIFICATION
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.skops_file import read_skops, write_skops
+from gpupipe.models.threads import limit_threads
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -33,9 +34,8 @@ class FittedSklearn(FittedModel):
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""
         import numpy as np
-        from threadpoolctl import threadpool_limits
 
-        with threadpool_limits(1, user_api="blas"):  # skinny matrices again: see gpupipe.models.linear
+        with limit_threads(blas=1):  # skinny matrices again: see gpupipe.models.linear
             if self.task in CLASSIFICATION:
                 return self._classification(_blocked(self.estimator.predict_proba, X).astype(np.float64, copy=False))
             if self.task == "regression":

@@ -11,6 +11,7 @@ from gpupipe.models.base import CLASSIFICATION, Model, Task
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
+from gpupipe.models.threads import limit_threads, wait_passively
 from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def fit(
     if sample_weight is not None and not model.takes_sample_weight:
         raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     params = _params(model, X, context, threads)
+    wait_passively()
     estimator = model.build(context, params)
     X = model.matrix(X, params)
     _train(model, estimator, X, y, sample_weight, context.seed, threads)
@@ -127,11 +129,8 @@ def _codes_and_weights(
 def _train(
     model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, seed: int, threads: int
 ) -> None:
-    from threadpoolctl import threadpool_limits
-
-    limits = {"blas": model.blas_threads(X.shape[1], threads), "openmp": threads}
     try:
-        with threadpool_limits(limits):
+        with limit_threads(model.blas_threads(X.shape[1], threads), threads):
             model.train(estimator, X, y, weights, seed)
     except ValueError as error:  # scikit-learn's and XGBoost's own errors are ValueErrors
         raise ConfigError(

@@ -4,6 +4,7 @@ stdout. rich is imported when there is something to print.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.jsonfile import dumps
+from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report import LeaderboardRow
 from gpupipe.report.text import metric, metric_names, number, printable, rate, seconds
@@ -33,17 +33,17 @@ class Console:
     Parameters
     ----------
     quiet : bool
-        Print errors only.
-    json : bool
+        Print nothing: errors are shown by the command line itself.
+    as_json : bool
         Print one JSON document on `out` at the end; stages still go to `err`, unless `quiet`.
     err, out : text streams
         stderr and stdout where not given.
     """
 
     def __init__(
-        self, *, quiet: bool = False, json: bool = False, err: TextIO | None = None, out: TextIO | None = None
+        self, *, quiet: bool = False, as_json: bool = False, err: TextIO | None = None, out: TextIO | None = None
     ) -> None:
-        self.quiet, self.json = quiet, json
+        self.quiet, self.as_json = quiet, as_json
         self._err, self._out = err or sys.stderr, out or sys.stdout
         self._rich: rich.console.Console | None = None
         self._live: rich.live.Live | None = None
@@ -83,6 +83,8 @@ class Console:
         if self.quiet:
             return
         self._open.remove(stage)
+        if self._live is not None:
+            self._live.refresh()  # or the spinner of this stage would be drawn once more below its line
         failed = stage.status == "failed"
         mark = self._sign("✗", "x") if failed else self._sign("✓", "+")
         self._print(self._line(stage, mark, stage.seconds, stage.rows_per_second), "red" if failed else "")
@@ -99,23 +101,18 @@ class Console:
         rows : sequence of LeaderboardRow
             The table, in the order to be shown.
         metrics : mapping
-            The values of metrics.json; with ``json``, printed beside ``run_directory``.
+            The values of metrics.json; with `as_json`, printed beside ``run_directory``.
         run_directory : Path
         """
         self._stop()
-        if self.json:
-            self._out.write(dumps({"run_directory": str(run_directory), **metrics}, indent=2) + "\n")
+        if self.as_json:
+            document = plain({"run_directory": str(run_directory), **metrics})
+            self._out.write(json.dumps(document, indent=2) + "\n")  # ASCII, whatever the encoding of stdout
             self._out.flush()
         if not self.quiet:
             self._console().print()
             self._console().print(self._leaderboard(rows))
             self._print(f"{run_directory}")
-
-    def error(self, error: Exception) -> None:
-        """Show an error, in all modes."""
-        self._stop()
-        title = error.title if isinstance(error, GpupipeError) else type(error).__name__
-        self._print(f"{title}: {printable(str(error), keep=chr(10))}", "red", keep="\n")
 
     def _leaderboard(self, rows: Sequence[LeaderboardRow]) -> rich.table.Table:
         from rich import box
@@ -142,7 +139,7 @@ class Console:
         name = f"{'  ' * stage.depth}{mark} {stage.name}"
         rows = f"{stage.rows:,} rows" if stage.rows is not None else ""
         shown_rate = rate(speed) if speed is not None else ""
-        return f"{name:<34} {rows:>16} {shown_rate:>13} {seconds(elapsed):>11}  {stage.device}"
+        return f"{name:<28} {rows:>16} {shown_rate:>13} {seconds(elapsed):>11}  {stage.device}"
 
     def _running(self) -> rich.console.RenderableType:
         """Return the lines of the open stages, the innermost last; called at each refresh of the terminal."""
@@ -151,14 +148,18 @@ class Console:
         now = time.perf_counter()
         frame = self._sign("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
         mark = frame[int(now * 10) % len(frame)]
-        return Group(*(self._text(self._line(s, mark, now - self._began[s], None)) for s in tuple(self._open)))
+        lines = [self._text(self._line(s, mark, now - self._began[s], None)) for s in tuple(self._open)]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*lines)
 
     def _start(self) -> None:
         if self._live is None and self._console().is_terminal:
             from rich.live import Live
 
-            self._live = Live(console=self._console(), get_renderable=self._running, refresh_per_second=10)
-            self._live.transient = True
+            self._live = Live(
+                console=self._console(), get_renderable=self._running, refresh_per_second=10, transient=True
+            )
             self._live.start()
 
     def _stop(self) -> None:
@@ -166,14 +167,14 @@ class Console:
             self._live.stop()
             self._live = None
 
-    def _print(self, line: str, style: str = "", keep: str = "") -> None:
-        self._console().print(self._text(line, keep), style=style or None, soft_wrap=True)
+    def _print(self, line: str, style: str = "") -> None:
+        self._console().print(self._text(line), style=style or None, soft_wrap=True)
 
-    def _text(self, line: str, keep: str = "") -> rich.text.Text:
+    def _text(self, line: str) -> rich.text.Text:
         """Return `line` as it is: no markup is read from it, and no control character gets through."""
         from rich.text import Text
 
-        return Text(printable(line, keep))
+        return Text(printable(line))
 
     def _sign(self, sign: str, plain: str) -> str:
         return plain if self._console().options.ascii_only else sign
@@ -183,8 +184,11 @@ class Console:
             import rich.console
 
             terminal = self._err.isatty()
-            width = None if terminal else PIPE_WIDTH
             self._rich = rich.console.Console(
-                file=self._err, width=width, force_terminal=terminal, no_color=None, highlight=False
+                file=self._err,
+                width=None if terminal else PIPE_WIDTH,
+                force_terminal=terminal,
+                force_jupyter=False,
+                highlight=False,
             )
         return self._rich

@@ -89,7 +89,7 @@ class RunDirectory:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def _hidden(self, kind: str) -> Path:
-        return self.final.with_name(f".{self.final.name}.{kind}-{self._id}")
+        return self.final.parent / f".{self.final.name}.{kind}-{self._id}"
 
     def _commit(self) -> None:
         """Put the written directory under the final name; at no instant is a part of it there."""

@@ -54,7 +54,7 @@ def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, st
     ConfigError
         If `rows`, `seed` or `start` is out of range.
     """
-    schema = _schema(columns)
+    schema = _schema(columns, SCHEMA)
     return pa.Table.from_batches(_blocks(rows, seed, schema, start), schema=schema)
 
 
@@ -69,7 +69,7 @@ def customer_batches(
     if batch_rows < 1:
         raise ConfigError(f"a batch of {batch_rows} rows is none", fix="ask for batches of at least one row")
     waiting: list[pa.RecordBatch] = []
-    for block in _blocks(rows, seed, _schema(columns), start):
+    for block in _blocks(rows, seed, _schema(columns, SCHEMA), start):
         waiting.append(block)
         n_waiting = sum(batch.num_rows for batch in waiting)
         if n_waiting < batch_rows:
@@ -82,20 +82,28 @@ def customer_batches(
         yield pa.concat_batches(waiting)
 
 
-def events(rows: int, seed: int = 7, start: int = 0) -> pa.Table:
+def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
     """Return what the customers of ``customers(rows, seed, start=start)`` did in the year before the snapshot.
 
     Columns: customerID (a dictionary of these customers' ids), event_ts, event_type (six levels, two of them rare) and
     amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time.
-    A customer has about a dozen events, a few have hundreds, and those of a churner thin out towards the end.
+    A customer has about nine events, a few have hundreds, and those of a churner thin out towards the end.
+
+    Parameters
+    ----------
+    rows : int
+        How many customers; the events are about nine times as many.
+    seed, columns, start
+        As for `customers`.
 
     Raises
     ------
-    ConfigError
+    SchemaError, ConfigError
         As `customers`.
     """
+    names = _schema(columns, EVENT_SCHEMA).names
     ids = customers(rows, seed, ["customerID"], start).column(0).combine_chunks()
-    return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA)
+    return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA).select(names)
 
 
 def write(path: str | Path, rows: int, seed: int = 7) -> None:
@@ -117,14 +125,14 @@ def write(path: str | Path, rows: int, seed: int = 7) -> None:
             writer.write_table(pa.Table.from_batches([batch]).cast(schema))
 
 
-def _schema(columns: Sequence[str] | None) -> pa.Schema:
+def _schema(columns: Sequence[str] | None, full: pa.Schema) -> pa.Schema:
     if columns is None:
-        return SCHEMA
+        return full
     for name in columns:
-        if name not in SCHEMA.names:
-            hint = did_you_mean(name, SCHEMA.names) or f"the columns are {', '.join(SCHEMA.names)}"
+        if name not in full.names:
+            hint = did_you_mean(name, full.names) or f"the columns are {', '.join(full.names)}"
             raise SchemaError(f"generated churn data has no column {name!r}", fix=hint)
-    return pa.schema([SCHEMA.field(name) for name in columns])
+    return pa.schema([full.field(name) for name in columns])
 
 
 def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:

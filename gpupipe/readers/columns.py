@@ -15,14 +15,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.errors import GpupipeError
 from gpupipe.readers.strings import TEXT
 
 MICROS = pa.timestamp("us")
+BEYOND_MICROS = "times beyond the year 294246, read as null"
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-class NoUse(Exception):
-    """A column that holds nothing a pipeline can use; the message says what it holds."""
+class NoUse(GpupipeError):
+    """A column that holds nothing a pipeline can use; the message says what it holds. Never leaves the readers."""
 
 
 def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -130,7 +132,7 @@ def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         ticks = _view(column, pa.int64())
         fits = pc.and_(pc.less_equal(ticks, limit), pc.greater_equal(ticks, -limit))
         kept = pc.if_else(fits, ticks, pa.scalar(None, pa.int64()))
-        return _view(kept, column.type).cast(MICROS), "times beyond the year 294246, read as null"
+        return _view(kept, column.type).cast(MICROS), BEYOND_MICROS
 
 
 def _view(column: pa.ChunkedArray, kind: pa.DataType) -> Any:

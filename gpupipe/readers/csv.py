@@ -7,8 +7,7 @@ order). Empty lines are skipped.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +15,12 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.readers.columns import is_bytes
-from gpupipe.readers.csv_header import Header, read_header
-from gpupipe.readers.files import SourceFile, mask, reading
+from gpupipe.readers.csv_header import Header, read_header, wrong_encoding
+from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.formats import compression_of
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.streams import opened
 from gpupipe.readers.strings import NULL_VALUES, TEXT, clean_texts
 from gpupipe.readers.wanted import Wanted
 
@@ -50,7 +50,7 @@ def read(
         If the file is corrupt, in another encoding, or has rows with another number of fields.
     """
     settings = source.csv
-    with opened(file) as stream:
+    with opened(file, unpack=True) as stream:
         header = read_header(stream, file, settings, notes)
     if header is None:
         return None
@@ -69,19 +69,6 @@ def read(
     )
     table = _parse(file, header, settings, convert, notes)
     return _cleaned(table, file, settings, declared.union(as_text)) if table.num_rows else None
-
-
-@contextmanager
-def opened(file: SourceFile) -> Iterator[Any]:
-    """Open a file as an Arrow stream: memory-mapped if it is local and plain, decompressed if its suffix says so."""
-    codec = compression_of(file.path)
-    with reading(file.path):
-        if file.remote is None and codec is None:
-            with pa.memory_map(file.path) if file.size else pa.BufferReader(b"") as stream:
-                yield stream
-        else:
-            with file.open() as raw, pa.PythonFile(raw, mode="r") as stream:
-                yield pa.CompressedInputStream(stream, codec) if codec else stream
 
 
 def _parse(
@@ -122,7 +109,7 @@ def _parse_blocks(
         column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding, block_size=block
     )
     try:
-        with opened(file) as stream:
+        with opened(file, unpack=True) as stream:
             table = arrow_csv.read_csv(stream, layout, parse, convert)
     except DataError as error:
         if skipped and settings.bad_rows == "error":
@@ -158,7 +145,7 @@ def _ragged(
     parse.invalid_row_handler = on_bad_row
     layout.use_threads = False
     try:
-        with opened(file) as stream:
+        with opened(file, unpack=True) as stream:
             arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
     except DataError:
         pass
@@ -168,15 +155,6 @@ def _ragged(
         f"row {row.number} has {row.actual_columns} fields, the file has {row.expected_columns} columns: {excerpt!r}",
         where=mask(file.path),
         fix="correct the row, or leave such rows out: csv: {bad_rows: skip}; a wrong csv.delimiter shows like this too",
-    )
-
-
-def wrong_encoding(file: SourceFile, encoding: str) -> DataError:
-    """Return the error for a file whose bytes are not in `encoding`."""
-    return DataError(
-        f"the text is not {encoding}",
-        where=mask(file.path),
-        fix="state the encoding of the file, as in csv: {encoding: latin-1}; cp1252 and utf-16 are usual too",
     )
 
 

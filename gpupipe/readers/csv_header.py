@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import DataError
-from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.settings import CsvSettings
 
 DELIMITERS = (",", ";", "\t", "|")
-HEAD_BYTES = 1 << 16
+HEAD_BYTES = 1 << 20  # a header of thousands of names fits
 HEAD_ROWS = 50
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
 
 
 @dataclass(frozen=True)
@@ -36,31 +41,108 @@ class Header:
 
 
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
-    """Return the header of a CSV stream, or None if there is no row at all.
+    """Return the header of a CSV stream, or None if no row follows.
 
     Raises
     ------
     DataError
         If it is in another encoding, names a column twice, or has another number of fields than ``csv.names``.
     """
-    lines = _first_lines(stream, file, settings)
-    delimiter = settings.delimiter or _delimiter(lines, file, settings)
-    rows = _rows(lines, delimiter, settings.quote)
+    text, is_all = _first_text(stream, file, settings.encoding)
+    delimiter = settings.delimiter or _delimiter(text, file, settings)
+    rows = _rows(text, delimiter, settings.quote)
     if not rows:
         return None
     if settings.names is not None:
-        _check_width(settings.names, [row for _, row in rows], file)
+        _check_width(settings.names, rows, file)
         return Header(list(settings.names), delimiter, 0)
-    n_lines, first = rows[0]
-    return Header(_names(first, file, settings, notes), delimiter, n_lines)
+    if is_all and len(rows) == 1:
+        return None
+    n_lines, names = rows[0]
+    return Header(_checked(names, file, settings, notes), delimiter, n_lines)
 
 
-def _first_lines(stream: Any, file: SourceFile, settings: CsvSettings) -> list[str]:
-    raw = stream.read(HEAD_BYTES)
-    if raw.startswith(UTF16_MARKS) and settings.encoding.lower().replace("_", "-").startswith("utf-8"):
-        raw = raw[:0]
-    if not raw and file.size and settings.encoding.lower() in ("utf8", "utf-8", "utf-8-sig"):
-        stream.seek(0) if stream.seekable() else None
-    text = raw.decode(settings.encoding, errors="replace").removeprefix("\ufeff")
-    lines = text.splitlines(keepends=True)
-    return lines[:-1] if len(raw) == HEAD_BYTES and len(lines) > 1 else lines
+def wrong_encoding(file: SourceFile, encoding: str, likely: str = "latin-1") -> DataError:
+    """Return the error for a file whose bytes are not in `encoding`."""
+    return DataError(
+        f"the text is not {encoding}",
+        where=mask(file.path),
+        fix=f"state the encoding of the file, as in csv: {{encoding: {likely}}} (latin-1, cp1252, utf-16...)",
+    )
+
+
+def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
+    """Return the first lines, the last of them whole, and whether there are no others."""
+    with reading(file.path):
+        raw = stream.read(HEAD_BYTES)
+    if raw.startswith(UTF16_MARKS) and codecs.lookup(encoding).name.startswith("utf-8"):
+        raise wrong_encoding(file, encoding, likely="utf-16")
+    try:
+        text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
+    except UnicodeError:
+        raise wrong_encoding(file, encoding) from None
+    end = max(text.rfind("\n"), text.rfind("\r")) + 1
+    is_all = len(raw) < HEAD_BYTES
+    return (text if is_all or not end else text[:end]), is_all
+
+
+def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
+    lines = io.StringIO(text, newline="")
+    if quote is None:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quotechar=quote)
+    rows: Rows = []
+    for row in reader:
+        if row:
+            rows.append((reader.line_num, row))
+        if len(rows) == HEAD_ROWS:
+            break
+    return rows
+
+
+def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
+    """Return the delimiter that gives the most rows one same number of fields, above one; then the most fields."""
+    if ".tsv" in file.path.lower() or ".tab" in file.path.lower():
+        return "\t"
+    best, best_score = ",", (0.0, 0)
+    for delimiter in DELIMITERS:
+        if delimiter == settings.decimal:
+            continue
+        widths = Counter(len(row) for _, row in _rows(text, delimiter, settings.quote))
+        (width, n_rows), *_ = widths.most_common(1) or [(0, 0)]
+        score = (n_rows / max(sum(widths.values()), 1), width)
+        if width > 1 and score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _check_width(names: Sequence[str], rows: Rows, file: SourceFile) -> None:
+    width = Counter(len(row) for _, row in rows).most_common(1)[0][0]
+    if width != len(names):
+        raise DataError(
+            f"csv.names has {len(names)} names, the rows have {width} fields",
+            where=mask(file.path),
+            fix="name every column of the file, in its order (leave some out with drop), or check csv.delimiter",
+        )
+
+
+def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: Notes) -> list[str]:
+    """Return the names of a header, blank ones numbered."""
+    names = [name.strip() for name in names] if settings.strip else names
+    twice = [name for name, n in Counter(names).items() if n > 1 and name.strip()]
+    if twice:
+        raise DataError(
+            f"the header has {', '.join(map(repr, twice))} more than once",
+            where=mask(file.path),
+            fix="rename the columns in the file; or remove its header and state csv: {names: [...]}",
+        )
+    numbered = []
+    for i, name in enumerate(names, start=1):
+        if not name.strip():
+            name = f"column_{i}"
+            while name in names:
+                name += "_"
+            notes.say(f"column {i} has no name in the header: it is called {name!r}")
+        numbered.append(name)
+    return numbered

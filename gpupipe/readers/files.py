@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import fsspec
 
-from gpupipe.errors import DataError, did_you_mean
+from gpupipe.errors import DataError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of, require_format
 from gpupipe.readers.settings import TableSource
 
@@ -53,30 +53,26 @@ class SourceFile:
     partitions: dict[str, str | None] = field(default_factory=dict)
     remote: Any = field(default=None, compare=False, repr=False)
 
-    def open(self) -> Any:
-        """Return the file, opened for reading bytes."""
-        return open(self.path, "rb") if self.remote is None else self.remote.open(self.path, "rb")
-
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn whatever a library raises while it reads `path` into one DataError that names the file."""
     try:
         yield
-    except DataError:
+    except GpupipeError:
         raise
-    except PermissionError:
-        raise DataError("may not be read", where=mask(path), fix="give this user the right to read it") from None
-    except (OSError, ValueError, NotImplementedError, MemoryError, EOFError, KeyError, TypeError) as error:
-        # Arrow's own errors are subclasses of these; the ones of fsspec's plugins mostly are.
+    except PermissionError as error:
+        fix = "give this user the right to read it"
+        raise DataError("the file may not be read", where=mask(path), fix=fix) from error
+    except Exception as error:  # Arrow's errors and those of any fsspec plugin have no ancestor in common
         reason = " ".join(str(error).split()) or type(error).__name__
         if "encrypted" in reason or "decryption" in reason:
-            raise DataError("the file is encrypted", where=mask(path), fix="decrypt it first") from None
+            raise DataError("the file is encrypted", where=mask(path), fix="decrypt it first") from error
         raise DataError(
-            f"cannot be read: {mask(reason[:300])}",
+            f"the file cannot be read: {mask(reason[:300])}",
             where=mask(path),
             fix="check that the file is complete and of the format that it should have",
-        ) from None
+        ) from error
 
 
 def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = None) -> list[SourceFile]:
@@ -166,7 +162,9 @@ def _file_system(url: str) -> tuple[Any, str]:
     except ImportError:
         package = PLUGINS.get(protocol, f"the fsspec plugin for {protocol}://")
         raise DataError(
-            f"reading {protocol}:// needs a package that is not installed", where=mask(url), fix=f"pip install {package}"
+            f"reading {protocol}:// needs a package that is not installed",
+            where=mask(url),
+            fix=f"pip install {package}",
         ) from None
     except ValueError as error:
         if "not known" not in str(error):

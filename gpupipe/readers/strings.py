@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NULL_VALUES = (
-    "", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT", "null", "NULL", "Null", "None",
+NULL_VALUES = (  # those of pandas
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 
 TEXT = pa.dictionary(pa.int32(), pa.string())

@@ -29,6 +29,10 @@ class Wanted:
         self.everything = source.prepare is not None  # a hook may make any column of any other
         self._seen: dict[str, None] = {}
 
+    def after_hook(self) -> None:
+        """From here on only what the source asks for is wanted: the prepare hook has had its turn."""
+        self.everything = False
+
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return those of a file's columns that must be read, in the order of the file."""
         self._seen.update(dict.fromkeys(names))
@@ -48,8 +52,8 @@ class Wanted:
         """Raise SchemaError if a column that the source names is not among those `found` or seen in the files."""
         needed = [*(self.keep or ()), *([self.target] if self.target else [])]
         known = list(dict.fromkeys([*found, *self._seen]))
-        absent = [name for name in needed if not any(fnmatchcase(c, name) or c == name for c in found)]
-        absent += [name for name in self.drop if not any(fnmatchcase(c, name) or c == name for c in known)]
+        absent = [name for name in needed if not _matched(name, found) and not _matches(name, self.drop)]
+        absent += [name for name in self.drop if not _matched(name, known)]
         if absent:
             hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, known))]
             raise SchemaError(
@@ -61,3 +65,7 @@ class Wanted:
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _matched(pattern: str, names: Iterable[str]) -> bool:
+    return any(_matches(name, (pattern,)) for name in names)

@@ -22,7 +22,9 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     body = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', body)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(r"<svg[^>]*>", f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{label}">', body, count=1)
+    body = re.sub(
+        r"<svg[^>]*>", f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{label}">', body, count=1
+    )
     body = body.replace("xlink:href=", "href=")
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for color_name, color in COLORS.items():

@@ -59,7 +59,7 @@ def draw(data: ReportData) -> dict[str, str]:
     """Return file stem to SVG for the plots that `data` has the points of."""
     from gpupipe.report.plots import draw_classification, draw_regression
 
-    plots = {}
+    plots: dict[str, str] = {}
     if data.classification is not None:
         plots |= draw_classification(data.classification)
     if data.regression is not None:
@@ -71,11 +71,9 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
     """Return the HTML page with `plots` (file stem to SVG) inlined."""
     from markupsafe import Markup
 
-    figures = [
-        (CAPTIONS[name], Markup(inline_svg(svg, name, CAPTIONS[name])))  # noqa: S704 (matplotlib escapes its text)
-        for name, svg in plots.items()
-    ]
-    return _environment().get_template("page.html").render(
+    figures = [(CAPTIONS[name], Markup(inline_svg(svg, name, CAPTIONS[name]))) for name, svg in plots.items()]
+    template = _environment().get_template("page.html")
+    return template.render(
         data=data,
         best=data.best,
         title=title or data.name,
@@ -84,7 +82,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         total_seconds=_total_seconds(data),
         importance_scale=max((item.mean + (item.std or 0) for item in data.importances), default=0),
         limits={"importances": MAX_IMPORTANCES, "classes": MAX_CLASSES, "columns": MAX_COLUMNS},
-        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 (our own file)
+        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         colors=css_variables(COLORS),
         dark_colors=css_variables(DARK),
     )
@@ -113,5 +111,5 @@ def _finalize(value: Any) -> Any:
 
 def _total_seconds(data: ReportData) -> float:
     """Return the length of the time axis: no stage may end beyond it."""
-    ends = [stage["start_seconds"] + stage["seconds"] for stage in data.stages]
-    return max([*ends, 1e-9])
+    ends = [float(stage["start_seconds"]) + float(stage["seconds"]) for stage in data.stages]
+    return max(ends, default=0.0)

@@ -12,21 +12,25 @@ from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
 from gpupipe.table.strings import bucket_codes
 
 
+def select(table: Table, schema: Schema) -> Table:
+    """Return the table with only the columns of `schema`, which are its own; nothing is copied."""
+    places = {column.name: table.places[column.name] for column in schema if column.storage}
+    texts = {column.name: table.texts[column.name] for column in schema if column.name in table.texts}
+    return Table(schema, table.n_rows, table.blocks, places, texts)
+
+
 def take(table: Table, mask: Any, backend: Backend) -> Table:
     """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
     xp = backend.xp
     rows = xp.flatnonzero(mask)
     blocks, places = allocate(table.schema, len(rows), xp)
 
-    def copy(place: tuple[str, int]) -> None:
-        block, row = place
+    def copy(name: str) -> None:
+        block, row = places[name]
         # Indices are in range; mode "clip" lets NumPy write straight into the block.
-        xp.take(table.blocks[block][row], rows, out=blocks[block][row], mode="clip")
+        xp.take(table.column(name), rows, out=blocks[block][row], mode="clip")
 
-    source = {name: table.places[name] for name in places}
-    if source != places:
-        raise SchemaError("the table's layout is not that of its schema")
-    backend.map(copy, places.values())
+    backend.map(copy, places)
     texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}
     return Table(table.schema, len(rows), blocks, places, texts)
 

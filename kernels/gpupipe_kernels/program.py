@@ -108,8 +108,9 @@ class Program:
         )  # fmt: skip
         if allowed and (block not in allowed or not 0 <= source < block_rows.get(block, 0)):
             raise ValueError(f"{op.name} reads a column that is not there")
-        is_index = op >= Op.INDEX
-        if not is_index and not 0 <= dst < self.n_columns:
+        if not allowed and block != -1:
+            raise ValueError(f"{op.name} reads no column")
+        if not (dst == -1 if op >= Op.INDEX else 0 <= dst < self.n_columns):
             raise ValueError(f"{op.name} writes outside the matrix")
         if op in PARAMS_READ and not 0 <= param <= len(self.params) - PARAMS_READ[op]:
             raise ValueError(f"{op.name} reads outside the parameters")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpupipe.backends import BACKENDS, Gpu, choose, device_report
-from gpupipe.errors import DeviceError
+from gpupipe.errors import ConfigError, DeviceError
 
 GOOD_GPU = Gpu(True, "NVIDIA H100, driver 580.95.05", 1, "NVIDIA H100", "580.95.05", (13, 0), (9, 0), 80 * 2**30)
 NO_GPU = Gpu(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
@@ -31,6 +31,11 @@ def test_cpu_is_had_for_the_asking() -> None:
 def test_cpu_is_not_probed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpupipe.backends.probe_gpu", lambda: pytest.fail("the GPU was probed"))
     assert choose("cpu").name == "cpu"
+
+
+def test_a_device_that_does_not_exist_is_not_taken_for_auto() -> None:
+    with pytest.raises(ConfigError, match="unknown device 'cuda'"):
+        choose("cuda")
 
 
 def test_auto_without_a_gpu_takes_the_cpu_and_says_why(machine_with: Any) -> None:

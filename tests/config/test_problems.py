@@ -35,7 +35,7 @@ class Outer(Settings):
     """A file."""
 
     inner: Inner
-    others: dict[str, Inner] = {}
+    others: dict[str, Inner] = Field(default_factory=dict)
     names: tuple[str, ...] = ()
 
 

@@ -158,6 +158,12 @@ def test_events_of_a_slice_of_the_customers_equal_the_slice_of_all_events(event_
     )
 
 
+def test_choosing_event_columns_does_not_change_their_values() -> None:
+    chosen = events(500, columns=["amount", "customerID"])
+
+    assert chosen.equals(events(500).select(["amount", "customerID"]))
+
+
 def test_events_are_ordered_and_lie_between_sign_up_and_snapshot(
     frame: pd.DataFrame, event_frame: pd.DataFrame
 ) -> None:
@@ -231,6 +237,8 @@ def test_ids_stay_unique_when_rows_exceed_the_five_letters() -> None:
 def test_an_unknown_column_is_named_with_the_nearest_one() -> None:
     with pytest.raises(SchemaError, match=r"no column 'Tenure'[\s\S]*did you mean 'tenure'"):
         customers(10, columns=["Tenure"])
+    with pytest.raises(SchemaError, match=r"no column 'amounts'[\s\S]*did you mean 'amount'"):
+        events(10, columns=["amounts"])
 
 
 @pytest.mark.parametrize("arguments", [{"rows": -1}, {"rows": 1, "seed": -1}, {"rows": 1, "start": -1}])

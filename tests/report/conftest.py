@@ -94,7 +94,8 @@ def churn_run() -> ReportData:
             Importance(name=name, mean=mean, std=abs(mean) / 9)
             for name, mean in [
                 ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
-                ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097), ("TechSupport", 0.0091),
+                ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097),
+                ("TechSupport", 0.0091),
                 ("PaperlessBilling", 0.0034), ("SeniorCitizen", 0.0012), ("gender", -0.0001),
             ]
         ],
@@ -137,7 +138,7 @@ def churn_run() -> ReportData:
         notes=["task binary: the target Churn has two levels", "TotalCharges: 11 nulls imputed with the median"],
         warnings=["referrer: 41.2 % of the values are missing", "random_forest: 31 of 46 columns are never split on"],
         config=CONFIG,
-        versions={"gpupipe": "0.1.0", "python": "3.12.3", "numpy": "2.4.0", "scikit-learn": "1.9.1", "xgboost": "3.2.0"},
+        versions={"gpupipe": "0.1.0", "numpy": "2.4.0", "scikit-learn": "1.9.1", "xgboost": "3.2.0"},
     )  # fmt: skip
 
 

@@ -1,0 +1,26 @@
+"""``gpupipe predict RUN_OR_MODEL INPUT -o FILE``: batch scoring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+
+@click.command
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", metavar="INPUT")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def command(model: Path, data: str, output: Path, device: Literal["auto", "cpu", "gpu"], quiet: bool) -> None:
+    """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
+
+    One row out for each row in, in the same order: the prediction, and the probability of each class.
+    """
+    from gpupipe.pipeline.scoring import score
+
+    n_rows = score(model, data, output, device)
+    if not quiet:
+        click.echo(f"{n_rows:,} rows scored to {output}", err=True)

@@ -1,0 +1,41 @@
+"""``gpupipe run CONFIG``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+
+@click.command
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@click.option("--output", type=click.Path(path_type=Path), help="The run directory itself.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def command(
+    config: Path,
+    overrides: tuple[str, ...],
+    device: Literal["auto", "cpu", "gpu"] | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Take the table of CONFIG to a trained, evaluated, portable model.
+
+    Shows each stage as it runs, ends with the leaderboard, and leaves a run directory with the model, the metrics, the
+    predictions, a timeline and a report.
+    """
+    from gpupipe.config import load_config
+    from gpupipe.pipeline.console import Console
+
+    extra = [] if device is None else [f"device={device}"]
+    settings = load_config(config, [*overrides, *extra])
+    with Console(quiet=quiet, as_json=as_json) as console:
+        from gpupipe.pipeline.run import run_pipeline
+        from gpupipe.pipeline.writeup import leaderboard_rows
+
+        done = run_pipeline(settings, output, [console])
+        console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)

@@ -1,0 +1,35 @@
+"""Metrics, thresholds, calibration and importance. Importing this package imports no library that computes."""
+
+from __future__ import annotations
+
+# One line for each family: importing it registers its metrics. The order is the order of listings.
+from gpupipe.metrics import classification, regression, clustering  # noqa: F401  # isort: skip
+from gpupipe.metrics.calibration import Calibration, fit_calibration
+from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
+from gpupipe.metrics.evaluation import evaluate, metric_names, predicted_labels, undefined_notes
+from gpupipe.metrics.importance import ColumnImportance, permutation_importance
+from gpupipe.metrics.registry import METRICS, Metric
+from gpupipe.metrics.settings import Evaluate, Importance
+from gpupipe.metrics.threshold import choose_threshold
+
+__all__ = [
+    "METRICS",
+    "Calibration",
+    "ColumnImportance",
+    "Curves",
+    "Evaluate",
+    "Importance",
+    "Metric",
+    "Points",
+    "Residuals",
+    "choose_threshold",
+    "confusion",
+    "curves",
+    "evaluate",
+    "fit_calibration",
+    "metric_names",
+    "permutation_importance",
+    "predicted_labels",
+    "residuals",
+    "undefined_notes",
+]

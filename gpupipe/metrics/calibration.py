@@ -1,0 +1,110 @@
+"""Map probabilities to observed shares. The map is a few numbers, so a model that serves needs no library for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpupipe.errors import DataError
+from gpupipe.metrics.registry import Array
+
+EPSILON = 1e-12  # probabilities are kept this far from 0 and 1 before their logit is taken
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A monotone map of the probability of class 1.
+
+    Attributes
+    ----------
+    method : {"sigmoid", "isotonic"}
+    slope, intercept : float
+        sigmoid: of the logit, so 1 and 0 change nothing.
+    x, y : tuple of float
+        isotonic: break points; linear between them, constant outside.
+    """
+
+    method: Literal["sigmoid", "isotonic"]
+    slope: float = 1.0
+    intercept: float = 0.0
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
+
+    def apply(self, probability: Array) -> Array:
+        """Return the calibrated probabilities, float64, same shape."""
+        import numpy as np
+
+        if self.method == "isotonic":
+            return np.interp(probability, self.x, self.y)
+        return 1.0 / (1.0 + np.exp(-(self.slope * _logit(probability) + self.intercept)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the calibration as JSON values."""
+        if self.method == "isotonic":
+            return {"method": self.method, "x": list(self.x), "y": list(self.y)}
+        return {"method": self.method, "slope": self.slope, "intercept": self.intercept}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Calibration:
+        """Return the calibration that `to_json` described."""
+        if value["method"] == "isotonic":
+            return Calibration("isotonic", x=tuple(value["x"]), y=tuple(value["y"]))
+        return Calibration("sigmoid", slope=value["slope"], intercept=value["intercept"])
+
+
+def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isotonic"]) -> Calibration:
+    """Learn a calibration.
+
+    Parameters
+    ----------
+    probability : array, shape (n,)
+        Of rows that the model has not seen.
+    y : array of 0 and 1, shape (n,)
+    how : {"sigmoid", "isotonic"}
+
+    Raises
+    ------
+    DataError
+        If the rows hold only one class.
+    """
+    import numpy as np
+
+    y = (np.asarray(y) > 0).astype(np.float64)
+    if y.min(initial=1.0) == y.max(initial=0.0):
+        raise DataError(
+            f"probabilities cannot be calibrated: all {len(y):,} held-out rows are of one class",
+            where=f"evaluate.calibrate: {how}",
+            fix="set calibrate: none, or a larger evaluate.validation",
+        )
+    return _isotonic(probability, y) if how == "isotonic" else _sigmoid(probability, y)
+
+
+def _isotonic(probability: Array, y: Array) -> Calibration:
+    import numpy as np
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(probability.astype(np.float64), y)
+    return Calibration("isotonic", x=tuple(fitted.X_thresholds_.tolist()), y=tuple(fitted.y_thresholds_.tolist()))
+
+
+def _sigmoid(probability: Array, y: Array) -> Calibration:
+    """Fit slope and intercept to Platt's smoothed targets, which stay finite where the classes are separable."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    positives, negatives = y.sum(), len(y) - y.sum()
+    target = np.where(y > 0, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    # A soft target is one row of each class, weighted.
+    logits = np.tile(_logit(probability), 2)[:, None]
+    labels = np.repeat([1, 0], len(y))
+    fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
+        logits, labels, sample_weight=np.concatenate([target, 1 - target])
+    )
+    return Calibration("sigmoid", slope=float(fitted.coef_[0, 0]), intercept=float(fitted.intercept_[0]))
+
+
+def _logit(probability: Array) -> Array:
+    import numpy as np
+
+    p = np.clip(np.asarray(probability, np.float64), EPSILON, 1 - EPSILON)
+    return np.log(p / (1 - p))

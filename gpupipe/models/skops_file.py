@@ -1,0 +1,142 @@
+"""scikit-learn estimators on disk: skops files, read only if every type in them is one that our models are made of.
+
+A skops file is a zip of arrays and one ``schema.json``, a tree of nodes that name the class to build. The names are
+checked here, before skops builds anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+
+from gpupipe.errors import ArtifactError
+
+_MODULES: dict[str, str] = {
+    "builtins": "dict list set slice str tuple",
+    "functools": "partial",
+    "numpy": "float32 float64 int32 int64 ndarray uint64",
+    "numpy.random._generator": "Generator",
+    "sklearn._loss._loss": (
+        "CyAbsoluteError CyHalfBinomialLoss CyHalfGammaLoss CyHalfMultinomialLoss CyHalfPoissonLoss CyHalfSquaredError "
+        "CyPinballLoss"
+    ),
+    "sklearn._loss.link": "IdentityLink Interval LogLink LogitLink MultinomialLogit",
+    "sklearn._loss.loss": (
+        "AbsoluteError HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError PinballLoss"
+    ),
+    "sklearn.calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+    "sklearn.cluster._kmeans": "KMeans",
+    "sklearn.compose._column_transformer": "ColumnTransformer",
+    "sklearn.decomposition._pca": "PCA",
+    "sklearn.ensemble._forest": "RandomForestClassifier RandomForestRegressor",
+    "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": (
+        "HistGradientBoostingClassifier HistGradientBoostingRegressor"
+    ),
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.linear_model._base": "LinearRegression",
+    "sklearn.linear_model._coordinate_descent": "ElasticNet Lasso",
+    "sklearn.linear_model._logistic": "LogisticRegression",
+    "sklearn.linear_model._ridge": "Ridge",
+    "sklearn.metrics._dist_metrics": (
+        "BrayCurtisDistance64 CanberraDistance64 ChebyshevDistance64 EuclideanDistance64 HammingDistance64 "
+        "ManhattanDistance64 MinkowskiDistance64"
+    ),
+    "sklearn.naive_bayes": "GaussianNB",
+    "sklearn.neighbors._ball_tree": "BallTree",
+    "sklearn.neighbors._classification": "KNeighborsClassifier",
+    "sklearn.neighbors._kd_tree": "KDTree",
+    "sklearn.neighbors._regression": "KNeighborsRegressor",
+    "sklearn.preprocessing._encoders": "OrdinalEncoder",
+    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+    "sklearn.preprocessing._label": "LabelEncoder",
+    "sklearn.svm._classes": "LinearSVC",
+    "sklearn.tree._classes": "DecisionTreeClassifier DecisionTreeRegressor",
+    "sklearn.tree._tree": "Tree",
+    "sklearn.utils.validation": "check_array",
+}
+ALLOWED_TYPES = frozenset(f"{module}.{name}" for module, names in _MODULES.items() for name in names.split())
+# How skops may build them. Methods, operators and reduce calls are not among them: our models need none.
+ALLOWED_LOADERS = frozenset(
+    {
+        "DictNode",
+        "FunctionNode",
+        "JsonNode",
+        "ListNode",
+        "LossNode",
+        "NdArrayNode",
+        "ObjectNode",
+        "PartialNode",
+        "RandomGeneratorNode",
+        "SetNode",
+        "SliceNode",
+        "TreeNode",
+        "TupleNode",
+        "TypeNode",
+    }
+)
+
+
+def write_skops(estimator: Any, path: Path) -> None:
+    """Write a fitted estimator.
+
+    Raises
+    ------
+    ArtifactError
+        If it holds a type that could not be read back.
+    """
+    import skops.io
+
+    skops.io.dump(estimator, path, compression=ZIP_DEFLATED, compresslevel=1)
+    _check_types(path, fix="tell us: a model of gpupipe must be readable")
+
+
+def read_skops(path: Path) -> Any:
+    """Return the estimator in a file.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged or names a type that no model of ours is made of.
+    """
+    _check_types(path, fix="do not load it unless you know who made it; export the model again")
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ArtifactError(f"the model needs skops: {error}", where=str(path), fix="pip install skops") from error
+    try:
+        return skops.io.load(path, trusted=sorted(ALLOWED_TYPES))
+    except Exception as error:  # a damaged file fails anywhere in skops, NumPy or scikit-learn
+        raise ArtifactError(
+            f"the estimator cannot be read: {type(error).__name__}: {error}",
+            where=str(path),
+            fix="use the scikit-learn version that the manifest names, or export the model again",
+        ) from error
+
+
+def _check_types(path: Path, fix: str) -> None:
+    try:
+        with ZipFile(path) as archive:
+            schema = json.loads(archive.read("schema.json"))
+    except (BadZipFile, KeyError, ValueError, OSError) as error:
+        raise ArtifactError(f"not a skops file: {error}", where=str(path), fix="export the model again") from error
+    strangers = {name for name, loader in _nodes(schema) if name not in ALLOWED_TYPES or loader not in ALLOWED_LOADERS}
+    if strangers:
+        listed = ", ".join(sorted(strangers))
+        raise ArtifactError(f"the file holds types that are not allowed: {listed}", where=str(path), fix=fix)
+
+
+def _nodes(tree: Any) -> Iterator[tuple[str, str]]:
+    """Yield the type name and the loader of every node."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node or "__class__" in node:
+                yield f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)

@@ -1,0 +1,14 @@
+"""The main job and what it leaves behind. `run` is the story, top to bottom; the rest are its chapters.
+
+``reading``      files to the encoded table
+``target``       which task the target asks for
+``job``          the table of a run; models competing on the same rows
+``leaderboard``  validation, folds, the best model
+``training``     features and models of one set of rows
+``decision``     calibration and threshold
+``export``       a model to its directory;  ``model`` back again, and its predictions
+``writeup``      the figures of the report
+``rundir``       a directory that appears complete, or not at all
+``timeline``     what each stage did;  ``console`` and ``log`` listen to it
+``api``          `Pipeline`, for programs
+"""

@@ -1,0 +1,141 @@
+"""What all stages of one run share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config, ModelEntry
+from gpupipe.metrics import evaluate
+from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.timeline import Stage, Timeline
+from gpupipe.pipeline.training import Rows, Trained, fit_view, select_rows, train
+from gpupipe.table.arrange import take
+from gpupipe.table.blocks import Table
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """The table of a run and its target, the configuration, and where to work.
+
+    Attributes
+    ----------
+    config : Config
+    backend : Backend
+    timeline : Timeline
+    table : Table
+        The rows whose target is known.
+    y : array of float64, shape (n_rows,), optional
+    goal : Goal
+    metrics : tuple of str
+        To be measured; the first orders the leaderboard.
+    groups, times : array, shape (n_rows,), optional
+        What the split keeps together, or in order.
+    origin : array of int64, shape (n_rows,)
+        Which row of the input each row is.
+    """
+
+    config: Config
+    backend: Backend
+    timeline: Timeline
+    table: Table
+    y: Array
+    goal: Goal
+    metrics: tuple[str, ...]
+    groups: Array = None
+    times: Array = None
+    origin: Array = None
+
+    def stage(self, name: str) -> AbstractContextManager[Stage]:
+        """Open a stage of the timeline on this backend."""
+        return self.timeline.stage(name, device=self.backend.name, reason=self.backend.reason)
+
+    @property
+    def classes(self) -> Array:
+        """Class code of each row where the task is classification; what a split may be stratified by."""
+        return self.y.astype("int64") if self.goal.task in CLASSIFICATION else None
+
+    def target(self, mask: Array) -> Array:
+        """Return the target of some rows."""
+        return None if self.y is None else self.y[mask]
+
+    def rows(self, mask: Array) -> Rows:
+        """Return some rows, ready to be fitted."""
+        return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend)
+
+    def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
+        """Return the metrics of a prediction."""
+        prediction = decision.apply(prediction)
+        return evaluate(self.goal.task, y, prediction, self.metrics, decision.threshold, self.goal.n_classes, X=X)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One model trained on some rows, and what it says of parts that it has not seen.
+
+    Attributes
+    ----------
+    trained : Trained
+    matrices : mapping of str to array
+        Part to its feature matrix; shared by the models of one view.
+    predictions : mapping of str to Prediction
+    """
+
+    trained: Trained
+    matrices: Mapping[str, Array]
+    predictions: Mapping[str, Prediction]
+
+
+def compete(
+    job: Job, entries: Sequence[ModelEntry], fit_mask: Array, parts: Mapping[str, Array], label: str = ""
+) -> list[Contest]:
+    """Fit the features once, train every model on the same rows, predict the same parts.
+
+    Parameters
+    ----------
+    job : Job
+    entries : sequence of ModelEntry
+    fit_mask : array of bool, shape (n_rows,)
+        The training rows; everything that is learned comes from them.
+    parts : mapping of str to array of bool
+        Parts to predict, by name.
+    label : str
+        Put before the names of the stages.
+    """
+    with job.stage(f"{label}features") as stage:
+        rows = job.rows(fit_mask)
+        views = dict.fromkeys(entry.params.view for entry in entries)
+        for view in views:
+            features, matrix = fit_view(rows, view, job.config.features, job.backend)
+            stage.note(f"{matrix.shape[1]} columns for {_names(entries, view)}")
+            for note in features.notes:
+                stage.note(note)
+        tables = {part: take(job.table, mask, job.backend) for part, mask in parts.items()}
+        matrices = {
+            view: {part: rows.features[view].transform(table, job.backend) for part, table in tables.items()}
+            for view in views
+        }
+        stage.rows = rows.table.n_rows + sum(table.n_rows for table in tables.values())
+        stage.interpreter = job.backend.interpreter(rows.table.n_rows)
+    contests = []
+    for entry in entries:
+        with job.stage(f"{label}train {entry.label}") as stage:
+            trained = train(entry, rows, job.goal, job.config, job.backend)
+            stage.rows = rows.table.n_rows
+        mine = matrices[entry.params.view]
+        with job.stage(f"{label}predict {entry.label}") as stage:
+            predictions = {part: trained.model.predict(X) for part, X in mine.items()}
+            stage.rows = sum(table.n_rows for table in tables.values())
+        contests.append(Contest(trained, mine, predictions))
+    return contests
+
+
+def _names(entries: Sequence[ModelEntry], view: str) -> str:
+    return ", ".join(entry.label for entry in entries if entry.params.view == view)

@@ -1,0 +1,220 @@
+"""A model loaded from its directory: features and estimator, ready to predict on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.artifact import ArtifactReader
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ArtifactError, DataError
+from gpupipe.features.fitted import Feature, FittedFeatures
+from gpupipe.metrics import predicted_labels
+from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.target import Goal
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.settings import TableSource
+from gpupipe.table.blocks import layout
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import Schema
+from gpupipe_kernels.program import Program, block_id
+
+Array = Any
+BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model with its features, as `gpupipe.load_model` returns it.
+
+    Attributes
+    ----------
+    goal : Goal
+        Task, target and class labels.
+    features : FittedFeatures
+    estimator : FittedModel
+    decision : Decision
+        Calibration and threshold.
+    backend : Backend
+    manifest : dict
+        Everything that the directory says of itself.
+    """
+
+    goal: Goal
+    features: FittedFeatures
+    estimator: FittedModel
+    decision: Decision
+    backend: Backend
+    manifest: dict[str, Any]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The input columns that a table must have."""
+        return self.features.inputs
+
+    def predict(self, data: Any) -> Array:
+        """Return one prediction a row: a label, a number, a cluster, or an embedding; shape (n,) or (n, k).
+
+        Parameters
+        ----------
+        data : pandas.DataFrame, pyarrow.Table, or path
+            With the model's input columns, in any order; others are ignored.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent or holds values of another kind; rows and columns are named.
+        """
+        prediction = self._predict(data)
+        if prediction.probability is not None:
+            chosen = predicted_labels(self.goal.task, prediction.probability, self.decision.threshold)
+            return np.array(self.goal.labels)[chosen]
+        return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
+
+    def predict_proba(self, data: Any) -> Array:
+        """Return the probability of each class, float64, shape (n, k), in the order of ``goal.labels``.
+
+        Raises
+        ------
+        SchemaError
+            As `predict`.
+        DataError
+            If the model does not classify.
+        """
+        if not self.goal.labels:
+            raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
+        return _columns(self._predict(data).probability)
+
+    def predict_table(self, data: Any) -> pa.Table:
+        """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings)."""
+        prediction = self._predict(data)
+        return prediction_table(prediction, self.goal, self.decision.threshold)
+
+    def _predict(self, data: Any) -> Prediction:
+        arrow = _as_arrow(data, self.manifest["reading"], self.inputs)
+        parts = [arrow.slice(start, BATCH_ROWS) for start in range(0, max(1, arrow.num_rows), BATCH_ROWS)]
+        return _joined([self._predict_batch(part) for part in parts])
+
+    def _predict_batch(self, arrow: pa.Table) -> Prediction:
+        table = encode(arrow, self.backend, frozen=self.features.schema)
+        X = self.features.transform(table, self.backend)
+        return self.decision.apply(self.estimator.predict(X))
+
+
+def load_model(path: str | Path, device: str = "auto") -> Model:
+    """Load a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A model directory, or a run directory that holds one.
+    device : {"auto", "cpu", "gpu"}
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ArtifactError
+        If a file is absent, damaged or altered (it is named), or the format is not one that this version reads.
+    DeviceError
+        If a GPU is demanded and cannot be had.
+    """
+    folder = Path(path)
+    folder = folder / "model" if (folder / "model" / "manifest.json").is_file() else folder
+    reader = ArtifactReader(folder)
+    manifest = reader.manifest
+    try:
+        features = read_features(reader)
+        decision = Decision.from_json(manifest["decision"])
+        goal = Goal(manifest["task"], manifest["target"], tuple(manifest["labels"]))
+        estimator = load_fitted(folder, manifest["estimator"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
+        ) from error
+    return Model(goal, features, estimator, decision, choose(device), manifest)
+
+
+def read_features(reader: ArtifactReader) -> FittedFeatures:
+    """Return the features that `gpupipe.pipeline.export.write_features` wrote; the program is checked."""
+    pairs = reader.table("levels.parquet")
+    levels: dict[str, list[str]] = {}
+    for name, level in zip(pairs["column"].to_pylist(), pairs["level"].to_pylist(), strict=True):
+        levels.setdefault(name, []).append(level)
+    schema = Schema.from_json(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
+    described = [Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in reader.json("features.json")]
+    program = Program.from_arrays(reader.arrays("program.npz"), len(described))
+    check_program(program, schema)
+    return FittedFeatures(schema, program, tuple(described), states=tuple(reader.json("learned.json")))
+
+
+def check_program(program: Program, schema: Schema) -> None:
+    """Verify that `program` reads only what a table of `schema` has.
+
+    Raises
+    ------
+    ArtifactError
+        If it does not.
+    """
+    rows: dict[int, int] = {}
+    n_codes = {}
+    for name, (block, row) in layout(schema).items():
+        rows[block_id(block)] = max(rows.get(block_id(block), 0), row + 1)
+        n_codes[block_id(block), row] = schema[name].n_codes
+    try:
+        program.check(rows, n_codes)
+    except (ValueError, KeyError) as error:
+        raise ArtifactError(f"the feature program is not sound: {error}", fix="export the model again") from error
+
+
+def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:
+    """Return predictions as a table, in the words of the target."""
+    if prediction.probability is not None:
+        probability = _columns(prediction.probability)
+        chosen = predicted_labels(goal.task, prediction.probability, threshold)
+        columns = {"prediction": pa.array(goal.labels).take(pa.array(chosen))}
+        return pa.table(
+            columns | {f"probability_{label}": p for label, p in zip(goal.labels, probability.T, strict=True)}
+        )
+    if prediction.embedding is not None:
+        return pa.table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})
+    if prediction.label is not None:
+        return pa.table({"prediction": prediction.label, "distance": prediction.distance})
+    return pa.table({"prediction": prediction.value})
+
+
+def _columns(probability: Array) -> Array:
+    return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
+
+
+def _as_arrow(data: Any, reading: dict[str, Any], inputs: Sequence[str]) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, (str, Path)):
+        return read_arrow(TableSource(path=str(data), csv=reading["csv"])).table
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "iloc"):
+        return pa.table(data)
+    if hasattr(data, "iloc"):
+        wanted = [name for name in inputs if name in data.columns]
+        return pa.Table.from_pandas(data[wanted], preserve_index=False)
+    raise DataError(
+        f"cannot predict from {type(data).__name__}", fix="give a pandas.DataFrame, an Arrow table or a path"
+    )
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    if len(parts) == 1:
+        return parts[0]
+    fields = ("probability", "value", "label", "distance", "embedding")
+    found = {name: [getattr(part, name) for part in parts] for name in fields}
+    joined = {name: None if v[0] is None else np.concatenate(v) for name, v in found.items()}
+    return Prediction(parts[0].task, **joined)

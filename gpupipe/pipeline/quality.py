@@ -1,0 +1,76 @@
+"""What each column of the table holds, for the report."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from gpupipe.features.statistics import count_codes
+from gpupipe.report import ColumnQuality
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
+
+ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
+
+
+def column_quality(table: Table, target: str | None) -> list[ColumnQuality]:
+    """Return a summary of each column, in order."""
+    return [_summary(table, column, "target" if column.name == target else column.kind) for column in table.schema]
+
+
+def _summary(table: Table, column: Column, kind: str) -> ColumnQuality:
+    if column.kind == "text":
+        text = table.texts[column.name]
+        return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype,
+                             null_fraction=text.null_count / max(1, len(text)), notes=("free text",))  # fmt: skip
+    values = table.column(column.name)
+    if column.levels is not None:
+        found = _levels(column, values)
+    elif column.kind == "datetime":
+        found = _times(values)
+    else:
+        found = _numbers(values)
+    notes = ("constant",) if found.get("distinct") == 1 else ()
+    return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, notes=notes, **found)
+
+
+def _levels(column: Column, values: Any) -> dict[str, Any]:
+    counts = count_codes(values, column.n_codes)
+    levels = counts[FIRST_LEVEL:]
+    known = int(levels.sum())
+    found: dict[str, Any] = {
+        "null_fraction": int(counts[NULL]) / max(1, len(values)),
+        "distinct": int(np.count_nonzero(levels)),
+    }
+    if known and column.levels:
+        top = int(levels.argmax())
+        found |= {"top": column.levels[top], "top_fraction": int(levels[top]) / known}
+    return found
+
+
+def _numbers(values: Any) -> dict[str, Any]:
+    known = values[~np.isnan(values)]
+    found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
+    if len(known):
+        bounds = {"minimum": known.min(), "mean": known.mean(dtype=np.float64), "maximum": known.max()}
+        found |= {name: float(value) for name, value in bounds.items()}
+    if len(known) <= ROWS_TO_SORT:
+        found["distinct"] = len(np.unique(known))
+    return found
+
+
+def _times(values: Any) -> dict[str, Any]:
+    known = values[values != NAT]
+    found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
+    if len(known):
+        found |= {"minimum": _when(known.min()), "maximum": _when(known.max())}
+    return found
+
+
+def _when(micros: Any) -> str:
+    try:
+        return datetime.fromtimestamp(int(micros) / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{int(micros) / 1e6:g} s"

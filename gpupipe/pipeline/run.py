@@ -1,0 +1,166 @@
+"""The main job, top to bottom: read, split, features, train, evaluate, export, report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config, ModelEntry, resolved_yaml
+from gpupipe.errors import ConfigError
+from gpupipe.metrics import metric_names, undefined_notes
+from gpupipe.models import MODELS
+from gpupipe.pipeline.export import export_model
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
+from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.predictions import predictions_table
+from gpupipe.pipeline.reading import read_table
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
+from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.pipeline.writeup import measure_importances, write_report
+from gpupipe.splits import Fold, make_splits
+from gpupipe.table.blocks import Table
+
+Array = Any
+
+DEFAULT_MODELS = {
+    "binary": ("logistic_regression", "hist_gradient_boosting"),
+    "multiclass": ("logistic_regression", "hist_gradient_boosting"),
+    "regression": ("ridge", "hist_gradient_boosting"),
+}
+
+
+def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence[Listener] = ()) -> Run:
+    """Run a configuration and leave a run directory.
+
+    Parameters
+    ----------
+    config : Config
+    output : Path, optional
+        The run directory itself; default: a new one below ``config.output``.
+    listeners : sequence of Listener
+        Told of each stage as it happens.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    GpupipeError
+        See `gpupipe.errors`; nothing is left under the final name.
+    """
+    backend = choose(config.device)
+    final = output if output is not None else default_run_directory(Path(config.output), config.name)
+    with ExitStack() as stack:
+        directory = stack.enter_context(RunDirectory(final))
+        log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
+        timeline = Timeline([log, *listeners])
+        job = prepare(config, backend, timeline)
+        entries = choose_entries(config, job.goal)
+        outcome = evaluate_models(job, entries)
+        run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.entrants, timeline)
+        write_run(directory, job, outcome, run)
+    return run
+
+
+def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
+    """Read the table and find out what is to be learned from it."""
+    with timeline.stage("read", device=backend.name, reason=backend.reason) as stage:
+        found = read_table(config, backend)
+        stage.rows = found.table.n_rows
+        for note in found.notes:
+            stage.note(note)
+        models = [entry.params for entry in config.models]
+        goal = find_goal(found.table, config.source.target, config.source.positives, models)
+        table, origin = known_rows(found.table, goal, backend)
+        if dropped := found.table.n_rows - table.n_rows:
+            stage.note(f"{dropped:,} rows without a target are left out")
+        stage.note(goal.note)
+    y = target_values(table, goal, config.source.positives)
+    names = metric_names(goal.task, config.evaluate)
+    groups = None if config.split.group is None else _codes(table, config.split.group)
+    times = None if config.split.time is None else _times(table, config.split.time)
+    return Job(config, backend, timeline, table, y, goal, names, groups, times, origin)
+
+
+def _codes(table: Table, column: str) -> Array:
+    if table.schema[column].levels is None:
+        return table.column(column)
+    return table.column(column).astype("int64")
+
+
+def _times(table: Table, column: str) -> Array:
+    kind = table.schema[column].kind
+    if kind not in ("datetime", "numeric"):
+        raise ConfigError(
+            f"split by time: {column!r} is {kind}",
+            where="split.time",
+            fix=f"declare it: schema: {{{column}: {{kind: datetime, format: '%Y-%m-%d'}}}}",
+        )
+    return table.column(column)
+
+
+def choose_entries(config: Config, goal: Goal) -> tuple[ModelEntry, ...]:
+    """Return the models of the leaderboard, those that suit the task where none are named.
+
+    Raises
+    ------
+    ConfigError
+        If a model cannot learn the task.
+    """
+    if not config.models:
+        return tuple(ModelEntry(name=name) for name in DEFAULT_MODELS[goal.task])
+    wrong = [entry.name for entry in config.models if goal.task not in entry.params.tasks]
+    if wrong:
+        able = [name for name, model in MODELS.items() if goal.task in model.tasks]
+        raise ConfigError(
+            f"{', '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
+        )
+    return config.models
+
+
+def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
+    """Split, and run the leaderboard."""
+    with job.stage("split") as stage:
+        split = job.config.split
+        folds = make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed)
+        stage.rows = job.table.n_rows
+        stage.note(f"{len(folds)} folds" if split.cv else _shares(folds[0]))
+    return run_folds(job, entries, folds) if split.cv else run_holdout(job, entries, folds[0])
+
+
+def _shares(fold: Fold) -> str:
+    return f"{int(fold.train.sum()):,} rows to train on, {int(fold.test.sum()):,} to test on"
+
+
+def metrics_document(outcome: Outcome) -> dict[str, Any]:
+    """Return what metrics.json holds."""
+    models = {entrant.label: entrant.metrics for entrant in outcome.entrants}
+    document: dict[str, Any] = {"best": outcome.entrants[0].label, "models": models}
+    validation = {entrant.label: entrant.validation for entrant in outcome.entrants if entrant.validation}
+    return document | ({"validation": validation} if validation else {})
+
+
+def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
+    """Write everything of a run but its log, which has been written all along."""
+    with job.stage("export"):
+        best = outcome.entrants[0]
+        export_model(directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics)
+        pq.write_table(predictions_table(job, outcome), directory.path / "predictions.parquet")
+    directory.write_text("config.yaml", resolved_yaml(job.config))
+    directory.write_json("metrics.json", run.document)
+    with job.stage("explain"):
+        importances = measure_importances(job, outcome)
+    if job.config.report.enabled:
+        with job.stage("report"):
+            write_report(directory.path, job, outcome, importances)
+    directory.write_json("timeline.json", job.timeline.to_json())

@@ -1,0 +1,51 @@
+"""A table in, a file of predictions out."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from gpupipe.errors import ConfigError
+from gpupipe.pipeline.model import load_model
+
+ENDINGS = (".csv", ".parquet")
+
+
+def score(model: str | Path, data: str, output: Path, device: str = "auto") -> int:
+    """Write the predictions of `data` to `output`, and return how many there are.
+
+    Parameters
+    ----------
+    model : str or Path
+        A run directory or a model directory.
+    data : str
+        File, glob, folder or URL.
+    output : Path
+        ``.csv`` or ``.parquet``; written under another name and renamed, so it is there complete or not at all.
+    device : {"auto", "cpu", "gpu"}
+
+    Raises
+    ------
+    ConfigError
+        If `output` has another ending, or its folder cannot be written to.
+    GpupipeError
+        As `load_model` and `Model.predict`.
+    """
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pq
+
+    if output.suffix not in ENDINGS:
+        raise ConfigError(
+            f"cannot write {output.suffix or 'a file without an ending'}", fix=f"end it {' or '.join(ENDINGS)}"
+        )
+    if not output.parent.is_dir():
+        raise ConfigError("the folder does not exist", where=str(output.parent), fix="make it first")
+    table = load_model(model, device).predict_table(data)
+    hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)
+        hidden.replace(output)
+    finally:
+        hidden.unlink(missing_ok=True)
+    return int(table.num_rows)

@@ -1,0 +1,165 @@
+"""The target column: which task it asks for, and its values as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.models import CLASSIFICATION, Model, Task
+from gpupipe.table.arrange import take
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import FIRST_LEVEL, Column
+
+Array = Any
+Label = str | float | int | bool
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be learned.
+
+    Attributes
+    ----------
+    task : Task
+    target : str, optional
+        The target column; None for clustering and embedding.
+    labels : tuple
+        Classification only: the label of each class code. Binary: (negative, positive).
+    note : str
+        How the task was found, for the log.
+    """
+
+    task: Task
+    target: str | None = None
+    labels: tuple[Any, ...] = ()
+    note: str = ""
+
+    @property
+    def n_classes(self) -> int:
+        """Classes of the target; 0 where it has none."""
+        return len(self.labels) if self.task in CLASSIFICATION else 0
+
+
+def find_goal(table: Table, target: str | None, positives: Sequence[Label], models: Sequence[Model]) -> Goal:
+    """Infer the task from the target, or from the models where there is none.
+
+    Raises
+    ------
+    SchemaError
+        If the target is absent, or cannot be one.
+    ConfigError
+        If the positive label is not among the target's, or the models learn no common task.
+    """
+    if target is None:
+        return _without_target(models)
+    column = table.schema[target]
+    if column.kind in ("datetime", "text"):
+        raise SchemaError(
+            f"the target {target!r} is {column.kind}: it can be a category, a boolean or a number",
+            fix=f"declare it: schema: {{{target}: categorical}}",
+        )
+    if positives:
+        return _binary(target, positives, _labels(table, column))
+    if column.levels is not None:
+        labels = _labels(table, column)
+        if len(labels) == 2:
+            note = f"binary: {target} is {labels[1]!r} (positive) or {labels[0]!r}"
+            return Goal("binary", target, labels, note)
+        if len(labels) < 2:
+            raise DataError(f"the target {target!r} has the single value {labels}", fix="there is nothing to learn")
+        return Goal("multiclass", target, labels, f"multiclass: {target} has {len(labels)} classes")
+    values = table.column(target)
+    found = np.unique(values[~np.isnan(values)][:10_000])
+    if len(found) <= 2 and len(np.unique(values[~np.isnan(values)])) == 2:
+        low, high = (_plain(v) for v in found)
+        return Goal("binary", target, (low, high), f"binary: {target} is {high} (positive) or {low}")
+    return Goal("regression", target, (), f"regression: {target} is a number")
+
+
+def _without_target(models: Sequence[Model]) -> Goal:
+    common = frozenset[Task]({"clustering", "embedding"}).intersection(*(type(m).tasks for m in models))
+    if not models or not common:
+        raise ConfigError(
+            "there is no target, and the models need one",
+            where="source.target",
+            fix="name the column to predict, or choose kmeans or pca",
+        )
+    task: Task = "clustering" if "clustering" in common else "embedding"
+    return Goal(task, None, (), f"{task}: there is no target")
+
+
+def _labels(table: Table, column: Column) -> tuple[Any, ...]:
+    """Return the values that the target has in this table, in order."""
+    values = table.column(column.name)
+    if column.levels is None:
+        return tuple(_plain(v) for v in np.unique(values[~np.isnan(values)]))
+    counts = np.bincount(values, minlength=column.n_codes)[FIRST_LEVEL:]
+    return tuple(level for level, n in zip(column.levels, counts.tolist(), strict=True) if n)
+
+
+def _plain(value: Any) -> int | float:
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def _binary(target: str, positives: Sequence[Label], labels: tuple[Any, ...]) -> Goal:
+    wanted = {_text(p) for p in positives}
+    absent = wanted - {_text(label) for label in labels}
+    others = [label for label in labels if _text(label) not in wanted]
+    if absent or not others:
+        raise ConfigError(
+            f"the positive label {', '.join(sorted(absent or wanted))!r} is "
+            + (f"not a value of {target!r}" if absent else f"the only value of {target!r}"),
+            where="source.positive",
+            fix=f"its values are {', '.join(map(str, labels[:20]))}",
+        )
+    positive = next(label for label in labels if _text(label) in wanted)
+    note = f"binary: {target} is {positive!r} (positive) or {others[0]!r}"
+    if len(others) > 1 or len(wanted) > 1:
+        note = f"binary: {target} is one of {sorted(wanted)} (positive) or one of {sorted(map(str, others))}"
+    return Goal("binary", target, (others[0], positive), note)
+
+
+def _text(label: Any) -> str:
+    if isinstance(label, bool):
+        return str(label).lower()
+    return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
+
+
+def known_rows(table: Table, goal: Goal, backend: Backend) -> tuple[Table, Array]:
+    """Return the rows whose target is known, and which rows of `table` they are (int64)."""
+    if goal.target is None:
+        return table, np.arange(table.n_rows)
+    values = table.column(goal.target)
+    known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
+    rows = np.flatnonzero(known)
+    return (table, rows) if len(rows) == table.n_rows else (take(table, known, backend), rows)
+
+
+def target_values(table: Table, goal: Goal, positives: Sequence[Label]) -> Array:
+    """Return the target of each row, float64, shape (n_rows,): class codes 0..k-1 or numbers; None without a target."""
+    if goal.target is None:
+        return None
+    column = table.schema[goal.target]
+    values = table.column(goal.target)
+    if goal.task == "regression":
+        return values.astype(np.float64)
+    wanted = {_text(p) for p in positives} or None
+    if column.levels is None:
+        found = np.unique(values)
+        codes = [_class_of(_plain(v), goal, wanted) for v in found]
+        return np.array(codes, np.float64)[np.searchsorted(found, values)]
+    lookup = np.zeros(column.n_codes)
+    for i, level in enumerate(column.levels):
+        lookup[FIRST_LEVEL + i] = _class_of(level, goal, wanted)
+    return lookup[values]
+
+
+def _class_of(label: Any, goal: Goal, wanted: set[str] | None) -> float:
+    if wanted is not None:
+        return float(_text(label) in wanted)
+    return float(goal.labels.index(label)) if label in goal.labels else 0.0

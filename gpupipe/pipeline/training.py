@@ -1,0 +1,100 @@
+"""Features and models of one set of training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config, ModelEntry
+from gpupipe.features.base import Op
+from gpupipe.features.builder import View
+from gpupipe.features.fitted import FittedFeatures, fit_features
+from gpupipe.features.statistics import Statistics, Target
+from gpupipe.models import FitContext, FittedModel, Prediction, fit
+from gpupipe.pipeline.target import Goal
+from gpupipe.table.arrange import select, take
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import Schema
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, and the features it was trained on.
+
+    Attributes
+    ----------
+    entry : ModelEntry
+    features : FittedFeatures
+    model : FittedModel
+    seconds : float
+        Wall time of the training alone.
+    """
+
+    entry: ModelEntry
+    features: FittedFeatures
+    model: FittedModel
+    seconds: float = 0.0
+
+    def predict(self, table: Table, backend: Backend) -> Prediction:
+        """Return what the model says of the rows of `table`."""
+        return self.model.predict(self.features.transform(table, backend))
+
+
+@dataclass
+class Rows:
+    """Some rows of the run's table, and the features fitted to them, one set for each view.
+
+    Parameters
+    ----------
+    table : Table
+        The columns that features may be made of.
+    y : array of float64, shape (n_rows,), optional
+    """
+
+    table: Table
+    y: Array
+    statistics: Statistics
+    features: dict[View, FittedFeatures] = field(default_factory=dict)
+    matrices: dict[View, Array] = field(default_factory=dict)
+
+
+def select_rows(table: Table, y: Array, mask: Array, goal: Goal, config: Config, backend: Backend) -> Rows:
+    """Return the rows where `mask` is true, ready to be fitted."""
+    inputs = select(table, input_schema(table.schema, goal, config))
+    rows = take(inputs, mask, backend)
+    values = None if y is None else y[mask]
+    target = None if values is None else Target(values, goal.n_classes)
+    return Rows(rows, values, Statistics(rows, backend, target, config.seed))
+
+
+def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
+    """Return the columns that features may be made of: not the target, nor what the split is made by."""
+    split = config.split
+    kept_out = [goal.target, split.group, split.column.name if split.column else None]
+    return schema.without([name for name in kept_out if name])
+
+
+def fit_view(rows: Rows, view: View, ops: Sequence[Op], backend: Backend) -> tuple[FittedFeatures, Array]:
+    """Return the features of one view and the matrix of the training rows; made once."""
+    if view not in rows.features:
+        rows.features[view] = fit_features(ops, rows.statistics, view)
+        rows.matrices[view] = rows.features[view].transform_training(rows.statistics.table, backend)
+    return rows.features[view], rows.matrices[view]
+
+
+def train(entry: ModelEntry, rows: Rows, goal: Goal, config: Config, backend: Backend) -> Trained:
+    """Train one model on `rows`; its view must have been fitted."""
+    import time
+
+    features, X = fit_view(rows, entry.params.view, config.features, backend)
+    context = FitContext(
+        backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
+        [str(label) for label in goal.labels],
+    )  # fmt: skip
+    start = time.perf_counter()
+    model = fit(entry.params, X, rows.y, context)
+    return Trained(entry, features, model, time.perf_counter() - start)

@@ -1,0 +1,140 @@
+"""The figures of a run, arranged for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpupipe.config import resolved_yaml
+from gpupipe.metrics import METRICS, Points, confusion, curves, permutation_importance, residuals
+from gpupipe.models import CLASSIFICATION
+from gpupipe.pipeline.export import libraries
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import Entrant, Outcome
+from gpupipe.pipeline.quality import column_quality
+from gpupipe.report import (
+    Classification,
+    Confusion,
+    Curve,
+    Importance,
+    LeaderboardRow,
+    Lineage,
+    Regression,
+    ReportData,
+    render,
+)
+
+
+def leaderboard_rows(entrants: Sequence[Entrant]) -> list[LeaderboardRow]:
+    """Return the leaderboard as rows, the best first."""
+    return [
+        LeaderboardRow(
+            model=entrant.label,
+            metrics=entrant.metrics,
+            validation=entrant.validation,
+            best=i == 0,
+            seconds=entrant.seconds,
+        )
+        for i, entrant in enumerate(entrants)
+    ]
+
+
+def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence[Importance]) -> None:
+    """Write report.html and plots/ into `folder`."""
+    config, name = job.config, job.metrics[0]
+    n_test = 0 if outcome.folds is not None else len(outcome.rows)
+    n_folds = 0 if outcome.folds is None else int(outcome.folds.max())
+    timeline = job.timeline.to_json()
+    settings = config.evaluate.importance_settings
+    data = ReportData(
+        name=config.name,
+        created=f"{datetime.fromisoformat(timeline['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        seconds=timeline["seconds"],
+        device=job.backend.name,
+        device_reason=job.backend.reason,
+        task=job.goal.task,
+        target=job.goal.target,
+        metric=name,
+        higher_is_better=METRICS.get(name).greater_is_better,
+        evaluated_on=f"mean over {n_folds} folds" if n_folds else "test split",
+        rows_train=job.table.n_rows - n_test,
+        rows_test=n_test,
+        n_features=len(outcome.best.features.features),
+        leaderboard=leaderboard_rows(outcome.entrants),
+        classification=_classification(job, outcome),
+        regression=_regression(job, outcome),
+        importances=importances,
+        importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
+        columns=column_quality(job.table, job.goal.target),
+        lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
+        stages=timeline["stages"],
+        notes=[note.text for note in job.timeline.all_notes("info")],
+        warnings=[note.text for note in job.timeline.all_notes("warning")],
+        config=resolved_yaml(config),
+        versions=libraries(),
+    )
+    render(data, folder, config.report)
+
+
+def measure_importances(job: Job, outcome: Outcome) -> list[Importance]:
+    """Return the permutation importance of each input column, measured on rows that the judged model has not seen."""
+    settings = job.config.evaluate.importance_settings
+    if settings is None or outcome.judged_y is None:
+        return []
+    trained = outcome.judged.trained
+    groups: dict[str, list[int]] = {}
+    for i, feature in enumerate(trained.features.features):
+        for name in feature.inputs:
+            groups.setdefault(name, []).append(i)
+    found = permutation_importance(
+        lambda X: outcome.decision.apply(trained.model.predict(X)),
+        outcome.judged.matrices["test"],
+        outcome.judged_y,
+        groups,
+        task=job.goal.task,
+        metric=job.metrics[0],
+        threshold=outcome.decision.threshold,
+        n_classes=job.goal.n_classes,
+        repeats=settings.repeats,
+        rows=settings.rows,
+        seed=job.config.seed,
+    )
+    return [Importance(name=f.name, mean=f.mean, std=f.std) for f in found]
+
+
+def _classification(job: Job, outcome: Outcome) -> Classification | None:
+    if job.goal.task not in CLASSIFICATION:
+        return None
+    labels = [str(label) for label in job.goal.labels]
+    binary = job.goal.task == "binary"
+    drawn = curves(job.goal.task, outcome.y, outcome.predicted, job.goal.n_classes)
+    counts = confusion(
+        job.goal.task, outcome.y, outcome.predicted, outcome.decision.threshold, job.goal.n_classes
+    )
+    rule = job.config.evaluate.threshold
+    return Classification(
+        roc=_curves(drawn.roc, labels),
+        precision_recall=_curves(drawn.precision_recall, labels),
+        calibration=_curves(drawn.calibration, labels),
+        prevalence=float(outcome.y.mean()) if binary else None,
+        positive=labels[1] if binary else None,
+        threshold=outcome.decision.threshold if binary else None,
+        threshold_rule=rule if isinstance(rule, str) else "",
+        confusion=Confusion(labels=labels, counts=counts),
+    )
+
+
+def _curves(points: Sequence[Points], labels: Sequence[str]) -> list[Curve]:
+    named = len(points) > 1
+    return [Curve(x=p.x, y=p.y, label=labels[p.class_code] if named else "") for p in points]
+
+
+def _regression(job: Job, outcome: Outcome) -> Regression | None:
+    if job.goal.task != "regression":
+        return None
+    found: Any = residuals(outcome.y, outcome.predicted, seed=job.config.seed)
+    return Regression(
+        y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts
+    )

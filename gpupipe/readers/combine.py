@@ -1,0 +1,110 @@
+"""The tables of several files, one below the other: columns by name, types widened where that loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+
+from gpupipe.errors import SchemaError
+from gpupipe.readers.columns import MICROS
+from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.strings import TEXT
+
+SHOWN = 3
+
+
+def combine(tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Notes) -> pa.Table:
+    """Return one table with the rows of all, in order; no data is copied but that of columns which are widened.
+
+    Columns come in the order in which they first appear. One that a file lacks is null there, with a note.
+
+    Raises
+    ------
+    SchemaError
+        If a column has types in two files that nothing holds both of; the message names the files.
+    """
+    names = list(dict.fromkeys(name for table in tables for name in table.column_names))
+    return pa.table([_column(name, tables, files, notes) for name in names], names=names)
+
+
+def clashes(tables: Sequence[pa.Table]) -> list[str]:
+    """Return the columns that are text in some tables and something else in others."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for table in tables:
+        for name in table.column_names:
+            kinds.setdefault(name, set()).add(_type_of(table.column(name)))
+    return [name for name, found in kinds.items() if TEXT in found and found - {TEXT, pa.null()}]
+
+
+def _column(name: str, tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Notes) -> pa.ChunkedArray:
+    pairs = list(zip(tables, files, strict=True))
+    found = [(table.column(name), file) for table, file in pairs if name in table.schema.names]
+    lacking = [mask(file.path) for table, file in pairs if name not in table.schema.names]
+    if lacking:
+        more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+        notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it")
+    kind = _common_type(name, found)
+    chunks = []
+    for table in tables:
+        if name in table.schema.names:
+            chunks += _cast(table.column(name), kind).chunks
+        else:
+            chunks.append(pa.nulls(table.num_rows, kind))
+    return pa.chunked_array(chunks, kind)
+
+
+def _type_of(column: pa.ChunkedArray) -> pa.DataType:
+    """Return the type of a column, null where it has nothing but nulls: such a one goes with any other."""
+    return pa.null() if column.null_count == len(column) else column.type
+
+
+def _common_type(name: str, found: Sequence[tuple[pa.ChunkedArray, SourceFile]]) -> pa.DataType:
+    first: dict[pa.DataType, SourceFile] = {}
+    for column, file in found:
+        first.setdefault(_type_of(column), file)
+    kinds = [kind for kind in first if not pa.types.is_null(kind)]
+    if not kinds:  # nulls in every file: keep the type that the files state, if one does
+        return next((c.type for c, _ in found if not pa.types.is_null(c.type)), pa.null())
+    try:
+        return reduce(_wider, kinds)
+    except TypeError:
+        other = next(kind for kind in kinds[1:] if not _fit(kinds[0], kind))
+        raise SchemaError(
+            f"column {name!r} holds {_said(kinds[0])} in one file and {_said(other)} in another",
+            where=f"{mask(first[kinds[0]].path)} and {mask(first[other].path)}",
+            fix="write it in one type, or leave the column out with drop",
+        ) from None
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """Return the type that holds the values of both; raise TypeError if there is none."""
+    if a == b:
+        return a
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return pa.int64()
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (a, b)):
+        return pa.float64()
+    raise TypeError
+
+
+def _fit(a: pa.DataType, b: pa.DataType) -> bool:
+    try:
+        _wider(a, b)
+    except TypeError:
+        return False
+    return True
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), kind)], kind)
+    return column.cast(kind, safe=False)  # a large integer beside floats is rounded, as everywhere
+
+
+def _said(kind: pa.DataType) -> str:
+    return "text" if kind == TEXT else "times" if kind == MICROS else f"{kind} values"

@@ -1,0 +1,77 @@
+"""JSON lines, also compressed: one object per line. Columns are those of all lines; one that a line lacks is null."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.json as arrow_json
+
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.plain import usable_names
+from gpupipe.readers.settings import TableSource
+from gpupipe.readers.streams import opened
+from gpupipe.readers.wanted import Wanted
+
+BLOCK_BYTES = 4 << 20
+MAX_BLOCK_BYTES = 1 << 30
+MIXED = re.compile(r"Column\(/(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
+UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table | None:
+    """Return the wanted columns of a JSON lines file, or None if it has no rows.
+
+    Raises
+    ------
+    DataError
+        If a line is no JSON object, or the text is not UTF-8.
+    SchemaError
+        If a column holds values of several types, or one that is asked for by name is nested.
+    """
+    block = BLOCK_BYTES
+    while True:
+        try:
+            with opened(file, unpack=True) as stream:
+                table = arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=block))
+            break
+        except DataError as error:
+            if "Empty JSON file" in error.what:
+                return None
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise _explained(error, file) from None
+            block *= 16
+    table = table.select(usable_names(table.schema, file, wanted, notes))
+    for column in table.columns:
+        _require_utf8(column, file)
+    return table
+
+
+def _require_utf8(column: pa.ChunkedArray, file: SourceFile) -> None:
+    """Arrow's JSON parser takes any bytes for text."""
+    if not pa.types.is_string(column.type):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError("the text is not utf8", where=mask(file.path), fix="convert the file to UTF-8 first") from None
+
+
+def _explained(error: DataError, file: SourceFile) -> DataError:
+    if mixed := MIXED.search(error.what):
+        if not mixed["column"]:
+            return DataError(
+                f"a line is no JSON object but {'an array' if mixed['second'] == 'array' else 'a ' + mixed['second']}",
+                where=mask(file.path),
+                fix="write one object per line: {...} newline {...}; for example with jq -c '.[]'",
+            )
+        return _mixed(f"column {mixed['column']!r} holds both {mixed['first']} and {mixed['second']} values", file)
+    if unlike := UNLIKE.search(error.what):
+        return _mixed(f"a column holds {unlike['first']} values in some lines and {unlike['second']!r} in others", file)
+    return error
+
+
+def _mixed(what: str, file: SourceFile) -> SchemaError:
+    return SchemaError(what, where=mask(file.path), fix="write the values of a column in one type, for example as text")

@@ -1,0 +1,95 @@
+"""Join keys to integer codes, equal where the keys are equal, null where a part of the key is null."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError
+from gpupipe.readers.settings import KeyPair
+
+ROWS_SHOWN = 2
+
+
+def key_codes(left: pa.Table, right: pa.Table, on: KeyPair, label: str) -> tuple[pa.Array, pa.Array]:
+    """Return an int64 code for each row of both tables; keys of the left that the right lacks are null.
+
+    Raises
+    ------
+    SchemaError
+        If a pair of key columns has types that cannot be compared.
+    """
+    codes: tuple[pa.Array, pa.Array] | None = None
+    for left_name, right_name in zip(on.left, on.right, strict=True):
+        a, b = _comparable(left.column(left_name), right.column(right_name), f"{left_name} = {right_name}", label)
+        universe = b.drop_null().unique()
+        pair = _codes(a, universe), _codes(b, universe)
+        codes = pair if codes is None else _combined(codes, pair, len(universe))
+    assert codes is not None
+    return codes
+
+
+def repeated(codes: pa.Array) -> list[int]:
+    """Return the first rows of the first key that is there more than once; nulls are no keys."""
+    values = codes.drop_null().to_numpy()
+    ordered = np.sort(values)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(twice):
+        return []
+    rows = np.flatnonzero(pc.is_in(codes, value_set=pa.array(np.unique(twice))).to_numpy(zero_copy_only=False))
+    same = pc.equal(codes, codes[int(rows[0])]).fill_null(False).to_numpy(zero_copy_only=False)
+    return [int(row) for row in np.flatnonzero(same)[:ROWS_SHOWN]]
+
+
+def _codes(column: pa.ChunkedArray, universe: pa.Array) -> pa.Array:
+    codes = pc.index_in(column, value_set=universe, skip_nulls=True).cast(pa.int64())
+    return codes.combine_chunks() if isinstance(codes, pa.ChunkedArray) else codes
+
+
+def _combined(
+    codes: tuple[pa.Array, pa.Array], further: tuple[pa.Array, pa.Array], n_levels: int
+) -> tuple[pa.Array, pa.Array]:
+    """Return the codes of pairs, renumbered so that they never outgrow int64 however many parts a key has."""
+    left, right = (pc.add(pc.multiply(a, n_levels), b) for a, b in zip(codes, further, strict=True))
+    universe = right.drop_null().unique()
+    return _codes(left, universe), _codes(right, universe)
+
+
+def _comparable(
+    a: pa.ChunkedArray, b: pa.ChunkedArray, pair: str, label: str
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return the two columns in one type: integers if both are whole numbers, text if both can be written so."""
+    a, b = _simple(a), _simple(b)
+    if a.type == b.type:
+        return a, b
+    kinds = {str(a.type), str(b.type)}
+    if kinds == {"int64", "string"}:
+        numbers, texts = (a, b) if a.type == pa.int64() else (b, a)
+        try:
+            as_numbers = texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            numbers = numbers.cast(pa.string())
+            return (numbers, texts) if a.type == pa.int64() else (texts, numbers)
+        return (a, as_numbers) if a.type == pa.int64() else (as_numbers, b)
+    raise SchemaError(
+        f"the keys {pair} cannot be compared: {a.type} and {b.type}",
+        where=label,
+        fix="give both columns one type: whole numbers, text or times",
+    )
+
+
+def _simple(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a key column as int64, string, timestamp or what else it is; whole floats are integers with nulls."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        present = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+        try:
+            return present.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return present.cast(pa.float64())
+    return column

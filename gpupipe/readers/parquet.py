@@ -1,0 +1,114 @@
+"""Parquet files: strings come as the dictionary codes that the file holds, page checksums are verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gpupipe.readers.columns import BEYOND_MICROS, is_bytes, is_text
+from gpupipe.readers.files import SourceFile
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.plain import is_left_out, usable_names
+from gpupipe.readers.settings import TableSource
+from gpupipe.readers.streams import opened
+from gpupipe.readers.wanted import Wanted
+
+PROBE_ROWS = 256
+MAX_SECONDS = (2**63 - 1) // 1_000_000
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    """Return the wanted columns of a Parquet file; nested ones and bytes that are no text are never decoded.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt, truncated or encrypted, or has no usable column.
+    SchemaError
+        If a column that is asked for by name cannot be used.
+    """
+    with opened(file) as handle:
+        probe = pq.ParquetFile(handle)
+        names = usable_names(probe.schema_arrow, file, wanted, notes)
+        names = _without_blobs(probe, names, file, wanted, notes)
+        dictionaries = _dictionary_columns(probe, names)
+        # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
+        table = _read(handle, probe, names, dictionaries, "us").select(names)
+        ancient = _int96_columns(probe, names)
+        if ancient:
+            seconds = _read(handle, probe, ancient, [], "s").select(ancient)
+            table = _without_wrapped_times(table, seconds, notes)
+        return table
+
+
+def _read(
+    handle: Any, probe: pq.ParquetFile, names: Sequence[str], dictionaries: Sequence[str], int96_unit: str
+) -> pa.Table:
+    reader = pq.ParquetFile(
+        handle,
+        metadata=probe.metadata,
+        read_dictionary=dictionaries,
+        coerce_int96_timestamp_unit=int96_unit,
+        page_checksum_verification=True,
+    )
+    return reader.read(columns=names)
+
+
+def _without_blobs(
+    probe: pq.ParquetFile, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
+) -> list[str]:
+    """Leave out columns of bytes that are no text: images and the like could fill the memory for nothing."""
+    schema = probe.schema_arrow
+    in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
+    if not in_bytes:
+        return list(names)
+    first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
+    blobs = [name for name in in_bytes if first is not None and not _is_utf8(first.column(name))]
+    gone = [name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)]
+    return [name for name in names if name not in gone]
+
+
+def _int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+    leaves = [probe.schema.column(i) for i in range(len(probe.schema))]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in names]
+
+
+def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> pa.Table:
+    """Make times null that int64 microseconds cannot hold: Arrow lets those of the old INT96 type wrap around."""
+    for name in seconds.column_names:
+        fits = pc.less_equal(pc.abs(seconds.column(name).cast(pa.int64())), MAX_SECONDS)
+        if not pc.all(fits).as_py():
+            notes.say(f"column {name!r} has {BEYOND_MICROS}")
+            kept = pc.if_else(fits, table.column(name), pa.scalar(None, table.field(name).type))
+            table = table.set_column(table.column_names.index(name), name, kept)
+    return table
+
+
+def _is_utf8(values: pa.Array) -> bool:
+    try:
+        values.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _dictionary_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+    """Return the columns to read as dictionaries: strings, but for the encodings that Arrow cannot read so."""
+    texts = [n for n in names if is_text(kind := probe.schema_arrow.field(n).type) or pa.types.is_binary(kind)]
+    delta = _delta_encoded(probe.metadata)
+    return [name for name in texts if name not in delta]
+
+
+def _delta_encoded(metadata: pq.FileMetaData) -> set[str]:
+    found = set()
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        for j in range(group.num_columns):
+            chunk = group.column(j)
+            if any(encoding.startswith("DELTA_") for encoding in chunk.encodings):
+                found.add(chunk.path_in_schema)
+    return found

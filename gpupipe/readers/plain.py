@@ -1,0 +1,108 @@
+"""The tables that format readers return, to plain ones: what cannot be used is left out with a note, or refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.readers.columns import NoUse, is_nested, plain_column
+from gpupipe.readers.files import SourceFile, mask, reading
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.strings import TEXT, clean_texts
+from gpupipe.readers.wanted import Wanted
+
+
+def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+    """Return the wanted columns of a file that are not nested.
+
+    Raises
+    ------
+    DataError
+        If a name is there twice, or there is nothing but nested columns.
+    SchemaError
+        If a nested column is asked for by name, or none of the columns asked for is there.
+    """
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise DataError(
+            f"the file has {', '.join(map(repr, twice))} more than once",
+            where=mask(file.path),
+            fix="rename the columns where the file is written",
+        )
+    picked = wanted.pick(schema.names)
+    if not picked:
+        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+    usable = []
+    for name in picked:
+        kind = schema.field(name).type
+        holds = f"{str(kind).split('<')[0]} values"
+        if not (is_nested(kind) and is_left_out(name, holds, file, wanted, notes)):
+            usable.append(name)
+    return _require_some(usable, file)
+
+
+def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: Notes) -> bool:
+    """Whether a column of no use is left out, which is said; it stays where a prepare hook may make use of it.
+
+    Raises
+    ------
+    SchemaError
+        If it is asked for by name.
+    """
+    if wanted.everything:
+        return False
+    if wanted.is_named(name):
+        raise SchemaError(
+            f"column {name!r} holds {holds}, which cannot be used",
+            where=mask(file.path),
+            fix="make plain columns of it in a prepare hook, or take it out of columns, target and where",
+        )
+    notes.say(f"column {name!r} is left out: it holds {holds}")
+    return True
+
+
+def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes) -> pa.Table:
+    """Return a table of plain columns: see `gpupipe.readers.columns`.
+
+    Raises
+    ------
+    DataError
+        If nothing is left.
+    SchemaError
+        If a column that is asked for by name cannot be used.
+    """
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            with reading(file.path):
+                plain, change = plain_column(column)
+        except NoUse as error:
+            if not is_left_out(name, str(error), file, wanted, notes):
+                columns[name] = column
+            continue
+        if change:
+            notes.say(f"column {name!r} has {change}")
+        columns[name] = plain
+    _require_some(list(columns), file)
+    return pa.table(columns)
+
+
+def without_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
+    """Return `table` with the texts that mean 'missing' as nulls: see `gpupipe.readers.strings`."""
+    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if column.type == TEXT:
+            cleaned, nulls = clean_texts(column)
+            if any(nulls):  # that an empty text is missing goes without saying
+                notes.say(f"column {name!r}: {', '.join(map(repr, nulls[:5]))} read as missing")
+            table = table.set_column(i, name, cleaned) if nulls else table
+    return table
+
+
+def _require_some(names: list[str], file: SourceFile) -> list[str]:
+    if not names:
+        raise DataError(
+            "the file has no usable column: all of them are nested or bytes",
+            where=mask(file.path),
+            fix="flatten the columns before, or leave the file out",
+        )
+    return names

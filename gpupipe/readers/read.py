@@ -1,0 +1,173 @@
+"""One table from a source: which files, read, put together, prepared, filtered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.readers.combine import clashes, combine
+from gpupipe.readers.csv import read as read_csv
+from gpupipe.readers.files import SourceFile, find_files, mask
+from gpupipe.readers.filter import filter_rows
+from gpupipe.readers.formats import FORMATS, load_generator, load_reader
+from gpupipe.readers.hook import hook_file, run_hook
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.partitions import Partitions
+from gpupipe.readers.plain import plain_table, without_null_texts
+from gpupipe.readers.settings import TableSource
+from gpupipe.readers.strings import TEXT
+from gpupipe.readers.wanted import Wanted
+
+BaseDir = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A table, and where it is from.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Text as dictionary<int32, string>, each chunk with its own dictionary; times as timestamp[us] in UTC; numbers
+        and booleans as they are. Rows: files in sorted order, rows as in the file.
+    files : list of SourceFile
+        The identity of everything that was read.
+    notes : list of str
+        What was repaired or left out, each said once.
+    """
+
+    table: pa.Table
+    files: list[SourceFile]
+    notes: list[str] = field(default_factory=list)
+
+
+def read_arrow(source: TableSource, base_dir: BaseDir = None, columns: Iterable[str] | None = None) -> Loaded:
+    """Read one table.
+
+    Parameters
+    ----------
+    source : TableSource
+        A ``source:`` section or an entry of ``tables:``.
+    base_dir : path, optional
+        The folder of the configuration, which relative paths are relative to.
+    columns : iterable of str, optional
+        Read exactly these, and the target, instead of what ``columns:`` and ``drop:`` leave.
+
+    Returns
+    -------
+    Loaded
+
+    Raises
+    ------
+    DataError
+        If a file is absent, unreadable or damaged, or there are no rows.
+    SchemaError
+        If a column is absent or of no use, or differs between files.
+    """
+    wanted, notes = Wanted(source, columns), Notes()
+    files = input_files(source, base_dir)
+    if source.generate:
+        table = _generate(source, wanted)
+    else:
+        table = _read_files([file for file in files if file.format in FORMATS], wanted, source, notes)
+    if source.prepare:
+        table = _prepare(table, source.prepare, base_dir, wanted, notes)
+    return Loaded(_finish(table, wanted, source), files, notes.lines())
+
+
+def plain_arrow(table: pa.Table) -> pa.Table:
+    """Return an Arrow table from elsewhere (a DataFrame in memory) as `read_arrow` would have read it from a file.
+
+    Raises
+    ------
+    DataError
+        If no column can be used.
+    """
+    source = TableSource(path="the table in memory")
+    file, notes = SourceFile(source.label, 0, 0, "arrow"), Notes()
+    return without_null_texts(plain_table(table, file, Wanted(source), notes), notes)
+
+
+def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
+    """Return the identity of everything that a source is made of, without reading it.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If a file is absent.
+    """
+    if source.generate:
+        made = f"generate:{source.generate}:{source.seed}"
+        files = [SourceFile(made, source.rows, 0, "generator")]
+    else:
+        files = find_files(source, base_dir)
+    return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files
+
+
+def _generate(source: TableSource, wanted: Wanted) -> pa.Table:
+    generator = load_generator(source.generate or "")
+    names = wanted.pick(generator(0, source.seed, None).column_names)
+    return generator(source.rows, source.seed, names)
+
+
+def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    partitions = Partitions(files)
+    found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
+    if not found:
+        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    tables, files = [table for table, _ in found], [file for _, file in found]
+    mixed = clashes(tables)
+    if mixed and all(file.format == "csv" for file in files):
+        notes.say(f"some files have numbers and others text, read as text: {', '.join(mixed)}")
+        tables = [_as_text(table, mixed, file, wanted, source, notes) for table, file in found]
+    tables = [partitions.added_to(table, file, wanted) for table, file in zip(tables, files, strict=True)]
+    return tables[0] if len(tables) == 1 else combine(tables, files, notes)
+
+
+def _read_file(
+    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+) -> pa.Table | None:
+    if file.format == "csv":  # has its own rules of what is missing
+        table = read_csv(file, wanted, source, notes, as_text)
+    else:
+        table = load_reader(file.format)(file, wanted, source, notes)
+    if table is None or table.num_rows == 0:
+        notes.say(f"no rows in {mask(file.path)}")
+        return None
+    table = plain_table(table, file, wanted, notes)
+    return table if file.format == "csv" else without_null_texts(table, notes)
+
+
+def _as_text(
+    table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes
+) -> pa.Table:
+    """Read a CSV file again where a column was inferred as numbers: "536365" is one until "C536379" comes."""
+    if all(table.column(name).type == TEXT for name in names if name in table.column_names):
+        return table
+    return _read_file(file, wanted, source, notes, names)
+
+
+def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: Wanted, notes: Notes) -> pa.Table:
+    made = run_hook(table, reference, base_dir)
+    wanted.after_hook()
+    return without_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
+
+
+def _finish(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.Table:
+    """Filter the rows, then keep the columns that are asked for."""
+    if source.where:
+        table = filter_rows(table, source.where)
+        if table.num_rows == 0:
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+    if table.num_rows == 0:
+        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    wanted.check(table.column_names, mask(source.label))
+    table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_null(table.field(i).type):
+            table = table.set_column(i, name, table.column(i).cast(pa.float64()))
+    return table

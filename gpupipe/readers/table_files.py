@@ -1,0 +1,85 @@
+"""An encoded table as a folder of files that can be memory-mapped.
+
+table.json     rows, places, columns, the size of every other file
+levels.json    levels of the categorical columns
+int8.npy ...   one block each
+texts.arrow    text columns
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import Schema
+
+TABLE_FORMAT = 1
+
+
+def write_table(table: Table, folder: Path) -> None:
+    """Write `table` into an empty folder.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    for name, block in table.blocks.items():
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(block), allow_pickle=False)
+    if table.texts:
+        texts = pa.table(dict(table.texts))
+        with pa.OSFile(str(folder / "texts.arrow"), "wb") as sink, pa.ipc.new_file(sink, texts.schema) as writer:
+            writer.write_table(texts.unify_dictionaries())
+    levels = {column.name: column.levels for column in table.schema if column.levels is not None}
+    (folder / "levels.json").write_text(json.dumps(levels), encoding="utf8")
+    content = {
+        "n_rows": table.n_rows,
+        "places": dict(table.places),
+        "columns": table.schema.to_json(),
+        "sizes": {path.name: path.stat().st_size for path in folder.iterdir()},
+    }
+    (folder / "table.json").write_text(json.dumps(content), encoding="utf8")
+
+
+def read_table(folder: Path) -> Table:
+    """Return the table in `folder`; its blocks and texts are read-only memory maps.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError, TypeError, IndexError
+        If the folder is damaged: a file is absent, or of another size or shape.
+    """
+    content = json.loads((folder / "table.json").read_text(encoding="utf8"))
+    for name, size in content["sizes"].items():
+        if (folder / name).stat().st_size != size:
+            raise ValueError(f"{name} has another size than it should have")
+    levels = json.loads((folder / "levels.json").read_text(encoding="utf8"))
+    schema = Schema.from_json(content["columns"], {name: tuple(values) for name, values in levels.items()})
+    blocks = {path.stem: _map(path, content["n_rows"]) for path in sorted(folder.glob("*.npy"))}
+    places = {name: (block, row) for name, (block, row) in content["places"].items()}
+    if any(row >= len(blocks[block]) for block, row in places.values()):
+        raise ValueError("a column has no place in its block")
+    return Table(schema, content["n_rows"], blocks, places, _read_texts(folder / "texts.arrow"))
+
+
+def _map(path: Path, n_rows: int) -> Any:
+    if n_rows == 0:  # an empty file cannot be mapped
+        return np.load(path, allow_pickle=False)
+    block = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    if block.ndim != 2 or block.shape[1] != n_rows or block.dtype.name != path.stem:
+        raise ValueError(f"{path.name} has another shape than it should have")
+    return block
+
+
+def _read_texts(path: Path) -> Mapping[str, pa.ChunkedArray]:
+    if not path.exists():
+        return {}
+    with pa.memory_map(str(path)) as stream:
+        texts = pa.ipc.open_file(stream).read_all()
+    return dict(zip(texts.column_names, texts.columns, strict=True))

@@ -1,0 +1,8 @@
+"""Which rows train and which test. A split is a mask: rows are never shuffled or gathered to make one."""
+
+from __future__ import annotations
+
+from gpupipe.splits.make import Fold, hold_out, make_splits
+from gpupipe.splits.settings import Predefined, Split
+
+__all__ = ["Fold", "Predefined", "Split", "hold_out", "make_splits"]

@@ -1,0 +1,275 @@
+"""The writer and the reader are two halves of one promise, so they are tested together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.errors import ArtifactError
+
+TABLE = pa.table({"level": ["a", "b", None], "code": pa.array([3, 4, 0], pa.int8())})
+ARRAYS = {
+    "medians": np.array([1.5, np.nan], dtype=np.float32),
+    "file": np.arange(6).reshape(2, 3),
+    "x/y": np.array("é"),
+}
+
+
+def write_model(folder: Path) -> Path:
+    writer = ArtifactWriter(folder)
+    writer.json("features.json", {"ops": [{"op": "impute"}], "é": None})
+    writer.arrays("state.npz", ARRAYS)
+    writer.table("levels.parquet", TABLE)
+    writer.file("estimator.ubj").write_bytes(bytes(range(256)) * 4)
+    writer.finish({"schema": [{"name": "é\u2028"}], "threshold": 0.1 + 0.2}, libraries={"numpy": "2.4.0"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("artifact") / "model")
+
+
+@pytest.fixture
+def copy(model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(model, tmp_path / "model"))
+
+
+def rewrite_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest as somebody would who recomputes its hash: two-blank indent, hash last, line feed."""
+    values = json.loads((folder / "manifest.json").read_text())
+    del values["manifest_sha256"]
+    change(values)
+    spelled = (json.dumps(values, indent=2) + "\n").encode()
+    values["manifest_sha256"] = hashlib.sha256(spelled).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(values, indent=2) + "\n")
+
+
+def test_everything_comes_back_as_it_was_written(model: Path) -> None:
+    reader = ArtifactReader(model)
+    assert reader.json("features.json") == {"ops": [{"op": "impute"}], "é": None}
+    assert reader.table("levels.parquet").equals(TABLE)
+    assert reader.path("estimator.ubj").read_bytes() == bytes(range(256)) * 4
+    arrays = reader.arrays("state.npz")
+    assert list(arrays) == list(ARRAYS)
+    for key, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[key], array)
+        assert arrays[key].dtype == array.dtype
+    assert reader.names() == ("estimator.ubj", "features.json", "levels.parquet", "state.npz")
+
+
+@settings(deadline=None, max_examples=60)
+@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, min_side=0, max_dims=3)))
+def test_any_array_comes_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
+    folder = tmp_path_factory.mktemp("arrays") / "model"
+    writer = ArtifactWriter(folder)
+    writer.arrays("a.npz", {"a": array, "fortran": np.array(array, order="F")})
+    writer.finish({})
+    back = ArtifactReader(folder).arrays("a.npz")
+    for key in ("a", "fortran"):
+        assert (back[key].dtype, back[key].shape) == (array.dtype, array.shape)
+        assert back[key].tobytes() == array.tobytes()
+    assert np.load(folder / "a.npz", allow_pickle=False)["a"].tobytes() == array.tobytes()  # a plain npz to all others
+
+
+def test_the_manifest_says_format_versions_time_and_the_hash_and_size_of_each_file(model: Path) -> None:
+    manifest = json.loads((model / "manifest.json").read_text())
+    assert (manifest["format"], manifest["format_version"]) == ("gpupipe-model", 1)
+    assert manifest["libraries"] == {"numpy": "2.4.0"}
+    assert manifest["created"].endswith("+00:00")
+    assert manifest["threshold"] == 0.1 + 0.2
+    for name, entry in manifest["files"].items():
+        content = (model / name).read_bytes()
+        assert entry == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    assert set(manifest["files"]) == {path.name for path in model.iterdir()} - {"manifest.json"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "features.json", "state.npz", "levels.parquet", "estimator.ubj"])
+def test_one_flipped_byte_anywhere_is_refused_and_the_file_named(copy: Path, name: str) -> None:
+    chance = random.Random(name)
+    path = copy / name
+    original = path.read_bytes()
+    everywhere = range(len(original))
+    positions = everywhere if name == "manifest.json" else chance.sample(everywhere, min(200, len(original)))
+    for position in positions:
+        changed = bytearray(original)
+        changed[position] ^= chance.randrange(1, 256)
+        path.write_bytes(changed)
+        with pytest.raises(ArtifactError) as caught:
+            ArtifactReader(copy)
+        assert name in caught.value.what
+    path.write_bytes(original)
+    ArtifactReader(copy)
+
+
+@pytest.mark.parametrize(("old", "new"), [(" ", "\t"), (" ", "\n"), (" ", "  "), ("n", "\\u006e"), ("\n", "\r\n")])
+def test_a_manifest_of_the_same_values_but_another_spelling_is_refused(copy: Path, old: str, new: str) -> None:
+    path = copy / "manifest.json"
+    text = path.read_text()
+    path.write_bytes(text.replace(old, new, 1).encode())
+    assert json.loads(path.read_text()) == json.loads(text)
+    with pytest.raises(ArtifactError, match=r"manifest\.json"):
+        ArtifactReader(copy)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary(max_size=300))
+def test_any_bytes_for_a_manifest_are_refused_as_such(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / "manifest.json").write_bytes(raw)
+    with pytest.raises(ArtifactError, match=r"manifest\.json"):
+        ArtifactReader(folder)
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b"1" * 5000, b"null", b"{}", b"", b"\xff\xfe", b" " * (65 * 2**20)])
+def test_a_hostile_manifest_is_refused_as_such(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "manifest.json").write_bytes(raw)
+    with pytest.raises(ArtifactError, match=r"manifest\.json"):
+        ArtifactReader(tmp_path)
+
+
+def test_a_missing_a_cut_and_a_grown_file_are_refused_by_name(copy: Path) -> None:
+    path = copy / "estimator.ubj"
+    content = path.read_bytes()
+    for spoiled in (content[:-1], content + b"\0", b""):
+        path.write_bytes(spoiled)
+        with pytest.raises(ArtifactError, match=r"estimator\.ubj has"):
+            ArtifactReader(copy)
+    path.unlink()
+    with pytest.raises(ArtifactError, match=r"estimator\.ubj is missing"):
+        ArtifactReader(copy)
+
+
+def test_an_unlisted_file_a_folder_and_a_link_are_refused_by_name(copy: Path) -> None:
+    (copy / "extra.pkl").write_bytes(b"x")
+    with pytest.raises(ArtifactError, match=r"extra\.pkl is not listed"):
+        ArtifactReader(copy)
+    (copy / "extra.pkl").unlink()
+    (copy / "below").mkdir()
+    with pytest.raises(ArtifactError, match="below is no plain file"):
+        ArtifactReader(copy)
+    (copy / "below").rmdir()
+    for name in ("estimator.ubj", "manifest.json"):
+        (copy / name).rename(copy.parent / name)
+        (copy / name).symlink_to(copy.parent / name)
+        with pytest.raises(ArtifactError, match=name):
+            ArtifactReader(copy)
+        (copy / name).unlink()
+        (copy.parent / name).rename(copy / name)
+    os.mkfifo(copy / "pipe")
+    with pytest.raises(ArtifactError, match="pipe is no plain file"):
+        ArtifactReader(copy)
+
+
+def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ArtifactError, match=r"no manifest\.json"):
+            ArtifactReader(folder)
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.5])
+def test_another_format_version_is_refused_with_the_one_that_is_read(copy: Path, version: object) -> None:
+    rewrite_manifest(copy, lambda values: values.update(format_version=version))
+    with pytest.raises(ArtifactError, match="reads version 1"):
+        ArtifactReader(copy)
+
+
+def test_another_format_is_refused(copy: Path) -> None:
+    rewrite_manifest(copy, lambda values: values.update(format="someone-elses"))
+    with pytest.raises(ArtifactError, match="gpupipe-model"):
+        ArtifactReader(copy)
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", "a\\b", "..", ".hidden", "", "manifest.json", "a..b", "x" * 300])
+def test_a_name_that_leaves_the_folder_is_refused_by_reader_and_writer(copy: Path, tmp_path: Path, name: str) -> None:
+    rewrite_manifest(copy, lambda values: values["files"].update({name: {"sha256": "0" * 64, "bytes": 1}}))
+    with pytest.raises(ArtifactError, match="forbidden name"):
+        ArtifactReader(copy)
+    with pytest.raises(ArtifactError, match="no name for a part"):
+        ArtifactWriter(tmp_path / "new").json(name, {})
+
+
+@pytest.mark.parametrize("entry", [None, {}, {"sha256": 1, "bytes": "1"}, {"sha256": "0", "bytes": 1, "x": 1}, [], "x"])
+def test_a_malformed_list_of_files_is_refused(copy: Path, entry: object) -> None:
+    rewrite_manifest(copy, lambda values: values["files"].update({"state.npz": entry}))
+    with pytest.raises(ArtifactError, match=r"manifest\.json does not give the sha256 and bytes of state\.npz"):
+        ArtifactReader(copy)
+
+
+def test_parsers_that_fail_on_intact_bytes_name_the_file(tmp_path: Path) -> None:
+    writer = ArtifactWriter(tmp_path / "model")
+    for name in ("a.json", "a.npz", "a.parquet"):
+        writer.file(name).write_bytes(b"PK\x03\x04 neither one nor the other")
+    writer.file("objects.npz")
+    np.savez(tmp_path / "model" / "objects.npz", a=np.array([{}], dtype=object))
+    writer.finish({})
+    reader = ArtifactReader(tmp_path / "model")
+    for read, name in (
+        (reader.json, "a.json"), (reader.arrays, "a.npz"), (reader.table, "a.parquet"), (reader.arrays, "objects.npz"),
+    ):  # fmt: skip
+        with pytest.raises(ArtifactError, match=name):
+            read(name)
+    with pytest.raises(ArtifactError, match=r"there is no b\.json"):
+        reader.json("b.json")
+
+
+def test_no_file_of_a_model_is_a_pickle(model: Path) -> None:
+    for path in model.iterdir():
+        with path.open("rb") as file, pytest.raises(Exception, match=r".*"):  # pickle has no error class of its own
+            pickle.load(file)
+
+
+def test_arrays_of_python_objects_are_refused(tmp_path: Path) -> None:
+    writer = ArtifactWriter(tmp_path / "model")
+    for number, array in enumerate((np.array([{}], dtype=object), np.zeros(1, dtype=[("a", object)]))):
+        with pytest.raises(ArtifactError, match="Python objects"):
+            writer.arrays(f"a{number}.npz", {"a": array})
+
+
+def test_values_that_json_cannot_keep_are_refused(tmp_path: Path) -> None:
+    writer = ArtifactWriter(tmp_path / "model")
+    for number, value in enumerate((float("nan"), {"a": float("inf")}, np.arange(2), {1, 2})):
+        with pytest.raises(ArtifactError, match="cannot be kept as JSON"):
+            writer.json(f"a{number}.json", value)
+
+
+def test_a_part_written_twice_one_not_written_and_one_unannounced_are_refused(tmp_path: Path) -> None:
+    writer = ArtifactWriter(tmp_path / "model")
+    writer.json("a.json", 1)
+    with pytest.raises(ArtifactError, match="twice"):
+        writer.json("a.json", 2)
+    path = writer.file("promised.ubj")
+    with pytest.raises(ArtifactError, match=r"promised\.ubj"):
+        writer.finish({})
+    path.write_bytes(b"x")
+    (tmp_path / "model" / "unannounced").write_bytes(b"x")
+    with pytest.raises(ArtifactError, match="unannounced"):
+        writer.finish({})
+    with pytest.raises(ArtifactError, match="its own files"):
+        writer.finish({"files": {}})
+
+
+def test_a_model_is_not_written_over_another(model: Path) -> None:
+    with pytest.raises(ArtifactError, match="empty directory"):
+        ArtifactWriter(model)
+
+
+def test_a_model_without_its_manifest_is_no_model(tmp_path: Path) -> None:
+    ArtifactWriter(tmp_path / "model").json("a.json", 1)
+    with pytest.raises(ArtifactError, match=r"no manifest\.json"):
+        ArtifactReader(tmp_path / "model")

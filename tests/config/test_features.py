@@ -1,0 +1,58 @@
+"""The features section: one op per item, in any of its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from gpupipe.config import Config
+
+Load = Callable[..., Config]
+Problems = Callable[..., Sequence[str]]
+
+
+def features(*lines: str) -> str:
+    return "features:\n" + "".join(f"  - {line}\n" for line in lines)
+
+
+def test_a_list_or_a_word_stands_for_the_columns(load: Load) -> None:
+    short = load(features("standardize: [a, b]", 'encode: "@categorical"'))
+    full = load(features("standardize: {columns: [a, b]}", 'encode: {columns: "@categorical"}'))
+    assert short.features == full.features
+
+
+def test_ops_keep_their_order(load: Load) -> None:
+    config = load(features("standardize: a", "impute: b", "standardize: c"))
+    assert [type(op).__name__ for op in config.features] == ["Standardize", "Impute", "Standardize"]
+
+
+def test_an_empty_list_is_no_feature_at_all(load: Load) -> None:
+    assert load("features: []\n").features == ()
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("standardise: a", "features[0].standardise: unknown feature op; did you mean 'standardize'?"),
+        ("standardize", "features[0]: expected one op, such as `- standardize: [age]`"),
+        (
+            "{impute: a, log1p: b}",
+            "features[0]: expected one op, such as `- standardize: [age]`; got 2 keys: impute, log1p",
+        ),
+        ("impute: {columns: a, stategy: mean}", "features[0].impute.stategy: unknown key; did you mean 'strategy'?"),
+        ("impute: {strategy: mean}", "features[0].impute.columns: is required"),
+        ("impute: 5", "features[0].impute: expected a mapping (key: value), got 5"),
+        ("standardize: [a, 5]", "features[0].standardize[1]: expected text, got 5"),
+        ("[a]", "features[0]: expected one op, such as `- standardize: [age]`"),
+    ],
+)
+def test_a_wrong_op_is_located_and_explained(problems: Problems, item: str, message: str) -> None:
+    (problem,) = problems(features(item))
+    assert problem.partition(": ")[2] == message
+    assert problem.startswith("c.yaml:3:")
+
+
+def test_an_op_that_resembles_none_gets_the_list(problems: Problems) -> None:
+    (problem,) = problems(features("zzzzz: a"))
+    assert "there are " in problem and "standardize" in problem

@@ -1,0 +1,137 @@
+"""A file to a configuration, or to every one of its mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpupipe.config import Config, load_config, parse_config
+from gpupipe.errors import ConfigError
+
+Load = Callable[..., Config]
+Problems = Callable[..., Sequence[str]]
+
+
+def test_a_source_is_all_that_a_configuration_needs(load: Load) -> None:
+    config = load("")
+    assert (config.name, config.seed, config.device, config.output) == ("c", 0, "auto", "runs/")
+    assert config.source.target == "churned"
+    assert config.models == ()
+    assert [type(op).__name__ for op in config.features] == ["Auto"]
+    assert config.features[0].columns == "@all"
+    assert config.origin.path is not None and config.origin.path.name == "c.yaml"
+
+
+def test_five_mistakes_are_five_lines_at_once_in_the_order_of_the_file(problems: Problems) -> None:
+    text = """\
+nmae: churn
+source:
+  generate: churn
+  target: churned
+seed: seven
+features:
+  - impute: {columns: "@numeric", strategy: medain}
+  - hash_bukcet: {columns: [plan]}
+models:
+  - logistic_regression: {c: 1.0}
+"""
+    assert problems(text) == [
+        "c.yaml:1:1: nmae: unknown key; did you mean 'name'?",
+        "c.yaml:5:7: seed: expected a whole number, got 'seven'",
+        *[line for line in problems(text) if line.startswith("c.yaml:7:45: features[0].impute.strategy: expected ")],
+        "c.yaml:8:5: features[1].hash_bukcet: unknown feature op; did you mean 'hash_bucket'?",
+        "c.yaml:10:27: models[0].logistic_regression.c: unknown key; did you mean 'C'?",
+    ]
+    assert len(problems(text)) == 5
+
+
+def test_mistakes_of_every_stage_come_together(problems: Problems) -> None:
+    found = problems("seed: ${NOPE}\nseed2: 1\nname: a\nname: b\n", "device=tpu", "split.test_size", "outptu=x")
+    assert [line.split(": ", 1)[0] for line in found] == [
+        "c.yaml:2:7",
+        "c.yaml:3:1",
+        "c.yaml:5:1",
+        "--set split.test_size",
+        "--set device=tpu",
+        "--set outptu=x",
+    ]
+
+
+def test_a_value_whose_variable_is_unset_is_reported_once(problems: Problems) -> None:
+    (line,) = problems("seed: ${NOPE}\n")
+    assert line.startswith("c.yaml:2:7: seed: the environment variable NOPE is not set")
+
+
+def test_a_section_is_not_blamed_for_lacking_what_could_not_be_read(problems: Problems) -> None:
+    (line,) = problems("source:\n  path: ${NOPE}\n  target: y\n")
+    assert line.startswith("c.yaml:2:9: source.path: ")
+
+
+def test_a_variable_may_stand_for_a_number(load: Load) -> None:
+    assert load("seed: ${SEED:5}\n").seed == 5
+    assert load("seed: ${SEED:5}\n", SEED="6").seed == 6
+
+
+def test_public_tables_without_their_folder_say_what_to_set(problems: Problems) -> None:
+    (line,) = problems("source:\n  path: ${GPUPIPE_DATA}/adult.csv\n  target: income\n")
+    assert line.startswith("c.yaml:2:9: source.path: the environment variable GPUPIPE_DATA is not set; set it to")
+    assert "README" in line
+
+
+def test_a_missing_source_is_a_mistake(problems: Problems) -> None:
+    assert problems("name: a # no source: here\n") == ["c.yaml:1:1: source: is required"]
+
+
+def test_a_wrong_device_gets_the_choices(problems: Problems) -> None:
+    assert problems("device: gpuu\n") == [
+        "c.yaml:2:9: device: expected 'auto', 'cpu' or 'gpu', got 'gpuu'; did you mean 'gpu'?"
+    ]
+
+
+def test_the_error_of_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "churn.yaml").touch()
+    with pytest.raises(ConfigError, match="there is no configuration") as caught:
+        load_config(tmp_path / "chrun.yaml")
+    assert "churn.yaml" in caught.value.fix
+    assert caught.value.exit_code == 2
+
+
+def test_a_missing_file_with_nothing_near_leads_to_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        load_config("nowhere/chrun.yaml")
+    assert "gpupipe init" in caught.value.fix
+
+
+def test_a_folder_and_a_file_that_is_no_text_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder"):
+        load_config(tmp_path)
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_config(tmp_path / "a.yaml")
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_matter(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes("\ufeffsource:\r\n  generate: churn\r\n  target: churned\r\n".encode())
+    assert load_config(tmp_path / "a.yaml").source.target == "churned"
+
+
+def test_a_mapping_is_a_configuration_too() -> None:
+    config = parse_config({"source": {"generate": "churn", "target": "churned"}, "model": "xgboost"}, ["seed=3"])
+    assert (config.name, config.seed, config.models[0].name) == ("pipeline", 3, "xgboost")
+
+
+def test_the_mistakes_of_a_mapping_have_paths() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"source": {"generate": "churn", "targte": "churned"}, "features": [{"standardize": [1]}]})
+    assert caught.value.problems == (
+        "settings: source.targte: unknown key; did you mean 'target'?",
+        "settings: features[0].standardize[0]: expected text, got 1",
+    )
+
+
+def test_a_configuration_cannot_be_changed(load: Load) -> None:
+    with pytest.raises(Exception, match="frozen"):
+        load("").seed = 5  # type: ignore[misc]

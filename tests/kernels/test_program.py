@@ -1,0 +1,73 @@
+"""A program from a file is not trusted: nothing in it may reach outside its tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpupipe_kernels.opcodes import BLOCKS, Field, Op
+from gpupipe_kernels.program import Program
+
+I8, F64 = BLOCKS.index("int8"), BLOCKS.index("float64")
+SOUND = np.array(
+    [
+        [Op.LOAD, 0, F64, 0, 0, 0, 0, 0],
+        [Op.FILL, 0, -1, -1, 0, 1, 0, 0],
+        [Op.INDEX, -1, I8, 0, 0, 0, 0, 0],
+        [Op.INDEX_PAIR, -1, I8, 1, 4, 0, 0, 0],
+        [Op.TAKE, 1, -1, -1, 0, 0, 0, 20],
+    ],
+    np.int32,
+)
+
+
+def check(instructions: np.ndarray) -> None:
+    made = Program(instructions, np.zeros(2), np.zeros(20, np.float32), 2)
+    made.check({I8: 2, F64: 1}, {(I8, 0): 5, (I8, 1): 4})
+
+
+def test_a_sound_program_passes() -> None:
+    check(SOUND)
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        (0, Field.DST, 2),
+        (0, Field.ROW, 1),
+        (0, Field.BLOCK, I8),
+        (1, Field.PARAM, 2),
+        (2, Field.ROW, 2),
+        (3, Field.ARG, 3),
+        (4, Field.SIZE, 19),
+        (4, Field.LUT, 1),
+        (4, Field.OP, 77),
+    ],
+)
+def test_an_instruction_that_reaches_outside_is_refused(row: int, field: Field, value: int) -> None:
+    changed = SOUND.copy()
+    changed[row, field] = value
+    with pytest.raises(ValueError, match=f"instruction {row}"):
+        check(changed)
+
+
+@given(st.integers(0, 4), st.integers(0, 7), st.integers(-(2**31), 2**31 - 1))
+def test_whatever_is_accepted_runs_without_reaching_outside(row: int, field: int, value: int) -> None:
+    from gpupipe_kernels.interpret_numpy import run
+
+    changed = SOUND.copy()
+    changed[row, field] = value
+    try:
+        check(changed)
+    except ValueError:
+        return
+    made = Program(changed, np.zeros(2), np.zeros(20, np.float32), 2)
+    codes = np.array([[0, 4, 2], [3, 3, 0]], np.int8)
+    run(made, {"int8": codes, "float64": np.zeros((1, 3))}, np.zeros((3, 2), np.float32, order="F"))
+
+
+def test_segments_start_where_nothing_is_carried_over() -> None:
+    made = Program(SOUND, np.zeros(2), np.zeros(20, np.float32), 2)
+    assert made.segments.tolist() == [0, 2, 5]

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpupipe.pipeline.console import Console
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.report import LeaderboardRow
+
+ROWS = [
+    LeaderboardRow(model="forest", metrics={"roc_auc": 0.81, "f1": 0.5}, validation={"roc_auc": 0.82}, seconds=0.5),
+    LeaderboardRow(
+        model="boost", metrics={"roc_auc": 0.84, "f1": float("nan")}, validation={"roc_auc": 0.85}, best=True
+    ),
+]
+METRICS = {"best": "boost", "models": {row.model: dict(row.metrics) for row in ROWS}}
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+
+
+def a_run(console: Console) -> None:
+    with console:
+        timeline = Timeline([console])
+        with timeline.stage("read", device="cpu", reason="no NVIDIA driver found") as stage:
+            stage.rows = 7043
+            stage.note("TotalCharges: 11 nulls imputed")
+            stage.note("column \x1b[31m\x07 is [bold]odd[/bold]")
+        timeline.note("task binary")
+        with (
+            timeline.stage("train", device="cpu", reason="no NVIDIA driver found"),
+            timeline.stage("boost", device="gpu", reason="asked for"),
+        ):
+            pass
+        console.finished(ROWS, METRICS, Path("runs/churn-1"))
+
+
+def printed(**options: bool) -> tuple[str, str]:
+    err, out = io.StringIO(), io.StringIO()
+    a_run(Console(err=err, out=out, **options))
+    return err.getvalue(), out.getvalue()
+
+
+def on_a_terminal(tmp_path: Path, code: str) -> str:
+    """Return what a Python process writes when its stderr is a terminal of 100 columns."""
+    main, side = pty.openpty()
+    environment = os.environ | {"COLUMNS": "100", "TERM": "xterm-256color", "PYTHONUTF8": "1"}
+    environment.pop("NO_COLOR", None)
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=side, stdout=subprocess.DEVNULL, env=environment)
+    os.close(side)
+    text = b""
+    try:
+        while chunk := os.read(main, 65536):
+            text += chunk
+    except OSError:  # how Linux says that the terminal's other side is closed
+        pass
+    os.close(main)
+    assert child.wait() == 0
+    return text.decode()
+
+
+def test_without_a_terminal_there_are_plain_lines_without_control_characters() -> None:
+    err, out = printed()
+    assert out == ""
+    assert not CONTROL.search(err)
+    lines = err.splitlines()
+    assert lines[0] == "cpu: no NVIDIA driver found"
+    assert re.match(r"✓ read +7,043 rows +\S+ rows/s +\S+ \w+  cpu$", lines[1])
+    assert lines[2] == "    TotalCharges: 11 nulls imputed"
+    assert lines[3] == r"    column \x1b[31m\x07 is [bold]odd[/bold]"
+    assert lines[4] == "task binary"
+    assert lines[5] == "▸ train"
+    assert lines[6] == "gpu: asked for"
+    assert lines[7].startswith("  ✓ boost")
+    assert lines[8].startswith("✓ train")
+    assert lines[-1] == "runs/churn-1"
+
+
+def test_the_leaderboard_marks_the_best_and_shows_validation_beside_test() -> None:
+    table = printed()[0].splitlines()
+    header = next(line for line in table if "model" in line)
+    assert re.split(r"\s{2,}", header.strip()) == [
+        "model", "roc_auc (validation)", "roc_auc (test)", "f1 (test)", "seconds",
+    ]  # fmt: skip
+    marked = [line.split() for line in table if line.startswith("★")]
+    assert marked == [["★", "boost", "0.8500", "0.8400", "–", "–"]]
+    assert ["forest", "0.8200", "0.8100", "0.5000", "0.5000"] in [line.split() for line in table]
+
+
+def test_the_spread_over_the_folds_stands_beside_the_mean() -> None:
+    err = io.StringIO()
+    row = LeaderboardRow(model="forest", metrics={"roc_auc": 0.81, "roc_auc_std": 0.0123}, best=True)
+    Console(err=err).finished([row], {}, Path("runs/x"))
+    assert "0.8100 ± 0.0123" in err.getvalue()
+    assert "roc_auc_std" not in err.getvalue()
+
+
+def test_quiet_prints_nothing() -> None:
+    assert printed(quiet=True) == ("", "")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_json_puts_exactly_one_document_on_stdout(quiet: bool) -> None:
+    err, out = printed(as_json=True, quiet=quiet)
+    assert json.loads(out) == {
+        "run_directory": "runs/churn-1",
+        "best": "boost",
+        "models": {"forest": {"roc_auc": 0.81, "f1": 0.5}, "boost": {"roc_auc": 0.84, "f1": None}},
+    }
+    assert ("read" in err) is not quiet
+
+
+def test_a_stage_that_fails_is_marked_and_ends_the_display() -> None:
+    err = io.StringIO()
+    with (
+        pytest.raises(ZeroDivisionError),
+        Console(err=err) as console,
+        Timeline([console]).stage("train", device="cpu"),
+    ):
+        1 / 0  # noqa: B018
+    assert err.getvalue().splitlines()[-1].startswith("✗ train")
+
+
+PROLOGUE = """
+import sys
+from pathlib import Path
+from gpupipe.pipeline.console import Console
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.report import LeaderboardRow
+"""
+RUN = f"""{PROLOGUE}
+with Console() as console:
+    timeline = Timeline([console])
+    with timeline.stage("lesen", device="cpu", reason="kein GPU – é") as stage:
+        stage.rows = 10
+    console.finished([LeaderboardRow(model="baum", metrics={{"auc": 0.5, "auc_std": 0.1}}, best=True)], {{}}, Path("r"))
+"""
+
+
+def test_on_a_terminal_the_spinner_is_gone_at_the_end_and_the_cursor_is_back(tmp_path: Path) -> None:
+    shown = on_a_terminal(tmp_path, RUN)
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor was hidden, and is shown again
+    assert "✓ lesen" in shown
+    after = shown[shown.index("✓ lesen") :]
+    assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", after)
+
+
+def test_on_a_terminal_the_cursor_comes_back_after_an_interruption(tmp_path: Path) -> None:
+    code = f"""{PROLOGUE}
+try:
+    with Console() as console, Timeline([console]).stage("train", device="cpu"):
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    sys.exit(0)
+"""
+    shown = on_a_terminal(tmp_path, code)
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_an_ascii_stream_gets_ascii_signs_and_no_error() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii:backslashreplace", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, env=environment, check=True)
+    shown = done.stderr.decode("ascii")
+    assert "+ lesen" in shown
+    assert "* | baum" in shown
+
+
+def test_rich_is_imported_only_when_there_is_something_to_print() -> None:
+    code = f"""{PROLOGUE}
+with Console(quiet=True) as console, Timeline([console]).stage("read", device="cpu"):
+    pass
+heavy = {{"rich", "numpy", "pandas", "pyarrow", "sklearn", "matplotlib", "jinja2"}}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

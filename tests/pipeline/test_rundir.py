@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpupipe.errors import ConfigError
+from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+
+FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
+
+
+def write_run(final: Path, mark: str = "") -> None:
+    with RunDirectory(final) as run:
+        for name, text in FILES.items():
+            run.write_text(name, text + mark)
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def dead_pid() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    final = tmp_path / "runs" / "churn"
+    with RunDirectory(final) as run:
+        run.write_json("metrics.json", {"best": "x", "models": {"x": {"roc_auc": float("nan")}}})
+        (run.path / "model").mkdir()
+        (run.path / "model" / "manifest.json").write_text("{}")
+        assert not final.exists()
+        assert run.path.parent == final.parent
+        assert re.fullmatch(rf"\.churn\.tmp-{os.getpid()}-[0-9a-f]{{8}}", run.path.name)
+    assert run.path == final
+    assert tree(tmp_path / "runs") == ["churn", "churn/metrics.json", "churn/model", "churn/model/manifest.json"]
+    assert json.loads((final / "metrics.json").read_text()) == {"best": "x", "models": {"x": {"roc_auc": None}}}
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), RunDirectory(tmp_path / "churn") as run:
+        run.write_text("config.yaml", "half")
+        raise error
+    assert tree(tmp_path) == []
+
+
+def test_a_run_that_fails_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
+    write_run(tmp_path / "churn", "first")
+    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn") as run:
+        run.write_text("config.yaml", "half")
+        raise ValueError("late")
+    assert (tmp_path / "churn" / "config.yaml").read_text() == FILES["config.yaml"] + "first"
+    assert len(tree(tmp_path)) == 1 + len(FILES)
+
+
+def test_a_failed_run_is_kept_on_demand_and_outlives_the_next_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn", keep=True) as run:
+        run.write_text("log.jsonl", "why")
+        raise ValueError("late")
+    write_run(tmp_path / "churn")
+    assert run.kept is not None
+    assert (run.kept / "log.jsonl").read_text() == "why"
+    assert run.kept.name.startswith(".churn.failed-")
+
+
+def test_an_earlier_run_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    write_run(tmp_path / "churn", "first")
+    (tmp_path / "churn" / "stale.parquet").write_text("old")
+    write_run(tmp_path / "churn", "second")
+    assert tree(tmp_path) == ["churn", *(f"churn/{name}" for name in sorted(FILES))]
+    assert (tmp_path / "churn" / "config.yaml").read_text().endswith("second")
+
+
+def test_an_empty_directory_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "churn").mkdir()
+    write_run(tmp_path / "churn")
+    assert (tmp_path / "churn" / "config.yaml").exists()
+
+
+def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "metrics.json").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("photos")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    reasons = {
+        "photos": "no run directory", "file": "is a file", "link": "symbolic link", "here": "current directory",
+        "file/below": "cannot write here",
+    }  # fmt: skip
+    before = tree(tmp_path)
+    for name, reason in reasons.items():
+        with pytest.raises(ConfigError, match=reason), RunDirectory(tmp_path / name):
+            pytest.fail("the run began")
+    with pytest.raises(ConfigError, match="mount point"), RunDirectory(Path("/")):
+        pytest.fail("the run began")
+    assert tree(tmp_path) == before
+
+
+def test_what_came_to_be_there_during_the_run_is_not_overwritten(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError), RunDirectory(tmp_path / "churn"):
+        (tmp_path / "churn").mkdir()
+        (tmp_path / "churn" / "mine.txt").write_text("mine")
+    assert tree(tmp_path) == ["churn", "churn/mine.txt"]
+
+
+def test_only_leftovers_of_dead_processes_with_exactly_our_name_are_cleaned(tmp_path: Path) -> None:
+    dead, alive = dead_pid(), os.getpid()
+    gone = [f".churn.tmp-{dead}-0123abcd", f".churn.old-{dead}-0123abcd"]
+    stay = [
+        f".churn.tmp-{alive}-0123abcd", f".churn.tmp-{dead}-0123abc", f".churn.tmp-{dead}-0123ABCD",
+        f".churn.tmp-{dead}-0123abcd-notes", f".churn2.tmp-{dead}-0123abcd", f"churn.tmp-{dead}-0123abcd",
+        f".churn.failed-{dead}-0123abcd", ".churn.tmp-0-0123abcd", f".xchurn.tmp-{dead}-0123abcd",
+    ]  # fmt: skip
+    write_run(tmp_path / "churn")
+    for name in gone + stay:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text("x")
+    (tmp_path / f".churn.tmp-{dead}-aaaaaaaa").write_text("a file of that name is not ours")
+    write_run(tmp_path / "churn")
+    assert {path.name for path in tmp_path.iterdir()} == {"churn", f".churn.tmp-{dead}-aaaaaaaa", *stay}
+
+
+def test_a_run_killed_between_the_two_renames_gives_the_old_directory_back_at_the_next_start(tmp_path: Path) -> None:
+    write_run(tmp_path / "churn", "first")
+    (tmp_path / "churn").rename(tmp_path / f".churn.old-{dead_pid()}-0123abcd")
+    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn"):
+        raise ValueError("late")
+    assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
+    assert len(tree(tmp_path)) == 1 + len(FILES)
+
+
+LOOP = """
+import sys
+from pathlib import Path
+from gpupipe.pipeline.rundir import RunDirectory
+count = 0
+while True:
+    with RunDirectory(Path(sys.argv[1])) as run:
+        for name in ("config.yaml", "metrics.json", "a", "b", "z"):
+            run.write_text(name, f"{count:08d}" * 2000)
+    count += 1
+    print(count, flush=True)
+"""
+
+
+def test_a_run_killed_at_any_moment_leaves_a_whole_directory_or_none(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    seen_whole = 0
+    for _ in range(25):
+        child = subprocess.Popen([sys.executable, "-c", LOOP, tmp_path / "churn"], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        for _ in range(chance.randrange(1, 4)):
+            child.stdout.readline()
+        try:
+            child.wait(timeout=chance.random() / 100)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+        child.communicate()
+        final = tmp_path / "churn"
+        if final.exists():
+            seen_whole += 1
+            assert sorted(path.name for path in final.iterdir()) == ["a", "b", "config.yaml", "metrics.json", "z"]
+            texts = {path.read_text() for path in final.iterdir()}
+            assert len(texts) == 1
+            assert len(texts.pop()) == 16000
+        leftovers = [path.name for path in tmp_path.iterdir() if path != final]
+        assert all(re.fullmatch(rf"\.churn\.(tmp|old)-{child.pid}-[0-9a-f]{{8}}", name) for name in leftovers)
+    assert seen_whole > 0
+    write_run(tmp_path / "churn")
+    assert [path.name for path in tmp_path.iterdir()] == ["churn"]
+
+
+def test_the_default_name_has_the_run_the_time_and_an_id_and_never_leaves_the_output_folder() -> None:
+    path = default_run_directory(Path("runs"), "churn")
+    assert re.fullmatch(r"runs/churn-\d{8}-\d{6}-[0-9a-f]{6}", str(path))
+    assert path != default_run_directory(Path("runs"), "churn")
+    for name in ("../../etc", "a/b", "..", "", "mein Lauf"):
+        assert default_run_directory(Path("runs"), name).parent == Path("runs")

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
+
+
+def work(n: int = 200_000) -> float:
+    return float(np.sort(np.arange(n, dtype=float)[::-1]).sum())
+
+
+def a_run(timeline: Timeline) -> None:
+    with timeline.stage("read", device="cpu", reason="no driver") as stage:
+        work()
+        stage.rows = 1000
+        stage.note("charges: 11 nulls", "warning")
+    with timeline.stage("train", device="cpu"):
+        for model in ("forest", "linear"):
+            with timeline.stage(model, device="cpu"):
+                work()
+
+
+def test_the_stages_add_up_to_no_more_than_the_run_and_inner_ones_to_no_more_than_the_outer() -> None:
+    timeline = Timeline()
+    a_run(timeline)
+    record = timeline.to_json()
+    stages = {stage["name"]: stage for stage in record["stages"]}
+    assert [(stage["name"], stage["depth"]) for stage in record["stages"]] == [
+        ("read", 0), ("train", 0), ("forest", 1), ("linear", 1),
+    ]  # fmt: skip
+    slack = 1e-5  # the figures are rounded to microseconds
+    assert 0 < stages["read"]["seconds"] + stages["train"]["seconds"] <= record["seconds"] + slack
+    assert 0 < stages["forest"]["seconds"] + stages["linear"]["seconds"] <= stages["train"]["seconds"] + slack
+    for before, after in (("read", "train"), ("forest", "linear")):
+        ended = stages[before]["start_seconds"] + stages[before]["seconds"]
+        assert ended <= stages[after]["start_seconds"] + slack
+
+
+def test_a_stage_says_where_it_ran_why_and_how_fast() -> None:
+    timeline = Timeline()
+    a_run(timeline)
+    read = timeline.to_json()["stages"][0]
+    assert (read["device"], read["reason"], read["rows"], read["status"]) == ("cpu", "no driver", 1000, "done")
+    assert read["rows_per_second"] == pytest.approx(1000 / read["seconds"], rel=0.05)
+    assert read["notes"] == ["charges: 11 nulls"]
+    assert read["peak_device_bytes"] is None
+    assert (read["bytes_to_device"], read["bytes_to_host"]) == (0, 0)
+
+
+def test_a_stage_that_raises_is_recorded_as_failed_and_closes_the_stages_around_it() -> None:
+    timeline = Timeline()
+    with (
+        pytest.raises(ZeroDivisionError),
+        timeline.stage("train", device="cpu"),
+        timeline.stage("forest", device="cpu"),
+    ):
+        1 / 0  # noqa: B018
+    with timeline.stage("after", device="cpu"):
+        pass
+    assert [(stage.status, stage.depth) for stage in timeline.stages] == [("failed", 0), ("failed", 1), ("done", 0)]
+
+
+def test_notes_are_found_by_level_whether_made_inside_or_outside_of_a_stage() -> None:
+    timeline = Timeline()
+    timeline.note("task binary")
+    a_run(timeline)
+    assert [note.text for note in timeline.all_notes()] == ["task binary", "charges: 11 nulls"]
+    assert [(note.text, note.stage) for note in timeline.all_notes("warning")] == [("charges: 11 nulls", "read")]
+
+
+def test_the_peak_of_host_memory_never_falls_and_sees_what_a_stage_allocates() -> None:
+    timeline = Timeline()
+    with timeline.stage("small", device="cpu"):
+        pass
+    held = 64 * 2**20 + peak_host_bytes()
+    with timeline.stage("large", device="cpu"):
+        np.ones(held, dtype=np.uint8)
+    with timeline.stage("after", device="cpu"):
+        pass
+    small, large, after = (stage.peak_host_bytes for stage in timeline.stages)
+    assert small < large <= after
+    assert large >= held
+
+
+def test_the_peak_is_that_of_this_process_and_not_of_the_one_that_started_it() -> None:
+    code = "from gpupipe.pipeline.timeline import peak_host_bytes; print(peak_host_bytes())"
+    ballast = np.ones(300 * 2**20, dtype=np.uint8)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(child.stdout) < ballast.nbytes
+
+
+def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path: Path) -> None:
+    with JsonLog(tmp_path / "log.jsonl") as log:
+        timeline = Timeline([log])
+        a_run(timeline)
+        with pytest.raises(ValueError, match="wrong"), timeline.stage("export", device="cpu"):
+            raise ValueError("wrong")
+        timeline.note("línea\nnueva \x1b[31m")
+    timeline.note("after the log was closed")
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["event"], line["level"], line.get("stage")) for line in lines] == [
+        ("stage started", "info", "read"),
+        ("note", "warning", "read"),
+        ("stage done", "info", "read"),
+        ("stage started", "info", "train"),
+        ("stage started", "info", "forest"),
+        ("stage done", "info", "forest"),
+        ("stage started", "info", "linear"),
+        ("stage done", "info", "linear"),
+        ("stage done", "info", "train"),
+        ("stage started", "info", "export"),
+        ("stage failed", "error", "export"),
+        ("note", "info", None),
+    ]
+    assert lines[-1]["message"] == "línea\nnueva \x1b[31m"
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert all(time.utcoffset() == timedelta(0) for time in times)
+    assert times == sorted(times)
+    assert lines[2]["rows"] == 1000

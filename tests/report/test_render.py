@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from gpupipe.report import (
+    Classification,
+    ColumnQuality,
+    Confusion,
+    Curve,
+    Importance,
+    LeaderboardRow,
+    Lineage,
+    Report,
+    ReportData,
+    render,
+)
+
+HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[31m\x00$x_1$"
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Collects elements, attributes and the text of the page; fails on a tag that closes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def hostile_run(churn: ReportData) -> ReportData:
+    curves = [Curve(x=[0, 1], y=[0, 1], label=HOSTILE), Curve(x=[0, 1], y=[0, 1], label="_价格 🎈")]
+    return replace(
+        churn,
+        name=HOSTILE, created=HOSTILE, device=HOSTILE, device_reason=HOSTILE, task=HOSTILE, target=HOSTILE,
+        metric=HOSTILE, evaluated_on=HOSTILE, importance_note=HOSTILE, config=HOSTILE,
+        leaderboard=[LeaderboardRow(model=HOSTILE, metrics={HOSTILE: 0.5}, validation={HOSTILE: 0.5}, best=True)],
+        classification=Classification(
+            roc=curves, precision_recall=curves, calibration=curves, positive=HOSTILE, threshold=0.5,
+            threshold_rule=HOSTILE, confusion=Confusion(labels=[HOSTILE, "b"], counts=[[1, 2], [3, 4]]),
+        ),
+        importances=[Importance(name=HOSTILE, mean=1.0)],
+        columns=[ColumnQuality(name=HOSTILE, kind=HOSTILE, dtype=HOSTILE, null_fraction=0.5, minimum=HOSTILE,
+                               mean=HOSTILE, maximum=HOSTILE, top=HOSTILE, notes=[HOSTILE])],
+        lineage=[Lineage(output=HOSTILE, inputs=[HOSTILE], op=HOSTILE)],
+        stages=[{**churn.stages[0], "name": HOSTILE, "device": HOSTILE, "interpreter": HOSTILE, "notes": [HOSTILE]}],
+        notes=[HOSTILE], warnings=[HOSTILE], versions={HOSTILE: HOSTILE},
+    )  # fmt: skip
+
+
+def test_the_page_shows_what_a_manager_asks_for(churn: ReportData, tmp_path: Path) -> None:
+    text = Page(render(churn, tmp_path)).text
+    for shown in (
+        "roc_auc", "xgboost", "5,634 to train", "1,409 to test", "no NVIDIA driver found", "2.93 s",
+        "referrer: 41.2 % of the values are missing", "logistic_regression", "ROC curve", "Calibration", "Confusion",
+        "from a probability of 0.3127 (best_f1)", "TotalCharges", "11 nulls imputed with the median",
+        "Contract×PaymentMethod", "target_encode", "random_forest", "scikit-learn 1.9.1", "positive: 'Yes'",
+    ):  # fmt: skip
+        assert shown in text, shown
+
+
+def test_a_regression_shows_residuals_folds_and_the_device(prices: ReportData, tmp_path: Path) -> None:
+    text = Page(render(prices, tmp_path)).text
+    for shown in ("547.31", "± 12.90", "mean over 5 folds", "lower is better", "Residuals", "NVIDIA H200", "3.0 GiB"):
+        assert shown in text, shown
+    assert "Confusion" not in text
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["predicted_actual.svg", "residuals.svg"]
+
+
+def test_the_page_refers_to_nothing_outside_and_runs_no_script(churn: ReportData, tmp_path: Path) -> None:
+    path = render(churn, tmp_path)
+    assert not re.search(r"https?://|//cdn|@import|url\((?!#)", path.read_text(encoding="utf-8"))
+    page = Page(path)
+    for tag, attributes in page.elements:
+        assert tag not in {"script", "iframe", "object", "embed", "base", "form"}
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href", "srcset", "action", "xlink:href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:"))
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_every_value_of_the_data_is_escaped(churn: ReportData, tmp_path: Path) -> None:
+    path = render(hostile_run(churn), tmp_path)
+    html = path.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "\x1b" not in html
+    assert "\x00" not in html
+    assert "49" not in re.findall(r"&amp;(.{0,4})", html)
+    page = Page(path)
+    assert page.text.count("<script>alert(1)</script>\"'&{{ 7*7 }}\\x1b[31m\\x00$x_1$") >= 25
+    assert not any("alert" in tag or any("alert" in name for name in attributes) for tag, attributes in page.elements)
+
+
+@pytest.mark.parametrize("kind", ["churn", "prices", "hostile"])
+def test_plots_are_well_formed_and_every_id_on_the_page_is_unique(
+    kind: str, churn: ReportData, prices: ReportData, tmp_path: Path
+) -> None:
+    data = {"churn": churn, "prices": prices, "hostile": hostile_run(churn)}[kind]
+    path = render(data, tmp_path)
+    plots = sorted((tmp_path / "plots").glob("*.svg"))
+    assert plots
+    for plot in plots:
+        assert ElementTree.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    inlined = re.findall(r"<svg.*?</svg>", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(inlined) == len(plots)
+    for svg in inlined:
+        ElementTree.fromstring(svg)
+    ids = [attributes["id"] for _, attributes in Page(path).elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:href="#|url\(#)([^")]+)', "".join(inlined))
+    assert used
+    assert set(used) <= set(ids)
+
+
+def test_inlined_plots_take_all_their_colours_from_the_page(churn: ReportData, tmp_path: Path) -> None:
+    html = render(churn, tmp_path).read_text(encoding="utf-8")
+    for svg in re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL):
+        assert "var(--accent)" in svg
+        assert set(re.findall(r"#[0-9a-f]{6}\b", svg)) == set()
+
+
+def test_the_same_data_gives_the_same_bytes(churn: ReportData, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        render(churn, folder)
+    first, second = ({p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()} for folder in folders)
+    assert first == second
+    assert set(first) == {"report.html", "roc.svg", "precision_recall.svg", "calibration.svg"}
+
+
+def test_long_curves_are_thinned_without_losing_their_ends_or_their_shape(tmp_path: Path, churn: ReportData) -> None:
+    from gpupipe.report.plots import thin
+
+    x = np.linspace(0, 1, 100_000)
+    curve = Curve(x=x, y=np.sqrt(x))
+    thin_x, thin_y = thin(curve)
+    assert len(thin_x) <= 160
+    assert (thin_x[0], thin_x[-1], thin_y[0], thin_y[-1]) == (0, 1, 0, 1)
+    assert np.abs(np.interp(x, thin_x, thin_y) - curve.y).max() < 0.01
+    render(replace(churn, classification=Classification(roc=[curve])), tmp_path)
+    assert (tmp_path / "plots" / "roc.svg").stat().st_size < 30_000
+
+
+def test_without_plots_there_is_no_plot_and_no_plotting_library(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from gpupipe.report import Classification, Curve, LeaderboardRow, Report, ReportData, render
+heavy = {{"numpy", "pandas", "pyarrow", "sklearn", "matplotlib", "jinja2"}}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+render(ReportData(
+    name="x", created="now", seconds=1.0, device="cpu", device_reason="", task="binary", metric="auc",
+    leaderboard=[LeaderboardRow(model="m", metrics={{"auc": 0.5}})], rows_train=1, rows_test=1, n_features=1,
+    classification=Classification(roc=[Curve(x=[0, 1], y=[0, 1])]),
+), Path({str(tmp_path)!r}), Report(plots=False, title="Quarterly <b>"))
+assert "matplotlib" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    text = Page(tmp_path / "report.html").text
+    assert "Quarterly <b>" in text
+
+
+def test_the_plotting_library_is_left_with_its_settings(churn: ReportData, tmp_path: Path) -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    render(churn, tmp_path)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_path: Path) -> None:
+    nothing: dict[str, Any] = {
+        "leaderboard": [LeaderboardRow(model="m", metrics={"roc_auc": float("nan"), "f1": None})],
+        "columns": [ColumnQuality(name="all_null", kind="numeric", dtype="null", null_fraction=1.0, mean=float("nan"))],
+        "classification": Classification(confusion=Confusion(labels=["a", "b"], counts=[[0, 0], [0, 0]])),
+        "importances": [Importance(name="flat", mean=0.0, std=0.0)],
+        "stages": [],
+    }
+    text = Page(render(replace(churn, **nothing), tmp_path)).text
+    assert "–" in text
+    assert "nan" not in text.lower()
+    assert "None" not in text
+
+
+def test_a_table_of_thousands_of_columns_is_cut_and_says_so(churn: ReportData, tmp_path: Path) -> None:
+    lineage = [Lineage(output=f"f{i}", inputs=["x"], op="hash") for i in range(3000)]
+    path = render(replace(churn, lineage=lineage), tmp_path, Report(plots=False))
+    assert "and 2,500 more" in Page(path).text
+    assert path.stat().st_size < 200_000
