@@ -1,4 +1,15 @@
-"""The configuration: YAML in, one checked and immutable `Config` out."""
+"""The configuration: YAML in, one checked and immutable `Config` out.
+
+``load``         `load_config`: the stages below in their order, and all their mistakes in one error
+``composer``     YAML text to a ``document`` whose values know their line; ``scalars``, ``environment``: its words
+``shorthand``    short forms of ops and models, written in full
+``overrides``    ``--set a.b.c=value``
+``paths``        what a relative path is relative to
+``sections``     `Config`; its ``features`` and ``models`` find their ``parts`` by name
+``problems``     pydantic's findings at their line and column, in the ``wording`` of the configuration
+``resolved``     the configuration back to YAML, every default filled in
+``schema``       its JSON Schema
+"""
 
 from __future__ import annotations
 

@@ -30,13 +30,15 @@ def json_schema() -> JsonSchema:
     definitions = definitions["$defs"]
     config = definitions.pop("Config")
     definitions["ModelEntry"] = _model_entry(models)
+    del definitions["Model"]  # the base, in whose place are now the models
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
     config["properties"]["name"].pop("default", None)  # it is the file's name
     for definition in definitions.values():
         _describe_fields(definition)
     schema = {"$schema": DIALECT, **config, "title": "gpupipe configuration", "$defs": definitions}
-    return {key: _as_prose(value) for key, value in schema.items()}
+    prose: JsonSchema = _as_prose(schema)
+    return prose
 
 
 def _op_item(ops: dict[str, JsonSchema]) -> JsonSchema:

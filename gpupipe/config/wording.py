@@ -80,6 +80,8 @@ def explain(errors: list[ErrorDetails]) -> str:
     others = list(dict.fromkeys(_other(error) for error in errors if not expected(error)))
     if not forms:
         return "; ".join(others)
+    if "a number" in forms and "a whole number" in forms:
+        forms.remove("a whole number")
     value = errors[0]["input"]
     hint = _nearest(value, [error for error in errors if error["type"] in ("literal_error", "enum")])
     return "; ".join(filter(None, [f"expected {' or '.join(forms)}, got {found(value)}", hint, *others]))
@@ -98,7 +100,8 @@ def _other(error: ErrorDetails) -> str:
             hint = did_you_mean(str(context["tag"]), [tag.strip("' ") for tag in tags.split(",")])
             return "; ".join(filter(None, [f"expected one of {tags}, got {context['tag']!r}", hint]))
         case "value_error" | "assertion_error":
-            return str(context.get("error") or error["msg"])
+            lines = str(context.get("error") or error["msg"]).splitlines()
+            return "; ".join(line.strip() for line in lines)
         case _:
             return error["msg"][:1].lower() + error["msg"][1:]
 

@@ -41,9 +41,15 @@ class Auto(Op):
             elif isinstance(column, Codes) and column.kind == "boolean":
                 builder.put(builder.take(column, [NAN, NAN, NAN, 0.0, 1.0], column.name), "auto")
             elif isinstance(column, Codes):
-                Encode(columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels).apply(builder)
+                self._codes(column, builder)
             else:
                 self._numbers(column, builder)
+
+    def _codes(self, column: Codes, builder: Builder) -> None:
+        folds = {"folds": builder.n_folds} if builder.n_folds else {}  # a row belongs to one fold
+        Encode(
+            columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels, **folds
+        ).apply(builder)  # fmt: skip
 
     def _numbers(self, column: Numbers, builder: Builder) -> None:
         if builder.view == "codes":

@@ -59,6 +59,10 @@ class Op(Settings):
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         """Add the columns that the op makes of `column` to `builder`."""
 
+    def summary(self, state: State) -> State:
+        """Return what of a state people should read; kept with the model."""
+        return state
+
     def apply(self, builder: Builder) -> None:
         """Select, fit and lower, in one go."""
         columns = self.select(builder)

@@ -56,18 +56,40 @@ class Bucketize(Op):
         else:
             extremes = statistics.extremes(columns)  # type: ignore[arg-type]
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
-        return [{"edges": sorted(set(edges))} for edges in found]
+        return [{"edges": distinct(edges)} for edges in found]
 
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Numbers)
         edges = state["edges"]
-        bounds = ["-inf", *(f"{edge:g}" for edge in edges), "inf"]
+        bounds = ["-inf", *written(edges), "inf"]
         labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
         step = IndexStep("INDEX_BIN", column.start.source, stride=3, edges=tuple(edges))
         codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels)
         if column.steps:
-            fill = column.steps[-1].params[0]
-            codes = codes.with_null_as(3 + sum(edge <= fill for edge in edges))
+            codes = codes.with_null_as(3 + bin_of(column.steps[0].params[0], edges))
         builder.columns[column.name] = codes
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
         builder.put(builder.take(codes, ordinal, column.name), "bucketize")
+
+
+def distinct(edges: list[float]) -> list[float]:
+    """Return ascending edges, each once as float32: that is what values are compared in."""
+    import numpy as np
+
+    return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
+
+
+def bin_of(value: float, edges: list[float]) -> int:
+    """Return the bin of a value, compared as the program compares."""
+    import numpy as np
+
+    return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
+
+
+def written(edges: list[float]) -> list[str]:
+    """Return the edges with as many digits as tell them apart, six at least."""
+    for digits in range(6, 17):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [f"{edge:.17g}" for edge in edges]

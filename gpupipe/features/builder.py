@@ -34,7 +34,7 @@ class Builder:
         self.statistics, self.view = statistics, view
         self.columns: dict[str, Virtual] = {c.name: _source(c) for c in statistics.table.schema if not c.hash_of}
         self.derived: list[str] = []
-        self.touched: set[str] = set()
+        self.selected: set[str] = set()
         self.outputs: dict[str, Output] = {}
         self.notes: list[str] = []
         self.n_folds = 0
@@ -96,7 +96,7 @@ class Builder:
             names = resolve(selection, kinds, self.derived)
         except ConfigError as error:
             raise ConfigError(error.what, where=f"features: {op}", fix=error.fix) from None
-        self.touched.update(name for column in names for name in (column, *self.columns[column].inputs))
+        self.selected.update(names)
         return [self.columns[name] for name in names]
 
     def _as_numbers(self, column: Virtual, op: str) -> Numbers:
@@ -120,7 +120,20 @@ class Builder:
         return Numbers(name, inputs or codes.inputs, start, may_be_null=bool(np.isnan(values[..., :]).any()))
 
     def put(self, column: Numbers, op: str, n_codes: int = 0) -> None:
-        """Make `column` a column of the matrix, in the place of one of the same name if there is one."""
+        """Make `column` a column of the matrix, in the place of one of the same name if there is one.
+
+        Raises
+        ------
+        ConfigError
+            If the one of that name is made of other columns.
+        """
+        old = self.outputs.get(column.name)
+        if old is not None and old.column.inputs != column.inputs:
+            raise ConfigError(
+                f"two features are called {column.name!r}: "
+                f"{old.op} of {', '.join(old.column.inputs)}, and {op} of {', '.join(column.inputs)}",
+                fix="rename or drop one of the columns",
+            )
         self.outputs[column.name] = Output(column, op, n_codes)
 
     def replace(self, column: Numbers, op: str) -> None:
@@ -137,14 +150,19 @@ class Builder:
             If there is a column of that name.
         """
         if column.name in self.columns:
-            raise ConfigError(f"there is a column {column.name!r} already", fix="give the new one another name: as: …")
+            raise ConfigError(
+                f"there is a column {column.name!r} already", fix="rename or drop it, or name the new one: as: …"
+            )
         self.columns[column.name] = column
         self.derived.append(column.name)
 
     def hashed(self, source: str, n_buckets: int) -> str:
         """Return the name of the source column that hashes the levels of `source`, made where it is new."""
         name = f"{source}#{n_buckets}"
-        column = self.statistics.table.schema[source]
+        schema = self.statistics.table.schema
+        column = schema[source]
+        if name in schema and schema[name].hash_of != source:
+            raise ConfigError(f"there is a column {name!r} already", fix="rename it, or use another number of buckets")
         hashed = Column(name, "categorical", column.dtype, hash_of=source, n_buckets=n_buckets)
         self.statistics.add_hashed(hashed)
         return name
@@ -169,7 +187,7 @@ class Builder:
     def learned(self, op: Op, column: Virtual, state: State) -> None:
         """Record what an op learned of a column."""
         if state:
-            self.states.append({"op": type(op).__name__, "column": column.name, **state})
+            self.states.append({"op": type(op).__name__, "column": column.name, **op.summary(state)})
 
     def fill_the_rest(self) -> None:
         """Impute what an estimator of the dense view cannot take, by the training median, and say so."""
@@ -178,16 +196,20 @@ class Builder:
             return
         columns = [out.column for out in open_ones.values()]
         medians = self.statistics.medians(columns)
-        unfilled = [column for column in columns if not any(step.op == "FILL" for step in column.steps)]
-        nulls = dict(zip([c.name for c in unfilled], self.statistics.null_counts(unfilled), strict=True))
-        for (name, out), median in zip(open_ones.items(), medians, strict=True):
+        nulls = self.statistics.null_counts(columns)
+        for (name, out), median, n in zip(open_ones.items(), medians, nulls, strict=True):
             self.outputs[name] = replace(out, column=out.column.then("FILL", median))
-            if nulls.get(name):
-                self.note(f"{name}: {nulls[name]:,} nulls imputed by the median, as the model takes none")
+            if n:
+                self.note(f"{name}: {n:,} nulls imputed by the median, as the model takes none")
 
     def leftovers(self) -> list[str]:
-        """Return the input columns that no op has named."""
-        return [name for name in self.columns if name not in self.touched and name not in self.derived]
+        """Return the input columns that no feature is made of: no op has named them, or only to prepare them."""
+        used = {name for output in self.outputs.values() for name in output.column.inputs}
+        return [name for name in self.columns if name not in used and name not in self.derived]
+
+    def unused(self) -> list[str]:
+        """Return the columns that an op made and that neither another op nor the matrix took."""
+        return [name for name in self.derived if name not in self.selected and name not in self.outputs]
 
 
 def _source(column: Column) -> Virtual:

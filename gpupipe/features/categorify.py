@@ -10,6 +10,7 @@ from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, Virtual
 from gpupipe.features.vocabulary import frequent
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics import Statistics
@@ -32,12 +33,20 @@ class Categorify(Op):
         states: list[State] = []
         for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
             assert isinstance(column, Codes)
-            kept = frequent(column, count.tolist(), self.max_categories, self.min_frequency)
-            states.append({"levels": [column.labels[c - 3] for c in kept]})
+            counts = count.tolist()
+            kept = frequent(column, counts, self.max_categories, self.min_frequency)
+            place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
+            # A pair of levels that no training row holds is unseen, not rare.
+            others = range(FIRST_LEVEL, column.n_codes)
+            ids = [NULL, UNSEEN, RARE, *(place.get(c, RARE if counts[c] else UNSEEN) for c in others)]
+            states.append({"levels": [column.labels[c - FIRST_LEVEL] for c in kept], "ids": ids})
         return states
+
+    def summary(self, state: State) -> State:
+        """Return the levels in the order of their ids."""
+        return {"levels": state["levels"]}
 
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Codes)
-        place = {level: 3.0 + i for i, level in enumerate(state["levels"])}
-        ids = [0.0, 1.0, 2.0, *(place.get(label, 2.0) for label in column.labels)]
-        builder.put(builder.take(column, ids, column.name), "categorify", n_codes=3 + len(place))
+        ids = builder.take(column, state["ids"], column.name)
+        builder.put(ids, "categorify", n_codes=FIRST_LEVEL + len(state["levels"]))

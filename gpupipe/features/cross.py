@@ -62,9 +62,15 @@ def _pair(left: Codes, right: Codes, name: str, buckets: int | None) -> Codes:
     if buckets is not None:
         labels, remap = tuple(str(i) for i in range(buckets)), _hashed(left, right, buckets)
     else:
-        labels, remap = tuple(f"{x}|{y}" for x in left.labels for y in right.labels), _plain(left, right)
+        rights = [_written(y) for y in right.labels]
+        labels, remap = tuple(f"{_written(x)}|{y}" for x in left.labels for y in rights), _plain(left, right)
     inputs = tuple(dict.fromkeys((*left.inputs, *right.inputs)))
     return Codes(name, inputs, index, left.size * right.size, labels, remap.reshape(-1))
+
+
+def _written(label: str) -> str:
+    """Return a label so that two pairs are never written alike."""
+    return label.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _plain(left: Codes, right: Codes) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Times, Virtual
 from gpupipe_kernels.opcodes import PART_SIZES, Part
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics import Statistics
 
 # part → (the calendar part that is looked up, its values' phase in 0..1)
 PERIODS = {
@@ -44,9 +47,19 @@ class Cyclic(Op):
                 raise ConfigError(f"cyclic needs the period of the number {column.name!r}", fix="period: 24")
         return columns
 
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        numbers = [column for column in columns if isinstance(column, Numbers)]
+        lows = {column.name: low for column, (low, _) in zip(numbers, statistics.extremes(numbers), strict=True)}
+        return [{"origin": self._origin(lows[c.name])} if isinstance(c, Numbers) else {} for c in columns]
+
+    def _origin(self, low: float) -> float:
+        """Return a start of a turn near the data: what float32 cannot hold of a large number is whole turns."""
+        assert self.period is not None
+        return math.floor(low / self.period) * self.period
+
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         if isinstance(column, Numbers):
-            self._lower_number(column, builder)
+            self._lower_number(column, state["origin"], builder)
             return
         assert isinstance(column, Times)
         for name in self.parts:
@@ -60,10 +73,10 @@ class Cyclic(Op):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
                 builder.put(builder.take(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
 
-    def _lower_number(self, column: Numbers, builder: Builder) -> None:
+    def _lower_number(self, column: Numbers, origin: float, builder: Builder) -> None:
         assert self.period is not None
         for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
-            wave = column.then("SINE", 2 * math.pi / self.period, phase)
+            wave = column.then("CENTER", origin, 1.0).then("SINE", 2 * math.pi / self.period, phase)
             builder.put(_named(wave, f"{column.name}_{label}"), "cyclic")
 
 

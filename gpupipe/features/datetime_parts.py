@@ -42,7 +42,6 @@ class DatetimeParts(Op):
             else:
                 start = Start("PART", column.source, arg=int(Part[name.upper()]))
             made = Numbers(f"{column.name}_{name}", column.inputs, start)
-            builder.columns[made.name] = made
-            builder.put(made, "datetime_parts")
             if made.name not in builder.derived:
-                builder.derived.append(made.name)
+                builder.add(made)
+            builder.replace(made, "datetime_parts")

@@ -140,7 +140,7 @@ def fit_features(ops: Sequence[Op], statistics: Statistics, view: View) -> Fitte
     Parameters
     ----------
     ops : sequence of Op
-        In the order in which they apply; columns that none names are handled by `Auto`.
+        In the order in which they apply; input columns that none makes a feature of are handled by `Auto`.
     statistics : Statistics
         May be used for several views: it remembers what it has reduced.
     view : {"codes", "dense"}
@@ -154,6 +154,8 @@ def fit_features(ops: Sequence[Op], statistics: Statistics, view: View) -> Fitte
     builder = Builder(statistics, view)
     for op in ops:
         op.apply(builder)
+    for name in builder.unused():
+        builder.note(f"{name}: no op selects it, so it is not among the features")
     if rest := builder.leftovers():
         Auto(columns=rest).apply(builder)
     builder.fill_the_rest()

@@ -8,6 +8,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, IndexStep, Virtual
+from gpupipe.table.schema import NULL
 
 
 @OPS.register("hash_bucket")
@@ -21,11 +22,14 @@ class HashBucket(Op):
 
     def select(self, builder: Builder) -> list[Virtual]:
         columns = builder.codes(self.columns, "hash_bucket")
+        schema = builder.statistics.table.schema
         for column in columns:
-            if len(column.index) != 1 or column.index[0].op != "INDEX" or column.kind != "categorical":
+            step = column.index[0]
+            is_read = len(column.index) == 1 and step.op == "INDEX" and schema[step.source].hash_of is None
+            if not is_read or column.kind != "categorical":
                 raise ConfigError(
                     f"hash_bucket hashes the levels of a column that was read; {column.name!r} is made of others",
-                    fix="give the cross that makes it buckets: of its own",
+                    fix="hash a column once, and give a cross buckets: of its own",
                 )
         return list(columns)
 
@@ -34,6 +38,13 @@ class HashBucket(Op):
         source = builder.hashed(column.index[0].source, self.buckets)
         labels = tuple(str(i) for i in range(self.buckets))
         codes = Codes(column.name, column.inputs, (IndexStep("INDEX", source),), 3 + self.buckets, labels)
+        if column.remap is not None:  # nulls were imputed: they have the bucket of their level
+            codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
         builder.columns[column.name] = codes
         ids = [float(i) for i in range(codes.n_codes)]
         builder.put(builder.take(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
+
+    def _bucket(self, level: str) -> int:
+        from gpupipe.table.strings import bucket_codes
+
+        return int(bucket_codes((level,), self.buckets)[0])

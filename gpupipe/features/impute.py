@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import model_validator
+from pydantic import FiniteFloat, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, Op, State
@@ -24,7 +25,7 @@ class Impute(Op):
     """
 
     strategy: Literal["median", "mean", "most_frequent", "constant"] = "median"
-    value: float | str | None = None
+    value: bool | FiniteFloat | str | None = None
     indicator: bool = False
 
     @model_validator(mode="after")
@@ -54,16 +55,24 @@ class Impute(Op):
 
     def _numbers(self, columns: list[Numbers], statistics: Statistics) -> list[float]:
         if self.strategy == "constant":
-            return [float(self.value or 0) for _ in columns]
+            return [self._number(c) for c in columns]
         if self.strategy == "mean":
             return [mean for mean, _ in statistics.moments(columns)]
         if self.strategy == "most_frequent":
             return statistics.modes(columns)
         return [median for (median,) in statistics.quantiles(columns, [0.5])]
 
+    def _number(self, column: Numbers) -> float:
+        try:
+            return float(self.value or 0)
+        except ValueError:
+            raise ConfigError(
+                f"impute: {self.value!r} is no number, and {column.name!r} is numeric", fix="value: 0, for example"
+            ) from None
+
     def _levels(self, columns: list[Codes], statistics: Statistics) -> list[str | None]:
         if self.strategy == "constant":
-            return [str(self.value) for _ in columns]
+            return [_as_level(self.value) for _ in columns]
         counts = [count[3:].tolist() for count in statistics.counts(columns)]
         return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
 
@@ -73,11 +82,14 @@ class Impute(Op):
             return
         assert isinstance(column, Numbers)
         builder.replace(column.then("FILL", state["value"]), "impute")
-        if self.indicator and column.start.op == "LOAD":
-            start = Start("IS_NULL", column.start.source)
-            builder.put(Numbers(f"{column.name}_missing", column.inputs, start, may_be_null=False), "impute")
+        if self.indicator:
+            made = Numbers(f"{column.name}_missing", column.inputs, _is_null(column.start), may_be_null=False)
+            builder.put(made, "impute")
 
     def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
+        if level is None:
+            builder.note(f"{column.name}: nothing but nulls, so there is no level to impute")
+            return
         if level not in column.labels:
             raise ConfigError(
                 f"impute: {level!r} is no level of {column.name!r}",
@@ -86,3 +98,22 @@ class Impute(Op):
         builder.columns[column.name] = column.with_null_as(3 + column.labels.index(level))
         if self.indicator:
             builder.put(builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), f"{column.name}_missing"), "impute")
+
+
+def _as_level(value: object) -> str:
+    """Return a constant as a level is written: 17850.0 is the level ``17850``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return str(value)
+
+
+def _is_null(start: Start) -> Start:
+    """Return the column that is 1 where a column that begins with `start` is null."""
+    if start.op != "TAKE":
+        return Start("IS_NULL", start.source)
+
+    import numpy as np
+
+    return replace(start, table=np.isnan(start.table).astype(np.float32))

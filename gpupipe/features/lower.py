@@ -64,6 +64,8 @@ class _Writer:
         if op is Op.LOAD:
             # Centring in the source's precision keeps what float32 would lose of a large mean with a small spread.
             center = _center_of(column.steps)
+            if self.places[start.source][0] == "float32":
+                center = float(np.float32(center))  # what it subtracts exactly; SCALE adds the rest
             self._put(op, dst, start.source, params=(center,))
             return center
         self._put(op, dst, start.source, arg=start.arg, params=start.params)

@@ -10,11 +10,12 @@ from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, Numbers, Start, Virtual
 from gpupipe.features.vocabulary import frequent
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics import Statistics
 
-NULL, UNSEEN, RARE = 0, 1, 2
+RARE_LABEL, NULL_LABEL = "(rare)", "(null)"
 
 
 @OPS.register("one_hot")
@@ -37,20 +38,24 @@ class OneHot(Op):
             assert isinstance(column, Codes)
             counts = count.tolist()
             kept = frequent(column, counts, self.max_categories, self.min_frequency)
-            is_rare = sum(counts[3:]) > sum(counts[c] for c in kept)
-            states.append({"levels": [column.labels[c - 3] for c in kept], "null": counts[NULL] > 0, "rare": is_rare})
+            others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
+            rare = sorted(code for code in others if counts[code])
+            levels = [column.labels[code - FIRST_LEVEL] for code in kept]
+            states.append({"levels": levels, "codes": kept, "rare": rare, "null": counts[NULL] > 0})
         return states
 
+    def summary(self, state: State) -> State:
+        """Return the levels that have a column, and whether rare ones and nulls have."""
+        return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Codes)
-        kept = [3 + column.labels.index(level) for level in state["levels"]]
-        for code in kept:
-            builder.put(indicator(column, [code], column.labels[code - 3], builder), "one_hot")
+        for code, level in zip(state["codes"], state["levels"], strict=True):
+            label = repr(level) if level in (RARE_LABEL, NULL_LABEL) else level
+            builder.put(indicator(column, [code], label, builder), "one_hot")
         if state["rare"]:
-            rare = [c for c in range(RARE, column.n_codes) if c not in kept]
-            builder.put(indicator(column, rare, "(rare)", builder), "one_hot")
+            builder.put(indicator(column, [RARE, *state["rare"]], RARE_LABEL, builder), "one_hot")
         if state["null"]:
-            builder.put(indicator(column, [NULL], "(null)", builder), "one_hot")
+            builder.put(indicator(column, [NULL], NULL_LABEL, builder), "one_hot")
 
 
 def indicator(column: Codes, codes: list[int], label: str, builder: Builder) -> Numbers:

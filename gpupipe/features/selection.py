@@ -29,18 +29,22 @@ def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: S
     items = [selection] if isinstance(selection, str) else list(selection)
     chosen: dict[str, None] = {}
     dropped: set[str] = set()
-    if items and all(item.startswith("!") for item in items):
+    if items and all(_is_exclusion(item, kinds) for item in items):
         items = ["@all", *items]
     for item in items:
-        if item.startswith("!"):
+        if _is_exclusion(item, kinds):
             dropped.update(_matching(item[1:], kinds, derived))
         else:
             chosen.update(dict.fromkeys(_matching(item, kinds, derived)))
     return [name for name in chosen if name not in dropped]
 
 
+def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:
+    return item.startswith("!") and item not in kinds
+
+
 def _matching(item: str, kinds: Mapping[str, str], derived: Sequence[str]) -> list[str]:
-    if item in kinds:  # a column may have a * or an @ in its name
+    if item in kinds:  # a column may have a *, an @ or a ! in its name
         return [item]
     if item.startswith("@"):
         if item not in KINDS:

@@ -117,7 +117,10 @@ class Statistics:
             return 0.0
         raw = self.table.column(column.start.source)
         finite = raw[:1024][np.isfinite(raw[:1024])]
-        return float(np.median(finite)) if len(finite) else 0.0
+        value = float(np.median(finite)) if len(finite) else 0.0
+        for step in column.steps:
+            value = follow(step, value)
+        return value
 
     def quantiles(self, columns: list[Numbers], q: list[float]) -> list[list[float]]:
         """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
@@ -295,6 +298,8 @@ def follow(step: Step, value: float) -> float:
         return min(max(value, step.params[0]), step.params[1])
     if step.op == "LOG1P":
         return math.log1p(value) if value > -1 else 0.0
+    if step.op == "SINE":
+        return math.sin(value * step.params[0] + step.params[1])
     return value
 
 

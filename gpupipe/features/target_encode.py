@@ -39,6 +39,10 @@ class TargetEncode(Op):
         found = statistics.target_counts(columns, self.folds)  # type: ignore[arg-type]
         return [{"means": means(counts, self.smoothing)} for counts in found]
 
+    def summary(self, state: State) -> State:
+        """Return the means over all training rows, of each code; those of the folds have served their purpose."""
+        return {"means": [table[0].tolist() for table in state["means"]]}
+
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Codes)
         tables = state["means"]  # (outputs, folds + 1, codes)

@@ -174,6 +174,8 @@ class XGBoost(Model):
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
         params["objective"] = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, task)
+        if task in CLASSIFICATION:  # XGBClassifier counts the classes that are there and sets it by itself
+            params.pop("objective")
         params.pop("validation_fraction")
         return params
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from gpupipe.metrics import predicted_labels
 from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.target import Goal
-from gpupipe.readers.read import read_arrow
+from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import layout
 from gpupipe.table.encode import encode
@@ -98,9 +97,16 @@ class Model:
         return prediction_table(prediction, self.goal, self.decision.threshold)
 
     def _predict(self, data: Any) -> Prediction:
-        arrow = _as_arrow(data, self.manifest["reading"], self.inputs)
+        arrow = self._arrow(data)
         parts = [arrow.slice(start, BATCH_ROWS) for start in range(0, max(1, arrow.num_rows), BATCH_ROWS)]
         return _joined([self._predict_batch(part) for part in parts])
+
+    def _arrow(self, data: Any) -> pa.Table:
+        if isinstance(data, (str, Path)):
+            return read_arrow(TableSource(path=str(data), csv=self.manifest["reading"]["csv"])).table
+        if hasattr(data, "iloc"):
+            data = data[[name for name in self.inputs if name in data.columns]]
+        return as_arrow(data)
 
     def _predict_batch(self, arrow: pa.Table) -> Prediction:
         table = encode(arrow, self.backend, frozen=self.features.schema)
@@ -196,19 +202,25 @@ def _columns(probability: Array) -> Array:
     return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
 
 
-def _as_arrow(data: Any, reading: dict[str, Any], inputs: Sequence[str]) -> pa.Table:
+def as_arrow(data: Any) -> pa.Table:
+    """Return a table in memory as the readers would deliver it: the same nulls, the same types.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame, pyarrow.Table, or anything with ``__arrow_c_stream__``
+
+    Raises
+    ------
+    DataError
+        If it is none of these.
+    """
     if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, (str, Path)):
-        return read_arrow(TableSource(path=str(data), csv=reading["csv"])).table
-    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "iloc"):
-        return pa.table(data)
+        return plain_arrow(data)
     if hasattr(data, "iloc"):
-        wanted = [name for name in inputs if name in data.columns]
-        return pa.Table.from_pandas(data[wanted], preserve_index=False)
-    raise DataError(
-        f"cannot predict from {type(data).__name__}", fix="give a pandas.DataFrame, an Arrow table or a path"
-    )
+        return plain_arrow(pa.Table.from_pandas(data, preserve_index=False))
+    if hasattr(data, "__arrow_c_stream__"):
+        return plain_arrow(pa.table(data))
+    raise DataError(f"{type(data).__name__} is no table", fix="give a pandas.DataFrame, an Arrow table or a path")
 
 
 def _joined(parts: list[Prediction]) -> Prediction:

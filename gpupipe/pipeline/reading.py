@@ -56,7 +56,8 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
 def _declarations(config: Config) -> dict[str, Declared]:
     declared = config.source.declarations()
     for joined in config.tables.values():
-        declared |= {f"{joined.prefix}{name}": kind for name, kind in joined.declarations().items()}
+        keys = joined.on.right  # not in the joined table: the left side has them
+        declared |= {f"{joined.prefix}{n}": kind for n, kind in joined.declarations().items() if n not in keys}
     return declared
 
 

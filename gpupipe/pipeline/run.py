@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from gpupipe.backends import choose
@@ -28,6 +29,7 @@ from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.writeup import measure_importances, write_report
 from gpupipe.splits import Fold, make_splits
 from gpupipe.table.blocks import Table
+from gpupipe.table.schema import FIRST_LEVEL
 
 Array = Any
 
@@ -109,6 +111,17 @@ def _times(table: Table, column: str) -> Array:
     return table.column(column)
 
 
+def _parts(table: Table, name: str) -> tuple[Array, list[Any]]:
+    """Return the code of each row of a column that holds a split, and the value of each code."""
+    column = table.schema[name]
+    if column.levels is not None:
+        return table.column(name), [None] * FIRST_LEVEL + list(column.levels)
+    if column.kind == "text":
+        raise ConfigError(f"split by column: {name!r} is free text", where="split.column")
+    values, codes = np.unique(table.column(name), return_inverse=True)
+    return codes, values.tolist()
+
+
 def choose_entries(config: Config, goal: Goal) -> tuple[ModelEntry, ...]:
     """Return the models of the leaderboard, those that suit the task where none are named.
 
@@ -131,11 +144,17 @@ def choose_entries(config: Config, goal: Goal) -> tuple[ModelEntry, ...]:
 def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
     """Split, and run the leaderboard."""
     with job.stage("split") as stage:
-        split = job.config.split
-        folds = make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed)
+        folds = folds_of(job)
         stage.rows = job.table.n_rows
-        stage.note(f"{len(folds)} folds" if split.cv else _shares(folds[0]))
-    return run_folds(job, entries, folds) if split.cv else run_holdout(job, entries, folds[0])
+        stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
+    return run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
+
+
+def folds_of(job: Job) -> list[Fold]:
+    """Return the folds that the configuration asks for: one without ``cv``."""
+    split = job.config.split
+    parts = None if split.column is None else _parts(job.table, split.column.name)
+    return make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
 
 
 def _shares(fold: Fold) -> str:

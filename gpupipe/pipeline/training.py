@@ -80,10 +80,21 @@ def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
 
 def fit_view(rows: Rows, view: View, ops: Sequence[Op], backend: Backend) -> tuple[FittedFeatures, Array]:
     """Return the features of one view and the matrix of the training rows; made once."""
+    return learn_features(rows, view, ops), training_matrix(rows, view, backend)
+
+
+def learn_features(rows: Rows, view: View, ops: Sequence[Op]) -> FittedFeatures:
+    """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         rows.features[view] = fit_features(ops, rows.statistics, view)
+    return rows.features[view]
+
+
+def training_matrix(rows: Rows, view: View, backend: Backend) -> Array:
+    """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
+    if view not in rows.matrices:
         rows.matrices[view] = rows.features[view].transform_training(rows.statistics.table, backend)
-    return rows.features[view], rows.matrices[view]
+    return rows.matrices[view]
 
 
 def train(entry: ModelEntry, rows: Rows, goal: Goal, config: Config, backend: Backend) -> Trained:

@@ -40,6 +40,37 @@ class Header:
     n_lines: int
 
 
+@dataclass(frozen=True)
+class Head:
+    """The first rows of a file, a header among them if it has one.
+
+    Attributes
+    ----------
+    delimiter : str
+    rows : list of (int, list of str)
+        The line on which each row ends, and its fields; empty rows are left out.
+    is_all : bool
+        Whether the file has no other rows.
+    """
+
+    delimiter: str
+    rows: Rows
+    is_all: bool
+
+
+def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
+    """Return the first rows of a CSV stream.
+
+    Raises
+    ------
+    DataError
+        If it is in another encoding.
+    """
+    text, is_all = _first_text(stream, file, settings.encoding)
+    delimiter = settings.delimiter or _delimiter(text, file, settings)
+    return Head(delimiter, _rows(text, delimiter, settings.quote), is_all)
+
+
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
     """Return the header of a CSV stream, or None if no row follows.
 
@@ -48,18 +79,16 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     DataError
         If it is in another encoding, names a column twice, or has another number of fields than ``csv.names``.
     """
-    text, is_all = _first_text(stream, file, settings.encoding)
-    delimiter = settings.delimiter or _delimiter(text, file, settings)
-    rows = _rows(text, delimiter, settings.quote)
-    if not rows:
+    head = read_head(stream, file, settings)
+    if not head.rows:
         return None
     if settings.names is not None:
-        _check_width(settings.names, rows, file)
-        return Header(list(settings.names), delimiter, 0)
-    if is_all and len(rows) == 1:
+        _check_width(settings.names, head.rows, file)
+        return Header(list(settings.names), head.delimiter, 0)
+    if head.is_all and len(head.rows) == 1:
         return None
-    n_lines, names = rows[0]
-    return Header(_checked(names, file, settings, notes), delimiter, n_lines)
+    n_lines, names = head.rows[0]
+    return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
 def wrong_encoding(file: SourceFile, encoding: str, likely: str = "latin-1") -> DataError:

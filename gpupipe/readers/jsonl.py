@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.plain import usable_names
 from gpupipe.readers.settings import TableSource
@@ -17,7 +17,7 @@ from gpupipe.readers.wanted import Wanted
 
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 1 << 30
-MIXED = re.compile(r"Column\(/(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
+MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
 
 
@@ -43,20 +43,10 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
             if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
                 raise _explained(error, file) from None
             block *= 16
-    table = table.select(usable_names(table.schema, file, wanted, notes))
-    for column in table.columns:
-        _require_utf8(column, file)
-    return table
-
-
-def _require_utf8(column: pa.ChunkedArray, file: SourceFile) -> None:
-    """Arrow's JSON parser takes any bytes for text."""
-    if not pa.types.is_string(column.type):
-        return
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        raise DataError("the text is not utf8", where=mask(file.path), fix="convert the file to UTF-8 first") from None
+    if not table.num_columns:
+        return None
+    with reading(file.path):  # names may be no text
+        return table.select(usable_names(table.schema, file, wanted, notes))
 
 
 def _explained(error: DataError, file: SourceFile) -> DataError:

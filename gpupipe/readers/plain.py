@@ -76,6 +76,8 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
         try:
             with reading(file.path):
                 plain, change = plain_column(column)
+                if plain.type == TEXT and file.format != "csv":  # its parser has checked the text and made the codes
+                    plain.validate(full=True)  # codes in a damaged file could point beyond their levels
         except NoUse as error:
             if not is_left_out(name, str(error), file, wanted, notes):
                 columns[name] = column

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -17,6 +25,14 @@ from gpupipe.table.schema import Declared, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 Label = bool | int | float | str
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+_NAMES_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed), WithJsonSchema(_NAMES_SCHEMA)]  # one name, or a list
 
 
 class CsvSettings(Settings):
@@ -92,8 +108,8 @@ class TableSource(Settings):
     generate: str | None = Field(None, description=f"A built-in generator instead of files: {', '.join(GENERATORS)}.")
     rows: int = Field(100_000, ge=1, description="Rows to generate.")
     seed: int = Field(7, ge=0, description="Seed of the generator.")
-    columns: tuple[str, ...] | None = Field(None, min_length=1, description="Keep only these: names and globs.")
-    drop: tuple[str, ...] = Field((), description="Columns to leave out: names, globs, selectors such as @text.")
+    columns: Names | None = Field(None, min_length=1, description="Keep only these: names and globs.")
+    drop: Names = Field((), description="Columns to leave out: names, globs, selectors such as @text.")
     declared: dict[str, ColumnSettings] = Field(
         {}, alias="schema", description="Column to kind or dtype; what is not listed is inferred."
     )
@@ -105,11 +121,6 @@ class TableSource(Settings):
         "Runs on the table as read, before the row filter and before kinds are inferred.",
     )
     csv: CsvSettings = Field(CsvSettings(), description="How CSV files are written.")
-
-    @field_validator("path", "columns", "drop", mode="before")
-    @classmethod
-    def _a_word_is_a_list_of_one(cls, value: Any, info: Any) -> Any:
-        return (value,) if isinstance(value, str) and info.field_name != "path" else value
 
     @field_validator("path")
     @classmethod
@@ -190,13 +201,8 @@ class Source(TableSource):
 class KeyPair(Settings):
     """Key columns that are called differently on the two sides: ``{left: customer, right: customer_id}``."""
 
-    left: tuple[str, ...] = Field(min_length=1, description="Key columns of the main table.")
-    right: tuple[str, ...] = Field(min_length=1, description="Key columns of the joined table, in the same order.")
-
-    @field_validator("left", "right", mode="before")
-    @classmethod
-    def _a_word_is_a_list_of_one(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
+    left: Names = Field(min_length=1, description="Key columns of the main table.")
+    right: Names = Field(min_length=1, description="Key columns of the joined table, in the same order.")
 
     @model_validator(mode="after")
     def _pair_up(self) -> KeyPair:
@@ -222,6 +228,5 @@ class JoinedTable(TableSource):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
-        names = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
-        schema["properties"]["on"] = {"anyOf": [*names, schema["properties"]["on"]]}
+        schema["properties"]["on"] = {"anyOf": [*_NAMES_SCHEMA["anyOf"], schema["properties"]["on"]]}
         return schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.config.environment import escape, interpolate
@@ -44,6 +44,7 @@ def test_a_value_is_not_interpolated_a_second_time() -> None:
     assert interpolate("${X}", {"X": "${Y}", "Y": "1"}) == ("${Y}", [])
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="${}aX:", max_size=12))
 def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
     assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == (text, [])

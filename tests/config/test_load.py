@@ -113,6 +113,11 @@ def test_a_folder_and_a_file_that_is_no_text_are_refused(tmp_path: Path) -> None
         load_config(tmp_path / "a.yaml")
 
 
+def test_data_beside_the_configuration_is_found_from_anywhere(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    assert load("source: {path: a.csv, target: y}\n").source.path == str(tmp_path / "a.csv")
+
+
 def test_windows_line_ends_and_a_byte_order_mark_are_no_matter(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes("\ufeffsource:\r\n  generate: churn\r\n  target: churned\r\n".encode())
     assert load_config(tmp_path / "a.yaml").source.target == "churned"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.config import Config, parse_config
@@ -130,6 +130,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.integers(), st.data())
 def test_an_override_changes_what_it_names_and_nothing_else(
     tree: dict[str, Any], new: int, data: st.DataObject
@@ -152,6 +153,6 @@ def test_an_override_changes_what_it_names_and_nothing_else(
 
 
 def test_overrides_of_a_mapping_work_as_those_of_a_file() -> None:
-    settings = {"source": {"generate": "churn"}, "models": ["xgboost"]}
-    assert parse_config(settings, ["model.max_depth=2"]).models[0].params.max_depth == 2  # type: ignore[attr-defined]
-    assert settings["models"] == ["xgboost"]
+    given_settings = {"source": {"generate": "churn"}, "models": ["xgboost"]}
+    assert parse_config(given_settings, ["model.max_depth=2"]).models[0].params.max_depth == 2  # type: ignore[attr-defined]
+    assert given_settings["models"] == ["xgboost"]

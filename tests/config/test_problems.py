@@ -22,12 +22,15 @@ class Inner(Settings):
     edges: list[float] | Literal["auto"] = "auto"
     flag: bool = True
     day: date | None = None
+    either: int | float = 0
 
     @field_validator("size")
     @classmethod
     def _is_not_seven(cls, size: int) -> int:
         if size == 7:
             raise ValueError("seven is taken")
+        if size == 8:
+            raise ValueError("eight is\n  taken too")
         return size
 
 
@@ -59,10 +62,12 @@ def problems(text: str) -> list[str]:
         ("share: {a: 1}", "inner.share: expected a number, got a mapping with a"),
         ("kind: medain", "inner.kind: expected 'median' or 'mean', got 'medain'; did you mean 'median'?"),
         ("flag: maybe", "inner.flag: expected true or false, got 'maybe'"),
+        ("either: much", "inner.either: expected a number, got 'much'"),
+        ("size: 8", "inner.size: eight is; taken too"),
         ("edges: auot", "inner.edges: expected a list or 'auto', got 'auot'; did you mean 'auto'?"),
         ("day: soon", "inner.day: expected a date (2024-12-31), got 'soon'"),
         ("sise: 3", "inner.sise: unknown key; did you mean 'size'?"),
-        ("zzz: 3", "inner.zzz: unknown key; the keys here are size, share, kind, edges, flag, day"),
+        ("zzz: 3", "inner.zzz: unknown key; the keys here are size, share, kind, edges, flag, day, either"),
     ],
 )
 def test_a_message_says_what_was_expected_and_what_was_found(line: str, message: str) -> None:

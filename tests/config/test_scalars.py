@@ -6,7 +6,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.config.scalars import Dumper, Loader, construct, resolve
@@ -49,6 +49,7 @@ def test_not_a_number_can_be_written() -> None:
     assert math.isnan(resolve(".nan"))  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="0123456789abcdefxo_-+.eEinfaIN:~ yYtrueslnN#,[]{}'\"$é\n\t", max_size=12))
 def test_any_text_that_is_dumped_is_read_back_by_us_and_by_yaml_1_1(text: str) -> None:
     dumped = yaml.dump([text], Dumper=Dumper)
@@ -57,6 +58,7 @@ def test_any_text_that_is_dumped_is_read_back_by_us_and_by_yaml_1_1(text: str) -
     assert yaml.safe_load(dumped) == [text]
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False) | st.integers() | st.booleans() | st.none())
 def test_any_value_that_is_dumped_is_read_back(value: object) -> None:
     (node,) = yaml.compose(yaml.dump([value], Dumper=Dumper), Loader=Loader).value

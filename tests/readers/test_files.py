@@ -23,9 +23,8 @@ def put(path: Path, content: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for n, name in enumerate(
-        ["b.csv", "a.csv", "sub/c.csv", "_SUCCESS", ".hidden.csv", "sub/_temporary/d.csv", "x.txt"]
-    ):
+    names = ["b.csv", "a.csv", "sub/c.csv", "_SUCCESS", ".hidden.csv", "sub/_temporary/d.csv", "x.txt"]
+    for n, name in enumerate(names):
         put(tmp_path / "data" / name, f"a\n{n}\n")
     return tmp_path
 
@@ -65,7 +64,7 @@ def test_absent_files_are_named_with_the_nearest(folder: Path) -> None:
     assert str(folder / "data" / "aa.csv") in caught.value.where and "did you mean" in caught.value.fix
     with pytest.raises(DataError, match="no file matches"):
         find_files(Source(path="data/*.parquet"), folder)
-    with pytest.raises(DataError, match="the folder has no parquet file|no parquet"):
+    with pytest.raises(DataError, match="the folder has no parquet file"):
         (folder / "empty").mkdir()
         find_files(Source(path="empty", format="parquet"), folder)
 
@@ -97,8 +96,6 @@ def test_folders_of_a_hive_table_are_columns(tmp_path: Path) -> None:
         assert table.field("city").type == pa.dictionary(pa.int32(), pa.string())
         assert {tuple(row.values()) for row in table.to_pylist()} == rows and table.num_rows == 6
     assert read_arrow(Source(path="t", drop=["city"], where="year > 2023"), tmp_path).table.num_rows == 4
-    theirs = pq.read_table(tmp_path / "t").to_pandas()
-    assert sorted(theirs["n"]) == sorted(table.column("n").to_pylist())
 
 
 def test_columns_may_come_in_another_order_and_may_be_absent(tmp_path: Path) -> None:
@@ -119,13 +116,9 @@ def test_a_csv_column_that_is_text_in_one_file_is_text_in_all(tmp_path: Path) ->
 
 def test_integers_and_floats_in_two_files_are_floats_and_nulls_go_with_all(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
-    for name, values in {
-        "a": pa.array([1], pa.int8()),
-        "b": pa.array([2.5]),
-        "c": pa.nulls(1),
-        "d": pa.array([2**40]),
-    }.items():
-        pq.write_table(pa.table({"v": values}), tmp_path / "t" / f"{name}.parquet")
+    columns = [pa.array([1], pa.int8()), pa.array([2.5]), pa.nulls(1), pa.array([2**40])]
+    for i, values in enumerate(columns):
+        pq.write_table(pa.table({"v": values}), tmp_path / "t" / f"{i}.parquet")
     assert read_arrow(Source(path="t"), tmp_path).table.column("v").to_pylist() == [1.0, 2.5, None, float(2**40)]
 
 

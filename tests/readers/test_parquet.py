@@ -220,6 +220,17 @@ def test_a_truncated_file_is_one_clear_error(tmp_path: Path, keep: float) -> Non
     assert "t.parquet" in caught.value.where and caught.value.exit_code == 5
 
 
+def test_codes_that_point_beyond_their_levels_are_refused(tmp_path: Path) -> None:
+    plain = {"use_dictionary": ["s"], "compression": "none", "write_page_checksum": False, "write_statistics": False}
+    write(tmp_path / "t.parquet", {"s": pa.array(["a", "b", "c", "d", "e"] * 100)}, **plain)
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    end = content.rindex(b"PAR1") - int.from_bytes(content[-8:-4], "little")
+    content[end - 8] = 0xFF  # in the last page: codes of three bits, so 7 where 4 is the last
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(DataError):
+        read_arrow(Source(path="t.parquet"), tmp_path)
+
+
 def test_a_file_that_is_no_parquet_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("a,b\n1,2\n" * 10)
     with pytest.raises(DataError, match="cannot be read"):

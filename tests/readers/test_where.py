@@ -60,7 +60,8 @@ def test_a_row_stays_where_the_filter_is_true(where: str, rows: list[int]) -> No
 
 
 def test_the_columns_of_a_filter_are_known_without_data() -> None:
-    assert columns_of("2 < fare < 9 and `education-num` > 1 or kind in ['x']") == ("fare", "kind", "education-num")
+    where = "2 < fare < 9 and `education-num` > 1 or kind in ['x']"
+    assert sorted(columns_of(where)) == ["education-num", "fare", "kind"]
     assert columns_of(None) == ()
 
 

@@ -1,0 +1,174 @@
+"""The measurement from start to end: which tables, who is measured on each, and one document of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gpupipe import __version__
+from gpupipe.backends import choose
+from gpupipe.bench.choice import NO_MODEL, choose_model, peer_word
+from gpupipe.bench.contestants import FRESH, STEADY, Contestant, Ours, OursSteady, Peer, Progress, in_turn, peers
+from gpupipe.bench.figures import PROCESS, break_even, extras_summary, middle, ratio, summary
+from gpupipe.bench.inputs import Input, inputs
+from gpupipe.bench.machine import describe_device, describe_machine
+from gpupipe.bench.process import run_worker
+from gpupipe.config import Config, load_config
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured; the options of ``gpupipe bench``.
+
+    Attributes
+    ----------
+    config : Path
+    overrides : tuple of str
+    repeat : int
+        Runs of each contestant.
+    peers : tuple of Path
+        Scripts that follow the peer protocol (`gpupipe.bench.sample`).
+    data : Path, optional
+        A file in place of the configuration's source.
+    model : str, optional
+        See `gpupipe.bench.choice.choose_model`.
+    steady : bool
+        Measure ours warm too: the stages repeated in one process.
+    rows : tuple of int
+        Sizes of the generated table.
+    serve : bool
+        Ask the peers for a transform of all rows too.
+    compare_encodings : bool
+        Train gradient boosting on one-hot columns and on codes.
+    """
+
+    config: Path
+    overrides: tuple[str, ...] = ()
+    repeat: int = 5
+    peers: tuple[Path, ...] = ()
+    data: Path | None = None
+    model: str | None = None
+    steady: bool = False
+    rows: tuple[int, ...] = ()
+    serve: bool = False
+    compare_encodings: bool = False
+
+
+def measure(request: Request, progress: Progress) -> dict[str, Any]:
+    """Measure, and return the document: machine, medians, ratios, every single run.
+
+    Raises
+    ------
+    GpupipeError
+        If the configuration, a peer or the data is not as it should be; nothing is then reported.
+    """
+    config = load_config(request.config, request.overrides)
+    document: dict[str, Any] = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "gpupipe": __version__,
+        "config": str(request.config),
+        "overrides": list(request.overrides),
+        "repeat": request.repeat,
+        "baseline": STEADY if request.steady else FRESH,
+        "folds": config.split.cv or 1,
+        "device": describe_device(choose(config.device)),
+        "machine": describe_machine(),
+    }
+    with TemporaryDirectory(prefix="gpupipe-bench-") as name:
+        folder = Path(name)
+        tables = inputs(config, request.data, sorted(set(request.rows)), folder)
+        document["tables"] = [_measure_table(request, config, table, folder, progress) for table in tables]
+    document["machine"]["libraries"] = document["tables"][0].pop("libraries")
+    for table in document["tables"][1:]:
+        table.pop("libraries")
+    if request.rows:
+        document["break_even_rows"] = break_even_rows(document["tables"])
+    return document
+
+
+def _measure_table(request: Request, config: Config, table: Input, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Measure everybody on one table."""
+    progress(f"table: {table.label}")
+    ours = Ours(_arguments(request, table))
+    others = _peers(request, config, table)
+    warm = [OursSteady(ours.arguments, request.repeat)] if request.steady else []
+    contestants: list[Contestant] = [*warm, ours, *others]
+    samples = in_turn(contestants, request.repeat, folder, progress)
+    first = samples[FRESH][0].document
+    described = {name: first[name] for name in ("model", "rows", "features", "task", "metric", "interpreter")}
+    return {
+        "data": table.label,
+        **described,
+        "contestants": summary(samples, STEADY if request.steady else FRESH, first["metric"]),
+        "extras": _measure_extras(request, table, folder, progress),
+        "encodings": _measure_encodings(request, table, folder, progress),
+        "libraries": ours.libraries,
+    }
+
+
+def _arguments(request: Request, table: Input) -> list[str]:
+    """Return the worker's arguments: without the cache, which would keep the reader from being measured."""
+    overrides = [*request.overrides, *table.overrides, "source.cache=false"]
+    sets = [part for override in overrides for part in ("--set", override)]
+    return [str(request.config), *sets, *(["--model", request.model] if request.model else [])]
+
+
+def _peers(request: Request, config: Config, table: Input, serve: bool = False) -> list[Peer]:
+    if not request.peers:
+        return []
+    if serve:
+        return peers(request.peers, table.path, NO_MODEL, ["--serve"])
+    return peers(request.peers, table.path, peer_word(choose_model(config, request.model), request.model))
+
+
+def _measure_extras(request: Request, table: Input, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Time the encoded cache and serving, in processes of their own: the peers' totals hold neither."""
+    arguments = _arguments(request, table)
+    servers = peers(request.peers, table.path, NO_MODEL, ["--serve"]) if request.serve else []
+    ours: list[dict[str, Any]] = []
+    theirs: dict[str, list[Any]] = {server.name: [] for server in servers}
+    for turn in range(request.repeat):
+        progress(f"turn {turn + 1} of {request.repeat}: {FRESH}, encoded cache and serving")
+        ours.append(run_worker(["extras", *arguments], folder / f"extras_{turn}.json").document)
+        for name, samples in in_turn(servers, 1, folder, lambda text: progress(f"{text}, serving")).items():
+            theirs[name] += samples
+    serving = {name: _serving(samples) for name, samples in theirs.items()}
+    notes = list(dict.fromkeys(note for document in ours for note in document["notes"]))
+    return {**extras_summary(ours), "peers": serving, "notes": notes, "runs": ours}
+
+
+def _serving(samples: Sequence[Any]) -> dict[str, float | None]:
+    documents = [sample.document for sample in samples]
+    stage = "serve_transform_all"
+    return {
+        "seconds": middle([document["stages_s"].get(stage) for document in documents]),
+        "cpu_seconds": middle([document["stages_cpu_s"].get(stage) for document in documents]),
+    }
+
+
+def _measure_encodings(request: Request, table: Input, folder: Path, progress: Progress) -> dict[str, Any] | None:
+    if not request.compare_encodings:
+        return None
+    progress("gradient boosting on one-hot columns and on codes")
+    command = ["encodings", *_arguments(request, table), "--repeat", str(request.repeat)]
+    found: dict[str, Any] = run_worker(command, folder / "encodings.json").document
+    for view in found["views"].values():
+        for name in ("fit_s", "fit_cpu_s", found["metric"]):
+            view[name] = middle([run[name] for run in view["runs"]])
+    found["fit_ratio"] = ratio(found["views"]["codes"]["fit_s"], found["views"]["one-hot"]["fit_s"])
+    return found
+
+
+def break_even_rows(tables: Sequence[dict[str, Any]]) -> dict[str, int | None]:
+    """Return, for each peer, the size from which gpupipe is faster as a whole process; None if it never is."""
+
+    def seconds(name: str) -> list[float | None]:
+        return [table["contestants"][name]["seconds"][PROCESS] for table in tables]
+
+    rows = [table["rows"] for table in tables]
+    others = [name for name in tables[0]["contestants"] if name not in (FRESH, STEADY)]
+    return {name: break_even(rows, seconds(FRESH), seconds(name)) for name in others}

@@ -1,0 +1,74 @@
+"""Which model is trained, and what the peers call it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.config import Config, ModelEntry
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.models import MODELS
+
+NO_MODEL = "none"  # features only
+
+# A peer's word for a model: ours, and the parameters that the peers give it.
+PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lr": ("logistic_regression", {"max_iter": 200}),
+    "hgb": ("hist_gradient_boosting", {}),
+    "rf": ("random_forest", {"n_estimators": 100, "max_depth": 8, "min_samples_leaf": 20}),
+    "xgb": ("xgboost", {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1}),
+}
+
+
+def choose_model(config: Config, name: str | None) -> ModelEntry | None:
+    """Return the model to train; None leaves it to the task, because neither `name` nor the configuration has one.
+
+    Parameters
+    ----------
+    config : Config
+    name : str, optional
+        The label or name of a model of the configuration; a peer's word, for the model with the peers' parameters; the
+        name of any model, for its default parameters. "none" and None: the configuration's first.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such model.
+    """
+    if name is None or name == NO_MODEL:
+        return config.models[0] if config.models else None
+    for entry in config.models:
+        if name in (entry.label, entry.name):
+            return entry
+    if name in PEER_MODELS:
+        model, params = PEER_MODELS[name]
+        return ModelEntry(name=model, params=params)
+    if name not in MODELS:
+        known = [*(entry.label for entry in config.models), *PEER_MODELS, *MODELS.names(), NO_MODEL]
+        hint = did_you_mean(name, known) or f"one of {', '.join(dict.fromkeys(known))}"
+        raise ConfigError(f"there is no model {name!r}", where="--model", fix=hint)
+    return ModelEntry(name=name)
+
+
+def peer_word(entry: ModelEntry | None, name: str | None) -> str:
+    """Return what peers call the model.
+
+    Raises
+    ------
+    ConfigError
+        If they have no word for it.
+    """
+    if name == NO_MODEL:
+        return NO_MODEL
+    for word, (model, _) in PEER_MODELS.items():
+        if entry is not None and entry.name == model:
+            return word
+    known = ", ".join(f"{word} ({model})" for word, (model, _) in PEER_MODELS.items())
+    what = "the configuration names no model" if entry is None else f"the peers know no {entry.name}"
+    raise ConfigError(what, where="--peer", fix=f"choose with --model: {known}, or {NO_MODEL} for features only")
+
+
+def describe(entry: ModelEntry) -> str:
+    """Return a model with those of its parameters that are not the defaults."""
+    changed = entry.params.model_dump(exclude_defaults=True)
+    params = ", ".join(f"{name}={value}" for name, value in changed.items())
+    return f"{entry.name} ({params})" if params else entry.name

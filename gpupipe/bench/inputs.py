@@ -1,0 +1,82 @@
+"""Which table is measured: a file that everybody reads, or what the configuration says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpupipe.bench.process import run_worker
+from gpupipe.config import Config
+from gpupipe.config.environment import escape
+from gpupipe.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table to measure.
+
+    Attributes
+    ----------
+    label : str
+        What it is called.
+    overrides : tuple of str
+        What the configuration needs to read it, as ``--set`` has it.
+    path : Path, optional
+        The file that peers are given; None where there is not exactly one.
+    """
+
+    label: str
+    overrides: tuple[str, ...] = ()
+    path: Path | None = None
+
+
+def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[Input]:
+    """Iterate over the tables to measure: one for each of `sizes`, or a single one.
+
+    A generated table is written to a Parquet file in `folder`, once, so that reading it is measured and not making it.
+
+    Parameters
+    ----------
+    config : Config
+    data : Path, optional
+        A file in place of the configuration's source.
+    sizes : sequence of int
+        Rows to generate; empty for what the configuration says.
+    folder : Path
+
+    Raises
+    ------
+    ConfigError
+        If `sizes` are asked for and the source is not generated, or `data` is not there.
+    """
+    source = config.source
+    if sizes and (source.generate != "churn" or data is not None):
+        raise ConfigError(
+            "sizes can be chosen for the built-in generator only",
+            where="--rows",
+            fix="leave --data away, and take a configuration with source: {generate: churn}",
+        )
+    if data is not None:
+        if not data.is_file():
+            raise ConfigError(f"there is no file {data}", where="--data", fix="name one CSV or Parquet file")
+        yield _file(data, data.name)
+    elif source.generate == "churn":
+        for rows in sizes or [source.rows]:
+            yield _generated(rows, source.seed, folder)
+    else:
+        paths = source.paths
+        only = Path(paths[0]) if len(paths) == 1 and Path(paths[0]).is_file() else None
+        yield Input(source.label, path=only)
+
+
+def _generated(rows: int, seed: int, folder: Path) -> Input:
+    path = folder / f"churn_{rows}.parquet"
+    run_worker(["table", str(path), "--rows", str(rows), "--seed", str(seed)], folder / "table.json")
+    return _file(path, f"generated churn table, seed {seed}, as Parquet")
+
+
+def _file(path: Path, label: str) -> Input:
+    quoted = json.dumps(escape(str(path.resolve())))
+    return Input(label, (f"source.path={quoted}", "source.generate=null", "source.format=auto"), path.resolve())

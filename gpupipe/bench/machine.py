@@ -1,0 +1,45 @@
+"""What a measurement was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from gpupipe.backends import device_report
+from gpupipe.backends.base import Backend
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, cores, threads that a run uses, memory, system, Python, and the load at this moment."""
+    report = device_report()
+    load = os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": report.n_threads,
+        "memory_gib": round(report.memory.total / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_average": [round(value, 2) for value in load],
+    }
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor's name, as far as the system tells it."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def describe_device(backend: Backend) -> dict[str, str]:
+    """Return where it was measured and why; and of the GPU, that it was not measured and why not."""
+    described = {"name": backend.name, "reason": backend.reason}
+    if backend.name == "cpu":
+        obstacle = device_report().gpu_obstacle
+        described["gpu"] = f"not measured: {obstacle or 'the CPU was asked for'}"
+    return described

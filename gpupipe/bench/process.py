@@ -1,0 +1,90 @@
+"""Run one process and measure it from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpupipe import errors
+from gpupipe.errors import ConfigError, GpupipeError
+
+TAIL_LINES = 12  # of what a failed process said: an error is one screen
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that ended well.
+
+    Attributes
+    ----------
+    document : object
+        The JSON that it wrote.
+    seconds, cpu_seconds : float
+        From start to end, imports counted; processor time of all its threads and children.
+    """
+
+    document: Any
+    seconds: float
+    cpu_seconds: float
+
+
+def run_worker(arguments: Sequence[str], output: Path) -> Finished:
+    """Run ``python -m gpupipe.bench.worker`` and return what it wrote to `output`.
+
+    Raises
+    ------
+    GpupipeError
+        The worker's own error, of its own class.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # the gpupipe that we are
+    command = [sys.executable, "-m", "gpupipe.bench.worker", *arguments, "--json", str(output)]
+    code, said, seconds, cpu_seconds = _timed(command, environment)
+    document = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
+    if error := document.get("error"):
+        raise getattr(errors, error["class"])(error["what"], where=error["where"], fix=error["fix"])
+    if code != 0 or not document:
+        raise GpupipeError(f"a measuring process ended with exit code {code}:\n{said}", where=" ".join(command))
+    return Finished(document, seconds, cpu_seconds)
+
+
+def run_peer(script: Path, arguments: Sequence[str], output: Path) -> Finished:
+    """Run a peer script with our Python and return what it wrote to `output`.
+
+    Raises
+    ------
+    ConfigError
+        If it fails, or writes no JSON.
+    """
+    command = [sys.executable, str(script), *arguments, "--json", str(output)]
+    code, said, seconds, cpu_seconds = _timed(command, os.environ)
+    if code != 0:
+        raise ConfigError(
+            f"the peer {script.name} ended with exit code {code}:\n{said}", where=" ".join(command), fix="mend it"
+        )
+    try:
+        document = json.loads(output.read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the peer {script.name} left no JSON: {error}", where=" ".join(command)) from None
+    return Finished(document, seconds, cpu_seconds)
+
+
+def _timed(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
+    """Return exit code, the end of what was said on stderr, wall and processor seconds."""
+    before, start = _children_cpu_seconds(), time.perf_counter()
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False)
+    seconds = time.perf_counter() - start
+    said = "\n".join(done.stderr.strip().splitlines()[-TAIL_LINES:])
+    return done.returncode, said, seconds, _children_cpu_seconds() - before
+
+
+def _children_cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

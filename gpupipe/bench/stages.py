@@ -1,0 +1,137 @@
+"""The stages of the main job, one after the other, as a peer script does them: one model, one fold, no report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gpupipe.backends import choose
+from gpupipe.bench.choice import describe
+from gpupipe.bench.clock import StageClock
+from gpupipe.bench.sample import stage_document
+from gpupipe.config import Config, ModelEntry
+from gpupipe.models import Prediction
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.export import export_model
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.run import choose_entries, folds_of, prepare
+from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
+from gpupipe.pipeline.training import Rows, Trained, learn_features, train, training_matrix
+from gpupipe.table.arrange import take
+from gpupipe.table.blocks import Table
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A table that has been read and split.
+
+    Attributes
+    ----------
+    job : Job
+    rows : Rows
+        The training rows.
+    test : Table
+    y_test : array, optional
+    """
+
+    job: Job
+    rows: Rows
+    test: Table
+    y_test: Array
+
+
+def run_stages(config: Config, model: ModelEntry | None, clock: StageClock, features_only: bool = False) -> dict[str, Any]:
+    """Run the stages of the main job once, and return the report of the run.
+
+    Parameters
+    ----------
+    config : Config
+    model : ModelEntry, optional
+        None: the first of those that suit the task.
+    clock : StageClock
+        May hold the imports already.
+    features_only : bool
+        Stop at the feature matrices, which are those that the model likes.
+    """
+    divided = read_and_split(config, clock)
+    job, rows = divided.job, divided.rows
+    entry = model_of(job, model)
+    view = entry.params.view
+    with clock("features_fit"):
+        features = learn_features(rows, view, config.features)
+    with clock("features_transform_train"):
+        training_matrix(rows, view, job.backend)
+    with clock("features_transform_test"):
+        X = features.transform(divided.test, job.backend)
+    quality = {} if features_only else train_and_judge(divided, entry, X, clock)
+    return {
+        **stage_document(clock.wall, clock.cpu),
+        "model": None if features_only else describe(entry),
+        "rows": job.table.n_rows,
+        "features": len(features.names),
+        "interpreter": job.backend.interpreter(rows.table.n_rows),
+        "device": job.backend.name,
+        "task": job.goal.task,
+        "metric": measured_metrics(job)[0],
+        **quality,
+        "peak_rss_mib": peak_host_bytes() >> 20,
+    }
+
+
+def read_and_split(config: Config, clock: StageClock) -> Divided:
+    """Read the table, and take the rows of the (first) split."""
+    backend = choose(config.device)
+    with clock("read"):
+        job = prepare(config, backend, Timeline())
+    with clock("split"):
+        fold = folds_of(job)[0]
+        rows = job.rows(fold.train)
+        test = take(job.table, fold.test, backend)
+        y_test = job.target(fold.test)
+    return Divided(job, rows, test, y_test)
+
+
+def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
+    """Return the model to train, after making sure that it can learn the task.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot.
+    """
+    models = () if model is None else (model,)
+    return choose_entries(job.config.model_copy(update={"models": models}), job.goal)[0]
+
+
+def train_and_judge(divided: Divided, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
+    """Train on the training rows, predict the test rows, write the model directory; return the metrics."""
+    job = divided.job
+    with clock("imports"):  # the estimator's library is imported when the task is known
+        job.backend.estimator(entry.params.estimator_name(job.goal.task), {})
+    with clock("train"):
+        trained = train(entry, divided.rows, job.goal, job.config, job.backend)
+    with clock("evaluate"):
+        quality = judge(job, divided.y_test, trained.model.predict(X), X)
+    with clock("save"):
+        save(job, trained, quality)
+    return quality
+
+
+def judge(job: Job, y: Array, prediction: Prediction, X: Array) -> dict[str, float]:
+    """Return the metrics of the test rows."""
+    return replace(job, metrics=measured_metrics(job)).score(y, prediction, Decision(), X)
+
+
+def measured_metrics(job: Job) -> tuple[str, ...]:
+    """Return the configuration's metrics; of two classes ROC-AUC comes first, since it is what peers report."""
+    return tuple(dict.fromkeys(["roc_auc", *job.metrics])) if job.goal.task == "binary" else job.metrics
+
+
+def save(job: Job, trained: Trained, quality: dict[str, float]) -> None:
+    """Write the portable model directory, as a run does, and remove it."""
+    with TemporaryDirectory() as folder:
+        export_model(Path(folder) / "model", trained, job.goal, Decision(), job.config, quality)

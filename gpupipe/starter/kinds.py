@@ -1,0 +1,125 @@
+"""Kinds that the reader cannot know: dates and numbers in text, times in numbers. They go into ``schema:``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from gpupipe.readers.csv_header import read_head
+from gpupipe.readers.files import find_files
+from gpupipe.readers.streams import opened
+from gpupipe.starter.facts import Facts
+from gpupipe.starter.header import is_number
+from gpupipe.starter.written import Written
+from gpupipe.table.times import FORMATS, UNITS, micros
+
+MORE_FORMATS = (
+    "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%d-%m-%Y %H:%M:%S",
+    "%m/%d/%y", "%d/%m/%y", "%m/%d/%y %H:%M", "%d/%m/%y %H:%M", "%d.%m.%y", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p",
+    "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S%z", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
+    "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%a %b %d %H:%M:%S %Y",
+)  # fmt: skip
+FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are no dates
+TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
+SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
+MAX_BYTES_TWICE = 256 << 20  # larger files are not read once more to count blanks
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """An entry of ``schema:``: what a column is, and why."""
+
+    kind: str
+    reason: str
+    format: str | None = None
+
+
+def declarations(facts: Mapping[str, Facts], written: Written) -> dict[str, Declaration]:
+    """Return what has to be said of the kinds of columns, by name."""
+    found: dict[str, Declaration] = {}
+    for name, column in facts.items():
+        declared = _of_text(column) if column.holds == "text" else _of_integers(column)
+        if declared is not None:
+            found[name] = declared
+    blanks = blank_cells(written, [n for n, c in facts.items() if c.holds in ("integer", "number") and c.n_null])
+    for name, n in blanks.items():
+        found[name] = Declaration("float", f"{n:,} blank{'s become' if n > 1 else ' becomes'} missing")
+    return found
+
+
+def _of_text(column: Facts) -> Declaration | None:
+    texts = column.texts
+    if texts and all(is_number(text) and not _is_code(text) for text in texts):
+        return Declaration("float", "numbers written as text")
+    formats = time_formats(texts)
+    if not formats:
+        return None
+    reason = f"such as {texts[0]}"
+    if len(formats) > 1:
+        reason += f"; no value says whether it is not {formats[1]}"
+    return Declaration("datetime", reason, formats[0])
+
+
+def _is_code(text: str) -> bool:
+    """Whether a number is written as only a code is: 01234."""
+    return len(text) > 1 and text[0] == "0" and text.isdecimal()
+
+
+def time_formats(texts: list[str]) -> list[str]:
+    """Return the formats that every text is written in, the likeliest first; more than one if day and month agree."""
+    if not texts or not all(any(map(str.isdigit, text)) for text in texts[:FIRST_LOOK]):
+        return []
+    if all(text.isdecimal() for text in texts[:FIRST_LOOK]):
+        return []  # 20110131 is read as a number
+    likely = [f for f in (*FORMATS, *MORE_FORMATS) if all(_fits(text, f) for text in texts[:FIRST_LOOK])]
+    return [f for f in likely if all(_fits(text, f) for text in texts[FIRST_LOOK:])]
+
+
+def _fits(text: str, time_format: str) -> bool:
+    return micros(text, time_format) is not None
+
+
+def _of_integers(column: Facts) -> Declaration | None:
+    if column.holds != "integer" or not TIME_WORDS.search(column.name.lower()):
+        return None
+    low, high = column.range
+    for unit, per_second in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)):
+        assert unit in UNITS
+        if SECONDS[0] * per_second <= low and high <= SECONDS[1] * per_second:
+            return Declaration("datetime", "counts from 1970", unit)
+    return None
+
+
+def blank_cells(written: Written, names: Iterable[str]) -> dict[str, int]:
+    """Return how many cells of some columns of CSV files hold nothing but blanks; those with none are left out.
+
+    A reader that took such a column for text would lose its numbers: it is worth saying that they are some.
+    """
+    names = list(names)
+    files = find_files(written.source)
+    if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
+        return {}
+    found = dict.fromkeys(names, 0)
+    csv = written.source.csv
+    for file in files:
+        with opened(file, unpack=True) as stream:
+            head = read_head(stream, file, csv)
+        header = csv.names or tuple(cell.strip() for cell in head.rows[0][1])
+        here = [name for name in names if name in header]
+        layout = arrow_csv.ReadOptions(
+            column_names=header, skip_rows=0 if csv.names else head.rows[0][0], encoding=csv.encoding
+        )
+        parse = arrow_csv.ParseOptions(
+            delimiter=head.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+        )
+        as_text = arrow_csv.ConvertOptions(include_columns=here, column_types=dict.fromkeys(here, pa.string()))
+        with opened(file, unpack=True) as stream:
+            table = arrow_csv.read_csv(stream, layout, parse, as_text)
+        for name in here:
+            found[name] += pc.sum(pc.utf8_is_space(table.column(name))).as_py() or 0
+    return {name: n for name, n in found.items() if n}

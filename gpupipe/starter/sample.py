@@ -1,0 +1,73 @@
+"""Some rows of the table as numbers, for what would take too long on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe.models import CLASSIFICATION, Task
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import NAT, NULL
+
+Array = Any
+MAX_ROWS = 20_000
+FOLDS = 3
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows whose target is known, drawn at random where there are many.
+
+    Attributes
+    ----------
+    columns : mapping of str to array of float64, shape (n_rows,)
+        Numbers as they are, codes of levels, microseconds; NaN is missing.
+    y : array of float64, shape (n_rows,)
+        Class codes, or the number to predict.
+    task : Task
+    fold : array of int, shape (n_rows,)
+        The part of a cross-validation that each row is in.
+    is_all : bool
+        Whether no row was left out.
+    """
+
+    columns: Mapping[str, Array]
+    y: Array
+    task: Task
+    fold: Array
+    is_all: bool
+
+    @property
+    def ranks(self) -> Array:
+        """Regression: the rank of each row's target, 0 to 1, so that a few wild values do not rule; else `y`."""
+        if self.task in CLASSIFICATION:
+            return self.y
+        from scipy.stats import rankdata
+
+        return rankdata(self.y) / len(self.y)
+
+
+def draw(table: Table, y: Array, task: Task, target: str) -> Sample:
+    """Return a sample of a table whose rows all have a target."""
+    generator = np.random.default_rng(SEED)
+    rows = np.arange(table.n_rows)
+    if len(rows) > MAX_ROWS:
+        rows = np.sort(generator.choice(len(rows), MAX_ROWS, replace=False))
+    names = [column.name for column in table.schema if column.storage and column.name != target]
+    columns = {name: _as_numbers(table, name, rows) for name in names}
+    fold = generator.permutation(len(rows)) % FOLDS
+    return Sample(columns, y[rows], task, fold, len(rows) == table.n_rows)
+
+
+def _as_numbers(table: Table, name: str, rows: Array) -> Array:
+    column = table.schema[name]
+    values = table.column(name)[rows]
+    if column.levels is not None:
+        return np.where(values == NULL, np.nan, values)
+    if column.kind == "datetime":
+        return np.where(values == NAT, np.nan, values)
+    return values.astype(np.float64)

@@ -1,0 +1,37 @@
+"""Numbers with a long right tail, such as money and counts: their logarithm suits a linear model better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpupipe.starter.facts import Facts
+from gpupipe.starter.sample import Sample
+
+Array = Any
+MIN_SKEWNESS = 2.0
+MIN_DISTINCT = 20
+
+
+def long_tails(sample: Sample, facts: Mapping[str, Facts]) -> list[str]:
+    """Return the columns of numbers, none of them negative, that are skewed, and half as much so as logarithms."""
+    return [name for name, x in sample.columns.items() if _may_be_logged(facts[name]) and _has_long_tail(x)]
+
+
+def _may_be_logged(column: Facts) -> bool:
+    is_number = column.holds in ("integer", "number") and column.n_distinct >= MIN_DISTINCT
+    return is_number and column.range[0] >= 0
+
+
+def _has_long_tail(x: Array) -> bool:
+    x = x[~np.isnan(x)]
+    skewness = _skewness(x)
+    return skewness > MIN_SKEWNESS and abs(_skewness(np.log1p(x))) < skewness / 2
+
+
+def _skewness(x: Array) -> float:
+    if len(x) == 0 or x.std() == 0:
+        return 0.0
+    return float(np.mean(((x - x.mean()) / x.std()) ** 3))

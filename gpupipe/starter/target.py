@@ -1,0 +1,135 @@
+"""The column to predict: found by what the user calls it, suggested where nothing is said, and its positive label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.starter.facts import Facts
+from gpupipe.starter.kinds import Declaration
+from gpupipe.starter.useless import shown
+from gpupipe.table.encode import FEW_LEVELS
+
+MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
+SHOWN = 20
+SUGGESTIONS = 3
+POSITIVE = {"yes", "y", "true", "t", "1", "positive", "pos", "churned", "fraud", "spam", "bad", "default", "malignant"}
+NEGATIVE = {"no", "n", "false", "f", "0", "negative", "neg", "normal", "ham", "good", "none", "benign", "-1"}
+TARGET_WORDS = {
+    *("target", "label", "class", "y", "outcome", "response", "result", "score", "quality", "diagnosis", "species"),
+    *("churn", "churned", "exited", "attrition", "survived", "default", "fraud", "converted", "clicked", "cancelled"),
+    *("income", "salary", "price", "cost", "fare", "duration", "cnt", "count", "demand", "sales", "revenue"),
+}
+
+
+@dataclass(frozen=True)
+class Positive:
+    """The label that counts as positive, and why it."""
+
+    label: Any
+    reason: str
+
+
+def find_target(wanted: str, facts: Mapping[str, Facts], has_header: bool) -> str:
+    """Return the column that the user means; without a header also by its position: ``15``, ``-1``, ``last``.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, or nothing can be learned of it.
+    """
+    names = list(facts)
+    padded = [name for name in names if name.strip() == wanted.strip()]
+    if wanted in facts:
+        found = wanted
+    elif len(padded) == 1:
+        found = padded[0]
+    elif not has_header and (position := _position(wanted, len(names))) is not None:
+        found = names[position]
+    else:
+        hint = did_you_mean(wanted, names) or f"the columns are {', '.join(names[:SHOWN])}"
+        raise ConfigError(f"there is no column {wanted!r}", where="--target", fix=hint)
+    _refuse_hopeless(facts[found])
+    return found
+
+
+def _position(wanted: str, n_columns: int) -> int | None:
+    if wanted == "last":
+        return n_columns - 1
+    if not re.fullmatch(r"-?\d+", wanted):
+        return None
+    number = int(wanted)
+    position = number - 1 if number > 0 else n_columns + number
+    return position if 0 <= position < n_columns and number else None
+
+
+def _refuse_hopeless(column: Facts) -> None:
+    fix = "choose another column; without --target, init lists them"
+    if column.n_distinct < 2:
+        values = "the single value " + shown(column.most_frequent) if column.n_distinct else "no value"
+        raise ConfigError(f"the target {column.name!r} has {values}", where="--target", fix=fix)
+    if column.holds == "time":
+        raise ConfigError(f"the target {column.name!r} is a time", where="--target", fix=fix)
+    if column.holds == "text" and column.n_distinct > max(FEW_LEVELS, column.n_filled // 2):
+        what = f"the target {column.name!r} has {column.n_distinct:,} different texts in {column.n_filled:,} rows"
+        raise ConfigError(what, where="--target", fix=fix)
+
+
+def classes_in_numbers(column: Facts) -> Declaration | None:
+    """Return the declaration of a target whose few integers are classes rather than a quantity."""
+    if column.holds != "integer" or not 2 < column.n_distinct <= MAX_CLASSES:
+        return None
+    low, high = column.range
+    if low not in (0, 1) or high - low + 1 != column.n_distinct:
+        return None
+    return Declaration("categorical", f"{column.n_distinct} classes; remove this line if they are a quantity")
+
+
+def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positive:
+    """Return the positive one of two labels: the one that says yes, the greater number, or the rarer one.
+
+    Parameters
+    ----------
+    labels : sequence
+        Both of them.
+    counts : mapping of str to int
+        Rows by label, as text.
+    """
+    words = {label: str(label).strip().lower() for label in labels}
+    said = [label for label in labels if words[label] in POSITIVE]
+    denied = [label for label in labels if words[label] in NEGATIVE]
+    first, second = labels
+    other = {first: second, second: first}
+    if len(said) == 1:
+        return Positive(said[0], f"the other label is {shown(other[said[0]])}")
+    if len(denied) == 1:
+        return Positive(other[denied[0]], f"the other label is {shown(denied[0])}")
+    if all(isinstance(label, int | float) for label in labels):
+        return Positive(max(labels), f"the greater number; the other is {min(labels)}")
+    rarer = min(labels, key=lambda label: counts.get(str(label), 0))
+    return Positive(rarer, f"the rarer label; the other is {shown(other[rarer])}")
+
+
+def suggest_targets(facts: Mapping[str, Facts], useless: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that look most like a target, the likeliest first, each with what speaks for it."""
+    names = [name for name, column in facts.items() if name not in useless and _can_be_target(column)]
+    reasons = {name: _reasons(facts[name], is_last=name == list(facts)[-1]) for name in names}
+    likely = sorted((name for name in names if reasons[name]), key=lambda name: -len(reasons[name]))
+    return {name: ", ".join(reasons[name]) for name in likely[:SUGGESTIONS]}
+
+
+def _can_be_target(column: Facts) -> bool:
+    return column.holds != "time" and column.n_distinct > 1
+
+
+def _reasons(column: Facts, is_last: bool) -> list[str]:
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.name).lower())
+    reasons = ["its name"] if TARGET_WORDS.intersection(words) else []
+    if is_last:
+        reasons.append("it is the last column")
+    if column.n_distinct == 2:
+        reasons.append(f"it is {' or '.join(shown(value) for value in column.distinct.to_pylist())}")
+    return reasons

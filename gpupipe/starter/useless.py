@@ -1,0 +1,114 @@
+"""Columns that a model learns nothing from: empty ones, constants, identifiers, split markers, free text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpupipe.starter.facts import Facts
+from gpupipe.table.encode import FEW_LEVELS
+
+HANDFUL = 5  # rows
+NEARLY_EMPTY = 0.005
+NEARLY_UNIQUE = 0.95
+FEW_ROWS = 20  # below, every value may be different by chance
+MANY_ROWS = 1_000
+WORDS_OF_A_TEXT = 4  # on average, from here on it is prose
+ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "code", "no", "nr", "num", "number", "index", "idx", "row", "pk"}
+PARTS = {
+    "train": ("train", "training", "tr", "learn"),
+    "test": ("test", "testing", "te", "holdout", "hold-out"),
+    "valid": ("valid", "validation", "val", "dev", "eval"),
+}
+
+
+def useless_columns(facts: Mapping[str, Facts], known: set[str]) -> dict[str, str]:
+    """Return the columns to leave out, each with the reason in a few words.
+
+    Parameters
+    ----------
+    facts : mapping of str to Facts
+    known : set of str
+        Columns whose kind has been declared: their texts are dates or numbers.
+    """
+    reasons = {name: _reason(column, name in known) for name, column in facts.items()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _reason(column: Facts, is_known: bool) -> str:
+    if reason := _too_little(column):
+        return reason
+    if part_levels(column):
+        return f"a split that somebody else made: {', '.join(column.texts)}"
+    if column.holds == "text" and not is_known:
+        return _too_much_text(column)
+    return _number_of_a_row(column)
+
+
+def _too_little(column: Facts) -> str:
+    n_rows, n_filled = column.n_rows, column.n_filled
+    if n_filled == 0:
+        return "empty"
+    if n_rows >= MANY_ROWS and n_filled <= max(HANDFUL, NEARLY_EMPTY * n_rows):
+        return f"empty in all rows but {n_filled:,}"
+    if n_filled < n_rows:
+        return ""  # that a value is missing may say something
+    if column.n_distinct == 1:
+        return f"always {shown(column.most_frequent)}"
+    others = n_rows - int(column.counts.max())
+    if n_rows >= MANY_ROWS and others <= HANDFUL:
+        return f"{shown(column.most_frequent)} in all rows but {others}"
+    return ""
+
+
+def _too_much_text(column: Facts) -> str:
+    n_distinct, n_filled = column.n_distinct, column.n_filled
+    is_category = n_distinct < n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
+    if n_filled < FEW_ROWS or is_category:
+        return ""
+    if sum(len(text.split()) for text in column.texts) >= WORDS_OF_A_TEXT * n_distinct:
+        return "free text"
+    if n_distinct == n_filled:
+        return "identifier: every value is different"
+    nearly = "identifier, nearly" if n_distinct >= NEARLY_UNIQUE * n_filled else "too many different texts"
+    return f"{nearly}: {n_distinct:,} different values in {n_filled:,} rows"
+
+
+def _number_of_a_row(column: Facts) -> str:
+    if column.holds not in ("integer", "number") or column.n_filled < FEW_ROWS:
+        return ""
+    low, high = column.range
+    is_integral = column.holds == "integer" or all(float(value).is_integer() for value in column.distinct.to_pylist())
+    if not is_integral:
+        return ""
+    if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
+        return f"running number, {low:.0f} to {high:.0f}"
+    if column.n_distinct >= NEARLY_UNIQUE * column.n_filled and is_named_as_identifier(column.name):
+        return f"identifier: {column.n_distinct:,} different values in {column.n_filled:,} rows"
+    return ""
+
+
+def is_named_as_identifier(name: str) -> bool:
+    """Return whether a name speaks of an identifier: ``customerID``, ``obs_id``, ``row number``."""
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    return bool(ID_WORDS.intersection(words))
+
+
+def part_levels(column: Facts) -> dict[str, list[str]]:
+    """Return which levels of a column mean train, test and valid; nothing where it is no split marker."""
+    if column.holds != "text" or not 2 <= column.n_distinct <= len(PARTS):
+        return {}
+    parts = {
+        part: [text for text in sorted(column.texts) if text.lower() in words] for part, words in PARTS.items()
+    }
+    n_known = sum(map(len, parts.values()))
+    return parts if n_known == column.n_distinct and parts["train"] and n_known > len(parts["train"]) else {}
+
+
+def shown(value: object) -> str:
+    """Return a value as a comment shows it: a number as it is, a text in quotes and not too long."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if not isinstance(value, str):
+        return str(value)
+    return repr(value if len(value) <= 30 else value[:27] + "...")

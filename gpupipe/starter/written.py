@@ -1,0 +1,186 @@
+"""How the files of a table are written, found by looking at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.readers.csv_header import Head, read_head
+from gpupipe.readers.files import SourceFile, find_files
+from gpupipe.readers.formats import format_of
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.streams import opened
+from gpupipe.starter.facts import facts_of
+from gpupipe.starter.header import is_header, is_number
+
+MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+WORDS = {"unknown", "unk", "missing", "not available", "n.a.", "na.", "nil", "undefined", "error", "invalid", "blank"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table as it was read, and what has to be said of its files.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    source : TableSource
+        What reads it so.
+    csv : mapping of str to value
+        Those of the ``csv:`` settings that are not the default.
+    remarks : mapping of str to str
+        A comment for ``format`` and for each key of `csv`.
+    """
+
+    table: pa.Table
+    source: TableSource
+    csv: Mapping[str, Any] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the files name their columns."""
+        return "names" not in self.csv
+
+
+def read_as_written(path: str) -> Written:
+    """Read a table of unknown make.
+
+    Parameters
+    ----------
+    path : str
+        A file, glob, folder or URL.
+
+    Raises
+    ------
+    DataError
+        If it is absent, or cannot be read in any way that is known.
+    """
+    stated, remark = _format(path)
+    first = find_files(TableSource.model_validate({"path": path, "format": stated}))[0]
+    attempt = _Attempt(path, stated, remarks={"format": remark} if remark else {})
+    if first.format != "csv":
+        return attempt.written(attempt.read())
+    attempt.look_at_head(first)
+    table = attempt.read()
+    if attempt.look_at_texts(table):
+        table = attempt.read()
+    return attempt.written(table)
+
+
+def _format(path: str) -> tuple[str, str]:
+    """Return what ``format:`` has to say, and why; ``auto`` where the name of the file says enough."""
+    if "://" in path or not Path(path).expanduser().is_file() or format_of(path):
+        return "auto", ""
+    with open(Path(path).expanduser(), "rb") as raw:
+        head = raw.read(64).lstrip()
+    found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
+    return found, "the name of the file does not say so"
+
+
+@dataclass
+class _Attempt:
+    """Settings that grow until the files can be read."""
+
+    path: str
+    format: str
+    csv: dict[str, Any] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+
+    def source(self) -> TableSource:
+        return TableSource.model_validate({"path": self.path, "format": self.format, "csv": self.csv})
+
+    def say(self, setting: str, value: Any, remark: str) -> None:
+        self.csv[setting], self.remarks[setting] = value, remark
+
+    def written(self, table: pa.Table) -> Written:
+        return Written(table, self.source(), self.csv, self.remarks)
+
+    def look_at_head(self, file: SourceFile) -> None:
+        """Find the encoding, the delimiter, and whether there is a header."""
+        head = self._head(file)
+        if head.delimiter != ",":
+            self.say("delimiter", head.delimiter, "")
+        rows = [row for _, row in head.rows]
+        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+        stray = next((i for i, row in enumerate(rows) if len(row) == width), 0)
+        if width and not is_header(rows[stray:]):
+            names = [f"c{i}" for i in range(1, width + 1)]
+            self.say("names", names, "the file has no header: put names here, in the order of its columns")
+
+    def _head(self, file: SourceFile) -> Head:
+        with opened(file, unpack=True) as stream:
+            if bytes(stream.read(2)) in UTF16_MARKS:
+                self.say("encoding", "utf-16", "")
+        while True:
+            try:
+                with opened(file, unpack=True) as stream:
+                    return read_head(stream, file, CsvSettings.model_validate(self.csv))
+            except DataError as error:
+                self._other_encoding(error)
+
+    def read(self) -> pa.Table:
+        """Read the table; where the settings do not do, add one and try again."""
+        while True:
+            try:
+                loaded = read_arrow(self.source())
+            except DataError as error:
+                if "fields, the file has" in error.what and "bad_rows" not in self.csv:
+                    self.say("bad_rows", "skip", "rows with another number of fields are left out")
+                else:
+                    self._other_encoding(error)
+                continue
+            skipped = next((note for note in loaded.notes if note.startswith("skipped ")), "")
+            if skipped:
+                self.remarks["bad_rows"] = skipped.partition(" (")[0].replace("skipped ", "leaves out ")
+            return loaded.table
+
+    def _other_encoding(self, error: DataError) -> None:
+        """Go on to the next encoding, or raise `error` where it has another cause."""
+        order = ["utf8", "cp1252", "latin-1"]
+        tried = self.csv.get("encoding", "utf8")
+        if not error.what.startswith("the text is not") or tried not in order[:-1]:
+            raise error
+        self.say("encoding", order[order.index(tried) + 1], "it is not UTF-8: look whether the accents are right")
+
+    def look_at_texts(self, table: pa.Table) -> bool:
+        """Find marks for missing values and decimal commas; return whether the files must be read again."""
+        texts = {name: column for name, column in facts_of(table).items() if column.holds == "text"}
+        commas = [name for name, column in texts.items() if _has_decimal_commas(column.texts)]
+        if commas and self.csv.get("delimiter"):
+            self.say("decimal", ",", f"as in {', '.join(commas[:3])}")
+        marked = {name: marks for name, column in texts.items() if (marks := null_marks(column.texts))}
+        if marked:
+            marks = sorted({mark for found in marked.values() for mark in found})
+            cells = sum(
+                int(n)
+                for name in marked
+                for text, n in zip(texts[name].texts, texts[name].counts, strict=True)
+                if text in marks
+            )
+            among = ", ".join(list(marked)[:4]) + (f" and {len(marked) - 4} more" if len(marked) > 4 else "")
+            self.say("null_values", marks, f"{cells:,} missing values are written so, in {among}")
+        return bool(marked or "decimal" in self.csv)
+
+
+def null_marks(texts: list[str]) -> list[str]:
+    """Return those of a column's texts that stand for missing values: ``?`` anywhere, marks and words among numbers."""
+    if "?" in texts:
+        return ["?"]
+    others = [text for text in texts if not is_number(text)]
+    are_marks = all(text.lower() in WORDS or not any(map(str.isalnum, text)) for text in others)
+    return others if others and are_marks and len(others) < len(texts) else []
+
+
+def _has_decimal_commas(texts: list[str]) -> bool:
+    with_comma = [text for text in texts if text.count(",") == 1]
+    return bool(with_comma) and all(is_number(text.replace(",", ".")) and "." not in text for text in texts)

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from sklearn import metrics as sk
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+
+from gpupipe.errors import ConfigError
+from gpupipe.metrics import METRICS, Evaluate, evaluate, metric_names, undefined_notes
+
+TASKS = ("binary", "multiclass", "regression", "clustering", "embedding")
+
+
+def _names(task: str) -> list[str]:
+    return [name for name, metric in METRICS.items() if task in metric.tasks]
+
+
+def test_binary_metrics_are_those_of_scikit_learn(binary: Any) -> None:
+    y, guess = binary
+    p, label = guess.probability, guess.probability >= 0.3
+    assert evaluate("binary", y, guess, _names("binary"), threshold=0.3) == pytest.approx(
+        {
+            "roc_auc": sk.roc_auc_score(y, p),
+            "average_precision": sk.average_precision_score(y, p),
+            "log_loss": sk.log_loss(y, p),
+            "brier": sk.brier_score_loss(y, p),
+            "f1": sk.f1_score(y, label),
+            "precision": sk.precision_score(y, label),
+            "recall": sk.recall_score(y, label),
+            "accuracy": sk.accuracy_score(y, label),
+            "balanced_accuracy": sk.balanced_accuracy_score(y, label),
+            "matthews": sk.matthews_corrcoef(y, label),
+        }
+    )
+
+
+def test_multiclass_metrics_are_those_of_scikit_learn(multiclass: Any) -> None:
+    y, guess = multiclass
+    p, label = guess.probability, guess.probability.argmax(axis=1)
+    expected = {
+        "roc_auc": sk.roc_auc_score(y, p, multi_class="ovr", average="macro"),
+        "average_precision": sk.average_precision_score(np.eye(3)[y.astype(int)], p, average="macro"),
+        "log_loss": sk.log_loss(y, p),
+        "brier": sk.brier_score_loss(y, p, scale_by_half=False),
+        "f1": sk.f1_score(y, label, average="macro"),
+        "precision": sk.precision_score(y, label, average="macro"),
+        "recall": sk.recall_score(y, label, average="macro"),
+        "accuracy": sk.accuracy_score(y, label),
+        "balanced_accuracy": sk.balanced_accuracy_score(y, label),
+        "matthews": sk.matthews_corrcoef(y, label),
+    }
+    assert evaluate("multiclass", y, guess, _names("multiclass"), n_classes=3) == pytest.approx(expected)
+
+
+def test_regression_metrics_are_those_of_scikit_learn(regression: Any) -> None:
+    y, guess = regression
+    assert evaluate("regression", y, guess, _names("regression")) == pytest.approx(
+        {
+            "r2": sk.r2_score(y, guess.value),
+            "rmse": sk.root_mean_squared_error(y, guess.value),
+            "mae": sk.mean_absolute_error(y, guess.value),
+            "median_ae": sk.median_absolute_error(y, guess.value),
+            "mape": sk.mean_absolute_percentage_error(y, guess.value),
+        }
+    )
+
+
+def test_cluster_metrics_are_those_of_scikit_learn() -> None:
+    X = load_wine().data
+    label = KMeans(3, random_state=0).fit_predict(X)
+    guess = type("Guess", (), {"label": label, "embedding": None})()
+    assert evaluate("clustering", None, guess, _names("clustering"), X=X) == pytest.approx(
+        {
+            "silhouette": sk.silhouette_score(X, label),
+            "davies_bouldin": sk.davies_bouldin_score(X, label),
+            "calinski_harabasz": sk.calinski_harabasz_score(X, label),
+        }
+    )
+
+
+def test_an_embedding_of_principal_components_restores_the_variance_that_they_explain() -> None:
+    X = load_wine().data
+    pca = PCA(2, whiten=True).fit(X)
+    guess = type("Guess", (), {"label": None, "embedding": pca.transform(X)})()
+    values = evaluate("embedding", None, guess, ["reconstruction_r2"], X=X)
+    assert values["reconstruction_r2"] == pytest.approx(pca.explained_variance_ratio_.sum())
+
+
+def test_a_test_part_of_one_class_gives_nan_with_a_note_and_no_warning(binary: Any) -> None:
+    y, guess = binary
+    values = evaluate("binary", np.ones(len(y)), guess, _names("binary"))
+    assert [name for name, value in values.items() if math.isnan(value)] == ["roc_auc", "average_precision"]
+    assert undefined_notes("binary", values)[0] == "roc_auc is not defined: the rows hold only one class"
+
+
+def test_a_test_part_without_one_of_three_classes_is_judged_on_the_others(multiclass: Any) -> None:
+    y, guess = multiclass
+    kept = y != 2
+    part = type(guess)(probability=guess.probability[kept])
+    values = evaluate("multiclass", y[kept], part, _names("multiclass"), n_classes=3)
+    assert not any(math.isnan(value) for value in values.values())
+    expected = [sk.roc_auc_score(y[kept] == code, part.probability[:, code]) for code in (0, 1)]
+    assert values["roc_auc"] == pytest.approx(np.mean(expected))
+
+
+def test_a_single_row_and_no_rows_give_nan_and_no_warning(regression: Any) -> None:
+    y, guess = regression
+    one = type(guess)(value=guess.value[:1])
+    assert math.isnan(evaluate("regression", y[:1], one, ["r2"])["r2"])
+    none = type(guess)(value=guess.value[:0])
+    assert all(math.isnan(v) for v in evaluate("regression", y[:0], none, _names("regression")).values())
+
+
+def test_probabilities_in_float32_give_the_same_log_loss_without_a_warning(multiclass: Any) -> None:
+    y, guess = multiclass
+    rough = type(guess)(probability=guess.probability.astype(np.float32))
+    values = [evaluate("multiclass", y, g, ["log_loss"], n_classes=3)["log_loss"] for g in (guess, rough)]
+    assert values[1] == pytest.approx(values[0], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "first"),
+    [
+        ("binary", {}, "roc_auc"),
+        ("multiclass", {}, "log_loss"),
+        ("regression", {}, "r2"),
+        ("clustering", {}, "silhouette"),
+        ("embedding", {}, "reconstruction_r2"),
+        ("binary", {"metrics": ["f1", "accuracy"]}, "f1"),
+        ("binary", {"metrics": ["f1", "accuracy"], "select_by": "brier"}, "brier"),
+    ],
+)
+def test_the_leaderboard_is_ordered_by_the_metric_that_is_listed_first(
+    task: str, settings: dict[str, Any], first: str
+) -> None:
+    names = metric_names(task, Evaluate(**settings))
+    assert names[0] == first
+    assert set(settings.get("metrics", ())) <= set(names)
+    assert len(set(names)) == len(names)
+
+
+def test_a_metric_of_another_task_is_refused_with_those_that_fit() -> None:
+    with pytest.raises(ConfigError, match=r"rmse cannot be measured for a binary task[\s\S]*roc_auc"):
+        metric_names("binary", Evaluate(metrics=["roc_auc", "rmse"]))
+
+
+def test_an_unknown_metric_is_found_when_the_configuration_is_read() -> None:
+    with pytest.raises(ValidationError, match="did you mean 'roc_auc'"):
+        Evaluate(metrics=["rocauc"])

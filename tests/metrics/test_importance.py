@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.inspection import permutation_importance as reference
+from sklearn.linear_model import Ridge
+
+from gpupipe.metrics import permutation_importance
+
+
+@dataclass(frozen=True)
+class Guess:
+    value: Any
+    probability: Any = None
+    label: Any = None
+    embedding: Any = None
+
+
+@pytest.fixture(scope="module")
+def model() -> tuple[Any, Any, Any, list[str]]:
+    data = load_diabetes()
+    return Ridge(alpha=0.01).fit(data.data, data.target), data.data, data.target, data.feature_names
+
+
+def _importance(model: Any, groups: dict[str, list[int]], **options: Any) -> list[Any]:
+    ridge, X, y, _ = model
+    options = {"task": "regression", "metric": "r2", **options}
+    return permutation_importance(lambda Z: Guess(ridge.predict(Z)), X, y, groups, **options)
+
+
+def test_it_measures_what_scikit_learn_measures(model: Any) -> None:
+    ridge, X, y, names = model
+    ours = _importance(model, {name: [j] for j, name in enumerate(names)}, repeats=30)
+    theirs = dict(zip(names, reference(ridge, X, y, n_repeats=30, random_state=0).importances_mean, strict=True))
+    for found in ours:
+        assert found.mean == pytest.approx(theirs[found.name], abs=0.02)
+    assert [found.mean for found in ours] == sorted((found.mean for found in ours), reverse=True)
+
+
+def test_columns_of_one_input_are_shuffled_together(model: Any) -> None:
+    ridge, X, y, _ = model
+    twice = np.hstack([X, X[:, [2]]])
+    halved = np.append(ridge.coef_, ridge.coef_[2] / 2)
+    halved[2] /= 2  # the weight of column 2 is spread over it and its copy
+
+    def predict(Z: Any) -> Guess:
+        return Guess(Z @ halved + ridge.intercept_)
+
+    options: dict[str, Any] = {"task": "regression", "metric": "r2", "repeats": 20}
+    whole = permutation_importance(predict, twice, y, {"bmi": [2, 10]}, **options)[0].mean
+    assert whole == pytest.approx(_importance(model, {"bmi": [2]}, repeats=20)[0].mean, abs=0.02)
+
+
+def test_a_metric_that_should_be_small_gives_positive_importances_too(model: Any) -> None:
+    assert _importance(model, {"bmi": [2]}, metric="rmse")[0].mean > 0
+
+
+def test_the_matrix_is_left_as_it_was_and_the_seed_decides(model: Any) -> None:
+    _, X, _, names = model
+    before = X.copy()
+    groups = {name: [j] for j, name in enumerate(names)}
+    first, second = (_importance(model, groups, rows=200, seed=3) for _ in range(2))
+    assert first == second
+    np.testing.assert_array_equal(X, before)
+
+
+def test_no_more_rows_are_predicted_than_allowed(model: Any) -> None:
+    ridge, X, y, _ = model
+    seen = []
+
+    def predict(Z: Any) -> Guess:
+        seen.append(len(Z))
+        return Guess(ridge.predict(Z))
+
+    permutation_importance(predict, X, y, {"bmi": [2]}, task="regression", metric="r2", rows=50, repeats=2)
+    assert seen == [50, 50, 50]

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gpupipe.metrics import Evaluate, Importance
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": 1.5},
+        {"threshold": "best"},
+        {"calibrate": "platt"},
+        {"validation": 0},
+        {"validation": 1},
+        {"metrics": []},
+        {"importance": {"repeats": 0}},
+        {"unknown": 1},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Evaluate(**wrong)
+
+
+def test_importance_is_on_by_default_and_can_be_switched_off_or_set() -> None:
+    assert Evaluate().importance_settings == Importance(repeats=3, rows=10_000)
+    assert Evaluate(importance=False).importance_settings is None
+    assert Evaluate(importance={"repeats": 5}).importance_settings == Importance(repeats=5)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from gpupipe.errors import DataError
+from gpupipe.metrics import choose_threshold
+
+SCORES: dict[str, Callable[[Any, Any], float]] = {
+    "best_f1": sk.f1_score,
+    "best_accuracy": sk.accuracy_score,
+    "best_balanced_accuracy": sk.balanced_accuracy_score,
+    "youden": lambda y, label: sk.recall_score(y, label) + sk.recall_score(y, label, pos_label=0) - 1,
+}
+ROWS = st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=2, max_size=30)
+
+
+@pytest.mark.parametrize("how", SCORES)
+@settings(deadline=None, max_examples=30)
+@given(rows=ROWS)
+def test_no_other_cut_is_better(how: str, rows: list[tuple[bool, float]]) -> None:
+    y, p = (np.array(column) for column in zip(*rows, strict=True))
+    if y.all() or not y.any():
+        return
+    chosen = SCORES[how](y, p >= choose_threshold(y, p, how))
+    assert chosen >= max(SCORES[how](y, p >= cut) for cut in p) - 1e-12
+
+
+def test_the_threshold_lies_between_the_rows_that_it_parts() -> None:
+    assert choose_threshold(np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9]), "best_f1") == pytest.approx(0.4)
+
+
+def test_rows_of_one_class_are_refused() -> None:
+    with pytest.raises(DataError, match="one class"):
+        choose_threshold(np.ones(3), np.array([0.1, 0.2, 0.3]), "youden")

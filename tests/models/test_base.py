@@ -1,0 +1,130 @@
+"""The parameters of every model are those of the real class."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.errors import ConfigError
+from gpupipe.models import MODELS, FitContext, fit
+
+# Parameters that no configuration should set: see `gpupipe.models.base.Model`.
+NEVER = {"random_state", "n_jobs", "copy", "copy_X", "copy_x", "verbose", "warm_start"}
+# Parameters of the class that a model leaves out, with the reason.
+LEFT_OUT = {
+    "logistic_regression": {"penalty": "deprecated by scikit-learn: C and l1_ratio say it all"},
+    "random_forest": {"oob_score": "the run measures on held-out rows"},
+    "hist_gradient_boosting": {"categorical_features": "known from the feature program"},
+    "knn": {"metric_params": "arrays that no YAML should hold"},
+}
+# Fields that the class does not have, with the reason.
+ADDED = {
+    "gaussian_nb": {"class_weight": "as row weights"},
+    "xgboost": {"class_weight": "as row weights", "validation_fraction": "rows for early stopping"},
+}
+# Defaults that differ, with the reason; the docstrings say it to users.
+OTHER_DEFAULTS = {
+    "logistic_regression": {"solver": "auto: by size", "max_iter": "enough to converge"},
+    "linear_regression": {"tol": "drops no small column"},
+    "lasso": {"precompute": "many more rows than columns"},
+    "elastic_net": {"precompute": "many more rows than columns"},
+    "random_forest": {"criterion": "auto: by task", "max_features": "auto: by task"},
+    "hist_gradient_boosting": {"loss": "auto: by task", "early_stopping": "gives no rows away"},
+}
+SCIKIT_LEARN = [name for name in MODELS.names() if name != "xgboost"]
+
+
+def _signature(name: str, task: str) -> dict[str, Any]:
+    model = MODELS.get(name)()
+    estimator = CpuBackend().estimator(model.estimator_name(task), {})  # type: ignore[arg-type]
+    parameters = inspect.signature(type(estimator).__init__).parameters
+    return {key: p.default for key, p in parameters.items() if key not in NEVER | {"self"}}
+
+
+@pytest.mark.parametrize("name", SCIKIT_LEARN)
+def test_every_field_is_a_parameter_of_the_class_with_its_default(name: str) -> None:
+    fields = {key: field.default for key, field in MODELS.get(name).model_fields.items()}
+    expected: dict[str, Any] = {}
+    for task in MODELS.get(name).tasks:
+        expected |= _signature(name, task)
+    assert set(fields) - set(ADDED.get(name, {})) == set(expected) - set(LEFT_OUT.get(name, {}))
+    for key in set(fields) & set(expected) - set(OTHER_DEFAULTS.get(name, {})):
+        assert fields[key] == expected[key], key
+
+
+def test_every_field_of_xgboost_is_a_parameter_of_its_class() -> None:
+    from xgboost import XGBModel
+
+    known = set(inspect.signature(XGBModel.__init__).parameters)
+    assert set(MODELS.get("xgboost").model_fields) - set(ADDED["xgboost"]) <= known
+
+
+def test_the_defaults_of_xgboost_are_those_that_it_takes_by_itself(tables: dict[str, Any]) -> None:
+    from xgboost import XGBClassifier
+
+    data = tables["binary"]
+    ours = fit(MODELS.get("xgboost")(), data.X, data.y, data.context).predict(data.X_test)
+    theirs = XGBClassifier(random_state=7).fit(data.X, data.y).predict_proba(data.X_test)[:, 1]
+    assert (ours.probability == theirs.astype("float64")).all()
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_an_unknown_parameter_is_an_error(name: str) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        MODELS.get(name)(no_such_parameter=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("logistic_regression", "C", 0),
+        ("logistic_regression", "solver", "newton"),
+        ("random_forest", "max_depth", 0),
+        ("random_forest", "max_features", 1.5),
+        ("hist_gradient_boosting", "max_bins", 256),
+        ("xgboost", "subsample", 0),
+        ("knn", "n_neighbors", 0),
+        ("pca", "n_components", -1),
+    ],
+)
+def test_a_value_that_the_class_would_refuse_is_refused_by_the_settings(name: str, field: str, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        MODELS.get(name)(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "task"),
+    [
+        ("random_forest", "criterion", "gini", "regression"),
+        ("hist_gradient_boosting", "loss", "squared_error", "binary"),
+        ("xgboost", "objective", "multi:softprob", "binary"),
+    ],
+)
+def test_a_value_of_another_task_is_refused_with_the_ones_that_fit(
+    name: str, field: str, value: str, task: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{field}.*does not fit a {task} task"):
+        MODELS.get(name)(**{field: value}).estimator_params(task)  # type: ignore[arg-type]
+
+
+def test_a_model_refuses_a_task_that_it_cannot_learn(backend: CpuBackend, tables: dict[str, Any]) -> None:
+    data = tables["regression"]
+    context = FitContext(backend, "regression", 0)
+    with pytest.raises(ConfigError, match="GaussianNB cannot learn a regression task"):
+        fit(MODELS.get("gaussian_nb")(), data.X, data.y, context)
+
+
+def test_importing_the_models_imports_no_library_that_computes() -> None:
+    code = (
+        "import sys, gpupipe.models, gpupipe.metrics, gpupipe.splits;"
+        "heavy = {'numpy', 'pandas', 'pyarrow', 'scipy', 'sklearn', 'skops', 'xgboost', 'matplotlib', 'fsspec'};"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,111 @@
+"""Integer codes as categories: 0 null, 1 unseen, 2 rare, levels from 3 on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.errors import ConfigError
+from gpupipe.models import MODELS, FitContext, fit
+
+BOOSTED = ["hist_gradient_boosting", "xgboost"]
+
+
+def _codes(n_rows: int, n_levels: int, seed: int) -> Any:
+    """Return codes whose positive levels alternate: no order of the numbers tells that."""
+    codes = 3 + np.random.default_rng(seed).integers(0, n_levels, n_rows)
+    return np.asfortranarray(codes[:, None], dtype=np.float32), (codes % 2).astype(np.float64)
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_a_category_is_split_as_a_set_and_not_as_a_number(name: str, backend: CpuBackend) -> None:
+    X, y = _codes(4000, 60, seed=0)
+    few = (
+        {"max_iter": 3, "max_leaf_nodes": 4}
+        if name == "hist_gradient_boosting"
+        else {"n_estimators": 3, "max_depth": 2}
+    )
+    scores = {}
+    for categorical in ({}, {0: 63}):
+        context = FitContext(backend, "binary", 0, 2, categorical, ("code",))
+        scores[len(categorical)] = roc_auc_score(y, fit(MODELS.get(name)(**few), X, y, context).predict(X).probability)
+    assert scores[1] == 1.0
+    assert scores[0] < 0.9
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_codes_that_training_never_saw_are_predicted(name: str, backend: CpuBackend) -> None:
+    X, y = _codes(500, 5, seed=1)
+    fitted = fit(MODELS.get(name)(), X, y, FitContext(backend, "binary", 0, 2, {0: 10}, ("code",)))
+    probability = fitted.predict(np.array([[0], [1], [2], [9]], np.float32)).probability
+    assert ((probability > 0) & (probability < 1)).all()
+
+
+def test_a_column_of_more_codes_than_bins_is_a_number_to_hist_gradient_boosting(backend: CpuBackend) -> None:
+    X, y = _codes(4000, 300, seed=2)
+    context = FitContext(backend, "binary", 0, 2, {0: 303}, ("code",))
+    assert fit(MODELS.get("hist_gradient_boosting")(), X, y, context).estimator.is_categorical_ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("hist_gradient_boosting", "monotonic_cst"), ("xgboost", "monotone_constraints")]
+)
+def test_a_monotone_column_is_named_and_kept_monotone(name: str, field: str, tables: dict[str, Any]) -> None:
+    data = tables["regression"]
+    fitted = fit(MODELS.get(name)(**{field: {"bmi": -1}}), data.X, data.y, data.context)
+    place = list(data.context.feature_names).index("bmi")
+    X = np.repeat(data.X_test[:20], 9, axis=0)
+    X[:, place] = np.tile(np.linspace(-3, 3, 9), 20)
+    assert (np.diff(fitted.predict(X).value.reshape(20, 9), axis=1) <= 1e-4).all()
+    with pytest.raises(ConfigError, match="did you mean 'bmi'"):
+        fit(MODELS.get(name)(**{field: {"bmj": 1}}), data.X, data.y, data.context)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("hist_gradient_boosting", "interaction_cst"), ("xgboost", "interaction_constraints")]
+)
+def test_columns_of_different_groups_do_not_interact(name: str, field: str, tables: dict[str, Any]) -> None:
+    data = tables["regression"]
+    names = list(data.context.feature_names)
+    fitted = fit(MODELS.get(name)(**{field: [["bmi"], [n for n in names if n != "bmi"]]}), data.X, data.y, data.context)
+    rows = data.X_test[:10].copy()
+    low, high = rows.copy(), rows.copy()
+    low[:, names.index("bmi")], high[:, names.index("bmi")] = -1, 1
+    effect = fitted.predict(high).value - fitted.predict(low).value
+    np.testing.assert_allclose(effect, effect[0], atol=1e-3)
+
+
+@pytest.mark.data
+def test_hist_gradient_boosting_equals_scikit_learn_on_the_adult_table(data_dir: Path, backend: CpuBackend) -> None:
+    frame = pd.read_csv(data_dir / "adult-income" / "adult.data", header=None, skipinitialspace=True, na_values="?")
+    y = (frame.pop(14) == ">50K").to_numpy(np.float64)
+    X = np.empty(frame.shape, np.float32, order="F")
+    categorical = {}
+    for place, name in enumerate(frame):
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column):
+            X[:, place] = column
+        else:
+            codes = column.astype("category").cat.codes.to_numpy()
+            X[:, place] = np.where(codes < 0, 0, codes + 3)
+            categorical[place] = int(codes.max()) + 4
+    train = np.arange(len(X)) < 25_000
+    context = FitContext(backend, "binary", 3, 2, categorical, [f"c{name}" for name in frame])
+    ours = fit(MODELS.get("hist_gradient_boosting")(max_iter=30), X[train], y[train], context).predict(X[~train])
+    native = frame.astype({name: "category" for place, name in enumerate(frame) if place in categorical})
+    reference = HistGradientBoostingClassifier(
+        max_iter=30, early_stopping=False, categorical_features="from_dtype", random_state=3
+    ).fit(native[train], y[train])
+    theirs = reference.predict_proba(native[~train])[:, 1]
+    assert roc_auc_score(y[~train], ours.probability) == pytest.approx(roc_auc_score(y[~train], theirs), abs=2e-3)
+    xgboost = fit(MODELS.get("xgboost")(n_estimators=60, learning_rate=0.2), X[train], y[train], context).predict(
+        X[~train]
+    )
+    assert roc_auc_score(y[~train], xgboost.probability) > 0.92

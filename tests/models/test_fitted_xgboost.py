@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpupipe.errors import ArtifactError
+from gpupipe.models import MODELS, fit, load_fitted
+
+SERVE = """
+import json, sys
+for name in ("sklearn", "skops"):
+    sys.modules[name] = None  # importing it raises ImportError
+import numpy as np
+from gpupipe.models import load_fitted
+folder = sys.argv[1]
+model = load_fitted(folder, json.load(open(folder + "/description.json")))
+np.save(folder + "/served.npy", model.predict(np.load(folder + "/X.npy")).probability)
+"""
+
+
+def test_a_model_predicts_where_scikit_learn_is_not_installed(tables: dict[str, Any], tmp_path: Path) -> None:
+    data = tables["multiclass"]
+    fitted = fit(MODELS.get("xgboost")(n_estimators=10), data.X, data.y, data.context)
+    (tmp_path / "description.json").write_text(json.dumps(fitted.save(tmp_path)))
+    np.save(tmp_path / "X.npy", data.X_test)
+    done = subprocess.run([sys.executable, "-c", SERVE, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "served.npy"), fitted.predict(data.X_test).probability)
+
+
+def test_early_stopping_keeps_the_best_round_through_save_and_load(tables: dict[str, Any], tmp_path: Path) -> None:
+    data = tables["regression"]
+    params = {"n_estimators": 300, "early_stopping_rounds": 5, "validation_fraction": 0.3}
+    fitted = fit(MODELS.get("xgboost")(**params), data.X, data.y, data.context)
+    rounds = fitted.estimator.num_boosted_rounds()
+    assert rounds < 300
+    best = int(fitted.estimator.attr("best_iteration"))
+    expected = fitted.estimator.inplace_predict(data.X_test, iteration_range=(0, best + 1))
+    loaded = load_fitted(tmp_path, fitted.save(tmp_path))
+    np.testing.assert_array_equal(loaded.predict(data.X_test).value, expected.astype(np.float64))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"garbage"])
+def test_a_damaged_file_is_a_model_error(content: bytes, tables: dict[str, Any], tmp_path: Path) -> None:
+    data = tables["binary"]
+    fitted = fit(MODELS.get("xgboost")(n_estimators=2), data.X, data.y, data.context)
+    description = fitted.save(tmp_path)
+    (tmp_path / "estimator.ubj").write_bytes(content)
+    with pytest.raises(ArtifactError, match="not a model of XGBoost"):
+        load_fitted(tmp_path, description)

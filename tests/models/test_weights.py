@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils.class_weight import compute_sample_weight
+
+from gpupipe.errors import ConfigError
+from gpupipe.models import MODELS, fit
+from gpupipe.models.weights import row_weights
+
+Y = np.array([0, 0, 0, 1, 1, 2])
+
+
+def test_balanced_weights_are_those_of_scikit_learn() -> None:
+    np.testing.assert_allclose(row_weights(Y, "balanced", [], 3), compute_sample_weight("balanced", Y))
+
+
+def test_a_class_without_rows_does_not_disturb_balanced_weights() -> None:
+    np.testing.assert_allclose(row_weights(Y, "balanced", [], 4), compute_sample_weight("balanced", Y))
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "labels"),
+    [
+        ({"Yes": 3}, ("No", "Yes")),
+        ({True: 3}, ("false", "true")),
+        ({1: 3}, ("0.0", "1.0")),
+        ({1: 3}, ()),
+        ({"1": 3.0}, ()),
+    ],
+)
+def test_a_label_is_found_however_yaml_spells_it(class_weight: dict[Any, float], labels: tuple[str, ...]) -> None:
+    assert row_weights(np.array([0, 1]), class_weight, labels, 2).tolist() == [1, 3]
+
+
+def test_an_unknown_label_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'Yes'"):
+        row_weights(np.array([0, 1]), {"yes": 3}, ("No", "Yes"), 2)
+
+
+def test_class_weights_multiply_row_weights() -> None:
+    assert row_weights(np.array([0, 1]), {1: 3}, (), 2, np.array([2.0, 5.0])).tolist() == [2, 15]
+
+
+@pytest.mark.parametrize("name", [name for name, m in MODELS.items() if "class_weight" in m.model_fields])
+def test_weighting_a_class_raises_its_probability(name: str, tables: dict[str, Any]) -> None:
+    data = tables["binary"]
+    # Few columns, so that the classes overlap and there is something to move.
+    data = replace(data, X=np.asfortranarray(data.X[:, 9:12]), X_test=np.asfortranarray(data.X_test[:, 9:12]))
+    data = replace(data, context=replace(data.context, feature_names=("a", "b", "c"), class_labels=("bad", "good")))
+    plain, weighted = (
+        fit(MODELS.get(name)(class_weight=w), data.X, data.y, data.context).predict(data.X_test).probability
+        for w in (None, {"good": 20})
+    )
+    assert weighted.mean() > plain.mean()
+
+
+def test_class_weights_of_a_regression_are_refused(tables: dict[str, Any]) -> None:
+    data = tables["regression"]
+    with pytest.raises(ConfigError, match="class_weight is for classification"):
+        fit(MODELS.get("xgboost")(class_weight="balanced"), data.X, data.y, data.context)
+
+
+def test_the_forest_keeps_its_own_balanced_subsample(tables: dict[str, Any]) -> None:
+    data = tables["binary"]
+    fitted = fit(MODELS.get("random_forest")(class_weight="balanced_subsample"), data.X, data.y, data.context)
+    assert fitted.estimator.class_weight == "balanced_subsample"

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+
+from gpupipe.errors import DataError
+from gpupipe.splits import Split, make_splits
+
+RNG = np.random.default_rng(0)
+N = 203
+Y, GROUPS, TIMES = RNG.integers(0, 3, N), RNG.integers(0, 30, N), RNG.permutation(N) * 1_000_000
+ORDER = np.argsort(TIMES)
+
+
+def _rows(folds: Any) -> list[tuple[list[int], list[int]]]:
+    return [(np.flatnonzero(f.train).tolist(), np.flatnonzero(f.test).tolist()) for f in folds]
+
+
+def _reference(pairs: Any) -> list[tuple[list[int], list[int]]]:
+    return [(sorted(train.tolist()), sorted(test.tolist())) for train, test in pairs]
+
+
+def test_shuffled_stratified_folds_are_those_of_scikit_learn() -> None:
+    expected = StratifiedKFold(5, shuffle=True, random_state=7).split(Y, Y)
+    assert _rows(make_splits(Split(cv=5), N, Y, seed=7)) == _reference(expected)
+
+
+def test_folds_without_classes_are_those_of_kfold() -> None:
+    expected = _reference(KFold(4, shuffle=True, random_state=0).split(Y))
+    assert _rows(make_splits(Split(cv=4), N)) == expected
+    assert _rows(make_splits(Split(cv=4, stratify=False), N, Y)) == expected
+
+
+def test_unshuffled_folds_are_blocks_of_rows() -> None:
+    assert _rows(make_splits(Split(cv=4, shuffle=False), N)) == _reference(KFold(4).split(Y))
+    assert _rows(make_splits(Split(cv=4, shuffle=False), N, Y)) == _reference(StratifiedKFold(4).split(Y, Y))
+
+
+def test_grouped_folds_are_those_of_group_kfold() -> None:
+    expected = _reference(GroupKFold(3).split(Y, groups=GROUPS))
+    assert _rows(make_splits(Split(cv=3, group="g"), N, Y, GROUPS)) == expected
+
+
+def test_timed_folds_are_those_of_time_series_split_in_order_of_time() -> None:
+    expected = [(ORDER[train], ORDER[test]) for train, test in TimeSeriesSplit(4).split(TIMES)]
+    assert _rows(make_splits(Split(cv=4, time="t"), N, Y, None, TIMES)) == _reference(expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "data", "message"),
+    [
+        ({"cv": 5}, {"n_rows": 3}, "3 rows make no 5 folds"),
+        ({"cv": 5}, {"n_rows": 9, "y": np.array([0] * 6 + [1] * 3)}, "class code 1 has 3 rows, fewer than the 5 folds"),
+        ({"cv": 5, "group": "g"}, {"n_rows": 9, "groups": np.arange(9) % 3}, "3 groups make no 5 folds"),
+        ({"cv": 5, "time": "t"}, {"n_rows": 5, "times": np.arange(5)}, "too few rows"),
+    ],
+)
+def test_too_few_of_something_is_refused_with_a_remedy(
+    settings: dict[str, Any], data: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=rf"{message}[\s\S]*use fewer folds"):
+        make_splits(Split(**settings), **data)

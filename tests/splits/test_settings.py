@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gpupipe.splits import Split
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group": "a", "time": "b"}, "group and time exclude each other"),
+        ({"time": "b", "column": {"name": "part", "test": ["x"]}}, "time and column exclude each other"),
+        ({"group": "a", "stratify": True}, "stratify cannot be had with group"),
+        ({"cutoff": "2012-10-01"}, "cutoff needs time"),
+        ({"time": "b", "cutoff": "2012-10-01", "cv": 5}, "cutoff makes one split and cv makes many"),
+        ({"column": {"name": "part", "test": ["x"]}, "cv": 5}, "column makes one split and cv makes many"),
+        ({"stratify": True, "shuffle": False}, "the last rows cannot be stratified"),
+        ({"time": "b", "cutoff": "next week"}, "neither a date such as 2012-10-01 nor a number"),
+    ],
+)
+def test_what_cannot_be_had_together_is_refused_in_words(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Split(**settings)
+
+
+@pytest.mark.parametrize("wrong", [{"test_size": 0}, {"test_size": 1}, {"cv": 1}, {"seed": -1}, {"folds": 5}])
+def test_values_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Split(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "kept"), [(date(2012, 10, 1), "2012-10-01"), (20121001, "20121001"), ("3.5", "3.5")]
+)
+def test_a_cutoff_may_be_written_as_yaml_reads_it(cutoff: Any, kept: str) -> None:
+    assert Split(time="t", cutoff=cutoff).cutoff == kept
