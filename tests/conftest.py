@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# As the backend does, but before anything has loaded OpenMP: idle threads that spin starve the tests on a busy machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -12,11 +12,12 @@ from typing import Any
 from gpupipe import __version__
 from gpupipe.backends import choose
 from gpupipe.bench.choice import NO_MODEL, choose_model, peer_word
-from gpupipe.bench.contestants import FRESH, STEADY, Contestant, Ours, OursSteady, Peer, Progress, in_turn, peers
+from gpupipe.bench.contestants import FRESH, STEADY, Contestant, Ours, OursSteady, Progress, in_turn, peers
 from gpupipe.bench.figures import PROCESS, break_even, extras_summary, middle, ratio, summary
 from gpupipe.bench.inputs import Input, inputs
 from gpupipe.bench.machine import describe_device, describe_machine
 from gpupipe.bench.process import run_worker
+from gpupipe.bench.sample import Sample
 from gpupipe.config import Config, load_config
 
 
@@ -82,9 +83,8 @@ def measure(request: Request, progress: Progress) -> dict[str, Any]:
         folder = Path(name)
         tables = inputs(config, request.data, sorted(set(request.rows)), folder)
         document["tables"] = [_measure_table(request, config, table, folder, progress) for table in tables]
-    document["machine"]["libraries"] = document["tables"][0].pop("libraries")
-    for table in document["tables"][1:]:
-        table.pop("libraries")
+    libraries = [table.pop("libraries") for table in document["tables"]]
+    document["machine"]["libraries"] = libraries[0]
     if request.rows:
         document["break_even_rows"] = break_even_rows(document["tables"])
     return document
@@ -94,7 +94,8 @@ def _measure_table(request: Request, config: Config, table: Input, folder: Path,
     """Measure everybody on one table."""
     progress(f"table: {table.label}")
     ours = Ours(_arguments(request, table))
-    others = _peers(request, config, table)
+    word = peer_word(choose_model(config, request.model), request.model) if request.peers else NO_MODEL
+    others = peers(request.peers, table.path, word)
     warm = [OursSteady(ours.arguments, request.repeat)] if request.steady else []
     contestants: list[Contestant] = [*warm, ours, *others]
     samples = in_turn(contestants, request.repeat, folder, progress)
@@ -117,31 +118,24 @@ def _arguments(request: Request, table: Input) -> list[str]:
     return [str(request.config), *sets, *(["--model", request.model] if request.model else [])]
 
 
-def _peers(request: Request, config: Config, table: Input, serve: bool = False) -> list[Peer]:
-    if not request.peers:
-        return []
-    if serve:
-        return peers(request.peers, table.path, NO_MODEL, ["--serve"])
-    return peers(request.peers, table.path, peer_word(choose_model(config, request.model), request.model))
-
-
 def _measure_extras(request: Request, table: Input, folder: Path, progress: Progress) -> dict[str, Any]:
     """Time the encoded cache and serving, in processes of their own: the peers' totals hold neither."""
     arguments = _arguments(request, table)
     servers = peers(request.peers, table.path, NO_MODEL, ["--serve"]) if request.serve else []
     ours: list[dict[str, Any]] = []
-    theirs: dict[str, list[Any]] = {server.name: [] for server in servers}
+    theirs: dict[str, list[Sample]] = {server.name: [] for server in servers}
     for turn in range(request.repeat):
         progress(f"turn {turn + 1} of {request.repeat}: {FRESH}, encoded cache and serving")
         ours.append(run_worker(["extras", *arguments], folder / f"extras_{turn}.json").document)
-        for name, samples in in_turn(servers, 1, folder, lambda text: progress(f"{text}, serving")).items():
-            theirs[name] += samples
+        for server in servers:
+            progress(f"turn {turn + 1} of {request.repeat}: {server.name}, serving")
+            theirs[server.name] += server.run(turn, folder)
     serving = {name: _serving(samples) for name, samples in theirs.items()}
     notes = list(dict.fromkeys(note for document in ours for note in document["notes"]))
     return {**extras_summary(ours), "peers": serving, "notes": notes, "runs": ours}
 
 
-def _serving(samples: Sequence[Any]) -> dict[str, float | None]:
+def _serving(samples: Sequence[Sample]) -> dict[str, float | None]:
     documents = [sample.document for sample in samples]
     stage = "serve_transform_all"
     return {

@@ -71,7 +71,9 @@ def refuse_incomplete(document: Any, origin: str) -> None:
         if not isinstance(stages, Mapping) or not stages or not all(map(_is_number, stages.values())):
             bad.append(name)
     if bad:
-        raise ConfigError(f"the JSON of the peer lacks {', '.join(bad)}, or holds no numbers", where=origin, fix=PROTOCOL)
+        raise ConfigError(
+            f"the JSON of the peer lacks {', '.join(bad)}, or holds no numbers", where=origin, fix=PROTOCOL
+        )
 
 
 def _is_number(value: Any) -> bool:

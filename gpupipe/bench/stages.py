@@ -44,7 +44,9 @@ class Divided:
     y_test: Array
 
 
-def run_stages(config: Config, model: ModelEntry | None, clock: StageClock, features_only: bool = False) -> dict[str, Any]:
+def run_stages(
+    config: Config, model: ModelEntry | None, clock: StageClock, features_only: bool = False
+) -> dict[str, Any]:
     """Run the stages of the main job once, and return the report of the run.
 
     Parameters

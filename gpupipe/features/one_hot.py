@@ -47,6 +47,7 @@ class OneHot(Op):
     def summary(self, state: State) -> State:
         """Return the levels that have a column, and whether rare ones and nulls have."""
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
+
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Codes)
         for code, level in zip(state["codes"], state["levels"], strict=True):

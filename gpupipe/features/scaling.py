@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gpupipe.features.statistics import Statistics
 
 
+LEAST = 2.0**-126  # the least float32 of full precision
+
+
 class Scaling(Op):
     """Base of the ops whose result is ``(x - center) * factor``."""
 
@@ -31,8 +34,8 @@ class Scaling(Op):
 
 
 def reciprocal(spread: float) -> float:
-    """Return 1 / spread, or 1 for a column without any: it becomes 0, not NaN."""
-    return 1.0 / spread if spread > 0 else 1.0
+    """Return 1 / spread, or 1 for a column without any that float32 can tell from none: it becomes 0, not NaN."""
+    return 1.0 / spread if spread > LEAST else 1.0
 
 
 @OPS.register("standardize")

@@ -109,7 +109,9 @@ class Statistics:
         wide = values.astype(np.float64)
         mean = float(wide.mean())
         wide -= mean
-        return pivot + mean, float(np.sqrt(np.dot(wide, wide) / len(wide)))
+        std = float(np.sqrt(np.dot(wide, wide) / len(wide)))
+        # Float32 values that differ at all spread more than this: what is left of a constant is the mean's rounding.
+        return pivot + mean, std if std > 1e-12 * abs(mean) else 0.0
 
     def _pivot(self, column: Numbers) -> float:
         """Return a value near the data, so that a large mean does not drown a small spread in float32."""

@@ -76,7 +76,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         Parameters
         ----------
-        X : pandas.DataFrame, pyarrow.Table, or array of numbers, shape (n_rows, n_columns)
+        X : pandas.DataFrame, pyarrow.Table, or array of numbers or strings, shape (n_rows, n_columns)
         y : array, shape (n_rows,), optional
             Needed by target encodings: class labels or numbers.
 
@@ -122,15 +122,13 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return statistics.table, backend
 
     def _arrow(self, X: Any, reset: bool) -> pa.Table:
-        if isinstance(X, pa.Table):
-            X = X.to_pandas(types_mapper=None)
-        if hasattr(X, "iloc"):
+        if isinstance(X, pa.Table) or hasattr(X, "iloc"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) == 0:
                 raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-            return pa.Table.from_pandas(X.rename(columns=str), preserve_index=False)
-        values = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
-        return pa.table({f"x{i}": values[:, i] for i in range(values.shape[1])})
+            return X if isinstance(X, pa.Table) else pa.Table.from_pandas(X.rename(columns=str), preserve_index=False)
+        values = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        return pa.table({f"x{i}": pa.array(values[:, i], from_pandas=True) for i in range(values.shape[1])})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

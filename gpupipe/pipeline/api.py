@@ -114,66 +114,6 @@ class Pipeline:
         return f"Pipeline({self.config.name!r}: {len(self.config.features)} ops, {models})"
 
 
-def run(self, output: str | Path | None = None, quiet: bool = True) -> Run:
-        """Run it and leave a run directory.
-
-        Parameters
-        ----------
-        output : str or Path, optional
-            The run directory itself; default: a new one below ``config.output``.
-        quiet : bool
-            False shows the stages on stderr as they run.
-
-        Raises
-        ------
-        GpupipeError
-            See `gpupipe.errors`.
-        """
-        with Console(quiet=quiet) as console:
-            return run_pipeline(self.config, None if output is None else Path(output), [console])
-
-    def features(self, data: Any = None, view: View = "dense") -> tuple[Array, Array]:
-        """Fit the features, and return the matrix of all rows and their target.
-
-        Parameters
-        ----------
-        data : pandas.DataFrame or pyarrow.Table, optional
-            In place of the configuration's source.
-        view : {"dense", "codes"}
-            As linear models like it (scaled, one-hot, no nulls), or as trees do (integer ids, nulls).
-
-        Returns
-        -------
-        X : array of float32, shape (n_rows, n_features), column-major
-            Target statistics are cross-fitted: no row sees its own target. Rows without a target are left out.
-        y : array of float64, shape (n_rows,), or None
-        """
-        import numpy as np
-
-        backend = choose(self.config.device)
-        source = self.config.source
-        if data is None:
-            job = prepare(self.config, backend, Timeline())
-            table, goal, y = job.table, job.goal, job.y
-        else:
-            encoded = encode(as_arrow(data), backend, source.declarations())
-            goal = find_goal(encoded, source.target, source.positives, [e.params for e in self.config.models])
-            table, _ = known_rows(encoded, goal, backend)
-            y = target_values(table, goal, source.positives)
-        rows = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
-        return fit_view(rows, view, self.config.features, backend)[1], y
-
-    def __repr__(self) -> str:
-        models = ", ".join(entry.label for entry in self.config.models) or "models by task"
-        return f"Pipeline({self.config.name!r}: {len(self.config.features)} ops, {models})"
-
-
-def _arrow(data: Any) -> Any:
-    import pyarrow as pa
-
-    return data if isinstance(data, pa.Table) else pa.Table.from_pandas(data, preserve_index=False)
-
-
 def run(path: str | Path, device: Literal["auto", "cpu", "gpu"] | None = None, overrides: Sequence[str] = ()) -> Run:
     """Run a configuration file: ``Pipeline.from_yaml(path, device, overrides).run()``."""
     return Pipeline.from_yaml(path, device, overrides).run()

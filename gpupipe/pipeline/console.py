@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.timeline import Note, Stage
-from gpupipe.report import LeaderboardRow
+from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.text import metric, metric_names, number, printable, rate, seconds
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, DataError
 from gpupipe.features.fitted import Feature, FittedFeatures
 from gpupipe.metrics import predicted_labels
-from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.target import Goal
 from gpupipe.readers.read import plain_arrow, read_arrow
@@ -98,6 +98,9 @@ class Model:
 
     def _predict(self, data: Any) -> Prediction:
         arrow = self._arrow(data)
+        if arrow.num_rows == 0:
+            encode(arrow, self.backend, frozen=self.features.schema)  # the columns must be right all the same
+            return _nothing(self.goal)
         parts = [arrow.slice(start, BATCH_ROWS) for start in range(0, max(1, arrow.num_rows), BATCH_ROWS)]
         return _joined([self._predict_batch(part) for part in parts])
 
@@ -221,6 +224,17 @@ def as_arrow(data: Any) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__"):
         return plain_arrow(pa.table(data))
     raise DataError(f"{type(data).__name__} is no table", fix="give a pandas.DataFrame, an Arrow table or a path")
+
+
+def _nothing(goal: Goal) -> Prediction:
+    """Return the prediction of no rows: estimators refuse an empty matrix."""
+    if goal.task in CLASSIFICATION:
+        return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
+    if goal.task == "regression":
+        return Prediction(goal.task, value=np.empty(0))
+    if goal.task == "clustering":
+        return Prediction(goal.task, label=np.empty(0, np.int32), distance=np.empty(0))
+    return Prediction(goal.task, embedding=np.empty((0, 0), np.float32))
 
 
 def _joined(parts: list[Prediction]) -> Prediction:

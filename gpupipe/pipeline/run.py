@@ -14,7 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
-from gpupipe.metrics import metric_names, undefined_notes
+from gpupipe.metrics import metric_names
 from gpupipe.models import MODELS
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job

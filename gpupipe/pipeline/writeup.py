@@ -14,7 +14,7 @@ from gpupipe.pipeline.export import libraries
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Entrant, Outcome
 from gpupipe.pipeline.quality import column_quality
-from gpupipe.report import (
+from gpupipe.report.data import (
     Classification,
     Confusion,
     Curve,
@@ -23,8 +23,8 @@ from gpupipe.report import (
     Lineage,
     Regression,
     ReportData,
-    render,
 )
+from gpupipe.report.render import render
 
 
 def leaderboard_rows(entrants: Sequence[Entrant]) -> list[LeaderboardRow]:
@@ -110,9 +110,7 @@ def _classification(job: Job, outcome: Outcome) -> Classification | None:
     labels = [str(label) for label in job.goal.labels]
     binary = job.goal.task == "binary"
     drawn = curves(job.goal.task, outcome.y, outcome.predicted, job.goal.n_classes)
-    counts = confusion(
-        job.goal.task, outcome.y, outcome.predicted, outcome.decision.threshold, job.goal.n_classes
-    )
+    counts = confusion(job.goal.task, outcome.y, outcome.predicted, outcome.decision.threshold, job.goal.n_classes)
     rule = job.config.evaluate.threshold
     return Classification(
         roc=_curves(drawn.roc, labels),

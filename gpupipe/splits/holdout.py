@@ -102,6 +102,7 @@ def _latest(times: Array, share: float) -> Array:
 
 
 def known_times(times: Array) -> Array:
+    """Return `times`; a missing one is an error."""
     import numpy as np
 
     missing = times == NAT if times.dtype.kind == "i" else np.isnan(times)

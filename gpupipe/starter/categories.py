@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,27 @@ from gpupipe.starter.leaks import r_squared
 from gpupipe.starter.sample import FOLDS, Sample
 
 Array = Any
-MIN_LEVELS, MAX_LEVELS = 3, 100
+Predict = Callable[[Array, Array, Array], Array]
+MIN_LEVELS, MAX_LEVELS = 3, 250
+MOST = 0.9  # of the rows with one value, mostly zero: an amount
 SMOOTHING = 5.0  # rows
-MIN_GAIN = 0.01
+MIN_GAIN = 0.01  # over a straight line
+FEW_LEVELS = 12
+MIN_GAIN_OVER_CURVE = 0.02  # with more levels: a size whose effect is bent is still a size
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The share of the target's variance that a column explains as a number, and by the mean of each of its values."""
+    """The share of the target's variance that a column explains: by a line, by a curve, by the mean of each value."""
 
     as_number: float
+    as_curve: float
     as_names: float
+
+    def is_of_names(self, n_distinct: int) -> bool:
+        """Return whether the values are names: what each says is not told by its size."""
+        bent = n_distinct <= FEW_LEVELS or self.as_names - self.as_curve >= MIN_GAIN_OVER_CURVE
+        return bent and self.as_names - max(0.0, self.as_number) >= MIN_GAIN
 
 
 def find_categories(sample: Sample, facts: Mapping[str, Facts]) -> dict[str, Gain]:
@@ -31,26 +41,34 @@ def find_categories(sample: Sample, facts: Mapping[str, Facts]) -> dict[str, Gai
     found = {}
     for name, x in sample.columns.items():
         column = facts[name]
-        if column.holds == "integer" and MIN_LEVELS <= column.n_distinct <= MAX_LEVELS and not np.isnan(x).all():
+        if _may_be_names(column) and not np.isnan(x).all():
             gain = measure(x, sample)
-            if gain.as_names - max(0.0, gain.as_number) >= MIN_GAIN:
+            if gain.is_of_names(column.n_distinct):
                 found[name] = gain
     return found
 
 
+def _may_be_names(column: Facts) -> bool:
+    is_candidate = column.holds == "integer" and MIN_LEVELS <= column.n_distinct <= MAX_LEVELS
+    return is_candidate and int(column.counts.max()) <= MOST * column.n_filled
+
+
 def measure(x: Array, sample: Sample) -> Gain:
-    """Return how much a column explains in both ways, on rows that were not learned from."""
+    """Return how much a column explains in each way, on rows that were not learned from."""
     targets = _targets(sample)
     known = ~np.isnan(x)
     x = np.where(known, x, x[known].mean())
-    x = (x - x.mean()) / (x.std() or 1.0)
     _, codes = np.unique(x, return_inverse=True)
-    as_number, as_names = np.empty_like(targets), np.empty_like(targets)
-    for k in range(FOLDS):
-        learn, test = sample.fold != k, sample.fold == k
-        as_number[test] = _line(x, targets, learn, test)
-        as_names[test] = _means(codes, targets, learn, test)
-    return Gain(r_squared(targets, as_number), r_squared(targets, as_names))
+    line = np.vander((x - x.mean()) / (x.std() or 1.0), 2)
+    curve = np.vander(codes / max(1, codes.max()), 4)  # of the order of the values: no wild one rules
+    shares = []
+    for predict in (_polynomial(line), _polynomial(curve), _means(codes)):
+        predicted = np.empty_like(targets)
+        for k in range(FOLDS):
+            learn, test = sample.fold != k, sample.fold == k
+            predicted[test] = predict(targets, learn, test)
+        shares.append(r_squared(targets, predicted))
+    return Gain(*shares)
 
 
 def _targets(sample: Sample) -> Array:
@@ -60,14 +78,20 @@ def _targets(sample: Sample) -> Array:
     return np.asarray(sample.ranks, np.float64)[:, None]
 
 
-def _line(x: Array, targets: Array, learn: Array, test: Array) -> Array:
-    terms = np.column_stack([np.ones(len(x)), x])
-    return terms[test] @ np.linalg.lstsq(terms[learn], targets[learn], rcond=None)[0]
+def _polynomial(terms: Array) -> Predict:
+    def predict(targets: Array, learn: Array, test: Array) -> Array:
+        return terms[test] @ np.linalg.lstsq(terms[learn], targets[learn], rcond=None)[0]
+
+    return predict
 
 
-def _means(codes: Array, targets: Array, learn: Array, test: Array) -> Array:
+def _means(codes: Array) -> Predict:
     n_codes = int(codes.max()) + 1
-    count = np.bincount(codes[learn], minlength=n_codes)[:, None]
-    total = np.stack([np.bincount(codes[learn], t, minlength=n_codes) for t in targets[learn].T], axis=1)
-    prior = targets[learn].mean(axis=0)
-    return ((total + SMOOTHING * prior) / (count + SMOOTHING))[codes[test]]
+
+    def predict(targets: Array, learn: Array, test: Array) -> Array:
+        count = np.bincount(codes[learn], minlength=n_codes)[:, None]
+        total = np.stack([np.bincount(codes[learn], t, minlength=n_codes) for t in targets[learn].T], axis=1)
+        prior = targets[learn].mean(axis=0)
+        return ((total + SMOOTHING * prior) / (count + SMOOTHING))[codes[test]]
+
+    return predict

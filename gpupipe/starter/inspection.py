@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
@@ -73,8 +74,8 @@ class Learning:
         Binary only.
     counts : sequence of int
         Classification only: known rows of each class.
-    n_known : int
-        Rows that have a target.
+    rows : array of int, shape (n_known,)
+        Which rows have a target.
     n_duplicates : int
         Rows that are there already; 0 where the table is too long to compare them.
     tails : sequence of str
@@ -85,12 +86,22 @@ class Learning:
 
     columns: Columns
     goal: Goal
-    n_known: int
+    rows: Any
     n_duplicates: int
     sample: Sample
     positive: Positive | None = None
     counts: Sequence[int] = ()
-    tails: Sequence[str] = field(default_factory=tuple)
+    tails: Sequence[str] = ()
+
+    @property
+    def n_known(self) -> int:
+        """Rows that have a target."""
+        return len(self.rows)
+
+    def labelled_levels(self, name: str) -> set[str]:
+        """Return the texts of a column that are in rows with a target."""
+        known = self.columns.facts[name].values.take(pa.array(self.rows))
+        return {str(text) for text in pc.unique(known).to_pylist()}
 
 
 def inspect_columns(path: str) -> Columns:
@@ -118,32 +129,17 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     """
     name = find_target(wanted, columns.facts, columns.written.has_header)
     columns = _with_target(columns, name)
-    table = _encoded(columns, columns.facts)
-    goal = find_goal(table, name, (), ())
-    positive = None
-    if goal.task == "binary":
-        positive = choose_positive(goal.labels, _counts_by_label(columns.facts[name]))
-        goal = find_goal(table, name, [positive.label], ())
-    table, _ = known_rows(table, goal, choose("cpu"))
-    positives = [positive.label] if positive else []
-    y = target_values(table, goal, positives)
+    table = _encoded(columns)
+    goal, positive = _goal(table, columns.facts[name])
+    table, rows = known_rows(table, goal, choose("cpu"))
+    y = target_values(table, goal, [positive.label] if positive else [])
     sample = draw(table, y, goal.task, name)
-    leaks = find_leaks(sample)
-    gives_away = f"alone it predicts {name}, on rows not learned from"
-    reasons = {n: f"leak: {gives_away}: {leak.measure} {leak.score:.3f}" for n, leak in leaks.items()}
-    dropped = {**columns.dropped, **reasons}
-    names = {
-        n: Declaration("categorical", f"explains {_percent(g.as_names)} by its values, {_percent(g.as_number)} by size")
-        for n, g in find_categories(sample, columns.facts).items()
-        if n not in dropped
-    }
-    declared = {n: d for n, d in {**columns.declared, **names}.items() if n not in dropped}
-    columns = Columns(columns.written, columns.facts, declared, dropped)
-    if len(dropped) + 1 >= len(columns.facts):
+    columns = _with_categories(_without_leaks(columns, sample, name), sample)
+    if len(columns.dropped) + 1 >= len(columns.facts):
         raise ConfigError("no column is left to learn from", where="--target", fix="choose another column")
-    tails = [n for n in long_tails(sample, columns.facts) if n not in dropped and n not in declared]
+    tails = [n for n in long_tails(sample, columns.facts) if n not in columns.dropped and columns.kind(n) == "numeric"]
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
-    return Learning(columns, goal, table.n_rows, _duplicates(columns), sample, positive, counts, tails)
+    return Learning(columns, goal, rows, _duplicates(columns), sample, positive, counts, tails)
 
 
 def _with_target(columns: Columns, name: str) -> Columns:
@@ -156,14 +152,40 @@ def _with_target(columns: Columns, name: str) -> Columns:
     return Columns(columns.written, columns.facts, declared, dropped)
 
 
-def _encoded(columns: Columns, names: Mapping[str, Any]) -> Table:
-    kept = [name for name in names if name not in columns.dropped]
+def _encoded(columns: Columns) -> Table:
+    kept = [name for name in columns.facts if name not in columns.dropped]
     declared = {n: declare(d.kind, d.format) for n, d in columns.declared.items() if n in kept}
     return encode(columns.written.table.select(kept), choose("cpu"), declared)
 
 
-def _counts_by_label(column: Facts) -> dict[str, int]:
-    return {str(value): int(n) for value, n in zip(column.distinct.to_pylist(), column.counts, strict=True)}
+def _goal(table: Table, target: Facts) -> tuple[Goal, Positive | None]:
+    """Return the task as ``gpupipe run`` will see it, and for two classes the positive one."""
+    goal = find_goal(table, target.name, (), ())
+    if goal.task != "binary":
+        return goal, None
+    counts = {str(v): int(n) for v, n in zip(target.distinct.to_pylist(), target.counts, strict=True)}
+    positive = choose_positive(goal.labels, counts)
+    return find_goal(table, target.name, [positive.label], ()), positive
+
+
+def _without_leaks(columns: Columns, sample: Sample, target: str) -> Columns:
+    reasons = {
+        name: f"leak: alone it predicts {target}, {leak.measure} {leak.score:.3f} on rows not learned from"
+        for name, leak in find_leaks(sample).items()
+    }
+    declared = {name: d for name, d in columns.declared.items() if name not in reasons}
+    return replace(columns, declared=declared, dropped={**columns.dropped, **reasons})
+
+
+def _with_categories(columns: Columns, sample: Sample) -> Columns:
+    found = {
+        name: Declaration(
+            "categorical", f"explains {_percent(gain.as_names)} by name, {_percent(gain.as_number)} by size"
+        )
+        for name, gain in find_categories(sample, columns.facts).items()
+        if name not in columns.dropped and name not in columns.declared
+    }
+    return replace(columns, declared={**columns.declared, **found})
 
 
 def _duplicates(columns: Columns) -> int:

@@ -98,9 +98,7 @@ def part_levels(column: Facts) -> dict[str, list[str]]:
     """Return which levels of a column mean train, test and valid; nothing where it is no split marker."""
     if column.holds != "text" or not 2 <= column.n_distinct <= len(PARTS):
         return {}
-    parts = {
-        part: [text for text in sorted(column.texts) if text.lower() in words] for part, words in PARTS.items()
-    }
+    parts = {part: [text for text in sorted(column.texts) if text.lower() in words] for part, words in PARTS.items()}
     n_known = sum(map(len, parts.values()))
     return parts if n_known == column.n_distinct and parts["train"] and n_known > len(parts["train"]) else {}
 

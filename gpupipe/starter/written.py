@@ -14,7 +14,6 @@ from gpupipe.errors import DataError
 from gpupipe.readers.csv_header import Head, read_head
 from gpupipe.readers.files import SourceFile, find_files
 from gpupipe.readers.formats import format_of
-from gpupipe.readers.notes import Notes
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import CsvSettings, TableSource
 from gpupipe.readers.streams import opened

@@ -81,7 +81,7 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
             out[:] = table.column(column.name)
             return
         old = table.schema[column.source]
-        if old.kind != column.kind and not (old.levels and column.n_codes):
+        if old.levels is None or not column.n_codes:
             raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed")
         codes = recode(old, column, backend.xp)
         backend.xp.take(codes, table.column(old.name), out=out, mode="clip")
@@ -93,7 +93,12 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
 
 def same_codes(old: Column, new: Column) -> bool:
     """Return whether a value of `old` is encoded as in `new` (the block may be another)."""
-    return old.levels == new.levels and old.hash_of == new.hash_of and old.n_buckets == new.n_buckets
+    return (
+        old.kind == new.kind
+        and old.levels == new.levels
+        and old.hash_of == new.hash_of
+        and old.n_buckets == new.n_buckets
+    )
 
 
 def recode(old: Column, new: Column, xp: Any) -> Any:

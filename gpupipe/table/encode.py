@@ -22,9 +22,10 @@ from gpupipe.table.strings import (
     remap,
     remap_hashed,
     sorted_levels,
+    used,
     write_codes,
 )
-from gpupipe.table.times import as_times, write_times
+from gpupipe.table.times import as_times, infer_format, write_times
 
 BOOLEAN_LEVELS = ("false", "true")
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
@@ -67,6 +68,7 @@ def encode(
     SchemaError
         If a declared or frozen column is absent, or holds values that are not of its kind (rows named).
     """
+    _require_distinct(arrow.column_names)
     if frozen is not None:
         _require(arrow, [column.source for column in frozen], "the model needs")
         plans = backend.map(lambda c: _enforce(c, _of(arrow, c.source)), frozen)
@@ -88,7 +90,19 @@ def encode(
 
 
 def _of(arrow: pa.Table, name: str) -> pa.ChunkedArray:
-    return arrow.column(arrow.column_names.index(name))
+    column = arrow.column(name)
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_nested(kind) or pa.types.is_interval(kind):
+        raise SchemaError(f"column {name!r} holds {kind}: not one value a row", fix=f"drop it: drop: [{name}]")
+    return column
+
+
+def _require_distinct(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"several columns are called {', '.join(map(repr, twice))}", fix="rename or drop one of them")
 
 
 def _require(arrow: pa.Table, names: Any, who: str) -> None:
@@ -113,7 +127,7 @@ def _infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> _Pl
         made = Column(name, kind, empty.dtype, nullable, storage)
         return _Plan(made, lambda out: write_numbers(numbers, out))
     if kind == "datetime":
-        time_format = declared.time_format if declared else None
+        time_format = (declared and declared.time_format) or infer_format(column)
         return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
     if kind == "boolean":
         return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int8", BOOLEAN_LEVELS), column)
@@ -137,9 +151,11 @@ def _kind(column: pa.ChunkedArray) -> Any:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return "datetime"
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(as_dictionary(column)))))
+        coded = as_dictionary(column)
+        most = max(FEW_LEVELS, len(column) // 2)
+        n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(coded))))
         # Where most rows have a value of their own it is a name or a text, not a category.
-        return "categorical" if n_levels <= max(FEW_LEVELS, len(column) // 2) else "text"
+        return "categorical" if n_levels <= most or len(used(coded)) <= most else "text"
     return "numeric"
 
 
@@ -173,12 +189,12 @@ def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
         out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
         return
     coded = as_dictionary(values)
+    bad = [v for v in used(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
+    if bad:
+        raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
     tables = []
     for dictionary in dictionaries(coded):
-        words = [None if v is None or not v.strip() else v.strip().lower() for v in dictionary.to_pylist()]
-        bad = [w for w in words if w is not None and w not in BOOLEAN_WORDS]
-        if bad:
-            raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
-        codes = [NULL if w is None else FIRST_LEVEL + BOOLEAN_WORDS[w] for w in words]
+        flags = [BOOLEAN_WORDS.get((v or "").strip().lower()) for v in dictionary.to_pylist()]
+        codes = [NULL if flag is None else FIRST_LEVEL + flag for flag in flags]
         tables.append((dictionary, np.array([*codes, NULL], "int8")))
     write_codes(coded, tables, out)

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, dictionaries, refuse
+from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, refuse, used
 
 EXACT_IN_FLOAT32 = 2**24  # every integer up to here is a float32
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = 2.0**125  # the difference of two numbers up to here, and its reciprocal, are float32 (4e37)
 SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null())
 
 
@@ -28,7 +28,7 @@ def storage_of(column: pa.ChunkedArray) -> str:
 
 
 def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return `column` as Arrow numbers; text is parsed, blanks become null.
+    """Return `column` as Arrow numbers; text is parsed, blanks become null, durations and times of day are seconds.
 
     Raises
     ------
@@ -42,6 +42,9 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.int8())
     if pa.types.is_decimal(kind):
         return column.cast(pa.float64())
+    if pa.types.is_duration(kind) or pa.types.is_time(kind):
+        micros = column.cast(pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us"), safe=False)
+        return pc.divide(micros.cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
     if pa.types.is_temporal(kind):
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return _parse(name, as_dictionary(column))
@@ -55,8 +58,9 @@ def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         numbers = parse_numbers(texts)
         bad = pc.and_(pc.is_valid(texts), pc.is_null(numbers))
         if pc.any(bad).as_py():
-            wrong = [v for d in dictionaries(column) for v in _unparsed(d)]
-            raise refuse(name, column, wrong, "a number")
+            wrong = [v for v in used(column) if v.strip() and _number(v) is None]
+            if wrong:
+                raise refuse(name, column, wrong, "a number")
         chunks.append(numbers.take(chunk.indices))
     return pa.chunked_array(chunks, pa.float64())
 
@@ -76,15 +80,11 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _unparsed(dictionary: pa.Array) -> list[str]:
-    return [v for v in dictionary.to_pylist() if v is not None and v.strip() and _number(v) is None]
-
-
 def write_numbers(column: pa.ChunkedArray, out: npt.NDArray[Any]) -> None:
     """Write a column of numbers to `out`, shape (rows,), float32 or float64.
 
-    Null becomes NaN, and so does what no float32 can hold (infinities too): the matrix is float32, and one infinite
-    cell would poison every sum over its column.
+    Null becomes NaN, and so does what is too large to be computed with in float32 (infinities too): the matrix is
+    float32, and one infinite cell would poison every sum over its column.
     """
     start = 0
     for chunk in column.chunks:

@@ -45,7 +45,8 @@ def _is_string(kind: pa.DataType) -> bool:
 def printed(values: pa.Array) -> pa.StringArray:
     """Return distinct values as strings, integral floats as integers."""
     if pa.types.is_floating(values.type):
-        texts = [None if v is None or v != v else f"{v:.0f}" if float(v).is_integer() else repr(v)
+        # + 0.0: minus zero is zero.
+        texts = [None if v is None or v != v else f"{v + 0.0:.0f}" if float(v).is_integer() else repr(v)
                  for v in values.to_pylist()]  # fmt: skip
         return pa.array(texts, pa.string())
     return values.cast(pa.string())
@@ -58,6 +59,14 @@ def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
         if not any(chunk.dictionary is d or chunk.dictionary.equals(d) for d in found):
             found.append(chunk.dictionary)
     return found
+
+
+def used(column: pa.ChunkedArray) -> list[str]:
+    """Return the distinct strings that rows of a dictionary column hold; a dictionary may have others."""
+    values: dict[str | None, None] = {}
+    for chunk in column.chunks:
+        values |= dict.fromkeys(chunk.dictionary.take(chunk.indices.unique()).to_pylist())
+    return [value for value in values if value is not None]
 
 
 def sorted_levels(column: pa.ChunkedArray) -> tuple[str, ...]:

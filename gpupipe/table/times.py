@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import NAT
-from gpupipe.table.strings import as_dictionary, refuse
+from gpupipe.table.strings import as_dictionary, refuse, used
 
-UNITS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
 FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y",
     "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d",
+    "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z",
 )  # fmt: skip
 
 
@@ -43,7 +44,9 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
         return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.timestamp("us"))
     if pa.types.is_date(kind):
         return column.cast(pa.timestamp("us"), safe=False)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_null(kind):
+        return column.cast(pa.timestamp("us"))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _from_numbers(name, column, time_format)
     return _parse(name, as_dictionary(column), time_format)
 
@@ -54,13 +57,23 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
             f"column {name!r} holds numbers: as times they need a unit",
             fix=f"schema: {{{name}: {{kind: datetime, format: s}}}}, or one of {', '.join(UNITS)}",
         )
-    micros = pc.multiply(column.cast(pa.float64()), UNITS[unit])
-    return pc.round(micros).cast(pa.int64()).cast(pa.timestamp("us"))
+    times, by = UNITS[unit]
+    try:
+        if pa.types.is_integer(column.type):
+            micros = pc.divide(pc.multiply_checked(column.cast(pa.int64()), times), by)
+        else:
+            exact = pc.round(pc.multiply(column.cast(pa.float64()), times / by))
+            micros = pc.if_else(pc.is_nan(exact), pa.scalar(None, pa.float64()), exact).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"column {name!r} holds numbers that are no times in {unit!r}: {error}", fix="correct the unit, or the data"
+        ) from None
+    return micros.cast(pa.timestamp("us"))
 
 
 def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
-    values = {v for chunk in column.chunks for v in chunk.dictionary.to_pylist() if v is not None and v.strip()}
-    time_format = time_format or guess_format(values)
+    values = {v for v in used(column) if v.strip()}
+    time_format = time_format or guess_format(values) or ("" if not values else None)
     if time_format is None:
         raise SchemaError(
             f"column {name!r} holds {sorted(values)[:3]}: the time format is not one that is known",
@@ -77,6 +90,14 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
         for chunk in column.chunks
     ]
     return pa.chunked_array(chunks, pa.timestamp("us"))
+
+
+def infer_format(column: pa.ChunkedArray) -> str | None:
+    """Return the format that a column of text is written in: frozen, it is the same for every later batch."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return None
+    return guess_format({v for v in used(as_dictionary(column)) if v.strip()})
 
 
 def guess_format(values: set[str]) -> str | None:

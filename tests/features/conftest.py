@@ -10,58 +10,90 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from gpupipe.backends import choose
+from gpupipe.backends import Backend, choose
 from gpupipe.features import OPS
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 
-BACKEND = choose("cpu")
-
 
 class Fit:
     """Ops fitted to a frame.
 
+    Parameters
+    ----------
+    frame : pandas.DataFrame, pyarrow.Table, or mapping of str to values
+    ops : sequence of single-key mappings
+        As in a configuration.
+    y : array, optional
+        Whole numbers are class codes, floats are numbers to predict.
+    view : {"dense", "codes"}
+    schema : mapping of str to str, optional
+    seed : int
+    n_threads : int
+
     Attributes
     ----------
     features : FittedFeatures
+    statistics : Statistics
     training : pandas.DataFrame
         The matrix of the rows fitted.
     """
 
     def __init__(
         self,
-        frame: pd.DataFrame,
-        ops: Sequence[Mapping[str, Any]],
+        frame: Any,
+        ops: Sequence[Mapping[str, Any]] = (),
         y: Any = None,
         view: str = "dense",
         schema: Mapping[str, str] | None = None,
         seed: int = 0,
+        n_threads: int = 2,
     ) -> None:
+        self.backend: Backend = choose("cpu")
+        self.backend.n_threads = n_threads
         declared = {name: declare(kind) for name, kind in (schema or {}).items()}
-        table = encode(pa.Table.from_pandas(frame, preserve_index=False), BACKEND, declared)
-        target = None
-        if y is not None:
-            values = np.asarray(y, np.float64)
-            n_classes = len(np.unique(values)) if set(values) <= set(range(10)) else 0
-            target = Target(values, n_classes)
-        self.statistics = Statistics(table, BACKEND, target, seed)
+        self.table = encode(self._arrow(frame), self.backend, declared)
+        self.statistics = Statistics(self.table, self.backend, self._target(y), seed)
         made = [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
         self.features: FittedFeatures = fit_features(made, self.statistics, view)  # type: ignore[arg-type]
-        matrix = self.features.transform_training(self.statistics.table, BACKEND)
+        matrix = self.features.transform_training(self.statistics.table, self.backend)
         self.training = pd.DataFrame(matrix, columns=self.features.names)
 
-    def serve(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def serve(self, frame: Any) -> pd.DataFrame:
         """Return the matrix of other rows, as a served model would make it."""
-        arrow = pa.Table.from_pandas(frame, preserve_index=False)
-        table = encode(arrow, BACKEND, frozen=self.features.schema)
-        return pd.DataFrame(self.features.transform(table, BACKEND), columns=self.features.names)
+        table = encode(self._arrow(frame), self.backend, frozen=self.features.schema)
+        return pd.DataFrame(self.features.transform(table, self.backend), columns=self.features.names)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the matrix."""
+        return self.features.names
+
+    @property
+    def notes(self) -> str:
+        """What was said on the way, as one text."""
+        return "\n".join(self.features.notes)
+
+    @staticmethod
+    def _arrow(frame: Any) -> pa.Table:
+        if isinstance(frame, pa.Table):
+            return frame
+        return pa.Table.from_pandas(pd.DataFrame(frame), preserve_index=False)
+
+    @staticmethod
+    def _target(y: Any) -> Target | None:
+        if y is None:
+            return None
+        values = np.asarray(y)
+        n_classes = 0 if values.dtype.kind == "f" else int(values.max()) + 1
+        return Target(values.astype(np.float64), n_classes)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def fit() -> type[Fit]:
-    """Return the way to fit ops to a frame."""
+    """Return the way to fit ops to a frame; of the whole session, so that Hypothesis takes it."""
     return Fit
 
 
@@ -77,10 +109,11 @@ def people() -> pd.DataFrame:
             "plan": rng.choice(["basic", "plus", "pro"], n, p=[0.6, 0.3, 0.1]),
             "city": rng.choice([f"city {i:02d}" for i in range(40)], n),
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900 * 24, n), unit="h"),
-            "active": rng.random(n) < 0.5,
+            "active": pd.array(rng.random(n) < 0.5, dtype="boolean"),
         }
     )
     frame.loc[rng.random(n) < 0.1, "age"] = np.nan
     frame.loc[rng.random(n) < 0.1, "plan"] = None
     frame.loc[rng.random(n) < 0.05, "since"] = pd.NaT
+    frame.loc[rng.random(n) < 0.05, "active"] = pd.NA
     return frame

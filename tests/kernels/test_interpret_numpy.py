@@ -47,9 +47,7 @@ def test_a_chain_is_that_of_float64(x: np.ndarray) -> None:
 
 def test_centring_a_large_mean_keeps_a_small_spread() -> None:
     x = -87.63 + np.linspace(0, 1e-4, 100)
-    made = program(
-        [Op.LOAD, 0, F64, 0, 0, 0, 0, 0], [Op.SCALE, 0, -1, -1, 0, 1, 0, 0], params=(-87.63, 1e4, 0.0)
-    )
+    made = program([Op.LOAD, 0, F64, 0, 0, 0, 0, 0], [Op.SCALE, 0, -1, -1, 0, 1, 0, 0], params=(-87.63, 1e4, 0.0))
     got = compute(made, {"float64": x[None]}, 100)[:, 0]
     np.testing.assert_allclose(got, (x + 87.63) * 1e4, atol=1e-6)  # float32 alone would be off by 0.04
 
@@ -83,9 +81,7 @@ def test_a_pair_looks_up_row_and_column(a: np.ndarray, b: np.ndarray) -> None:
 @given(x=VALUES)
 def test_a_bin_holds_the_values_from_its_left_edge_on(x: np.ndarray) -> None:
     edges = (-10.0, 0.0, 2.5)
-    made = program(
-        [Op.INDEX_BIN, -1, F64, 0, 3, 0, 0, 3], [Op.TAKE, 0, -1, -1, 0, 0, 3, 7], luts=(*edges, *range(7))
-    )
+    made = program([Op.INDEX_BIN, -1, F64, 0, 3, 0, 0, 3], [Op.TAKE, 0, -1, -1, 0, 0, 3, 7], luts=(*edges, *range(7)))
     bins = [0 if math.isnan(v) else 3 + sum(np.float32(v) >= edge for edge in edges) for v in x]
     np.testing.assert_array_equal(compute(made, {"float64": x[None]}, len(x))[:, 0], bins)
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.report import LeaderboardRow
+from gpupipe.report.data import LeaderboardRow
 
 ROWS = [
     LeaderboardRow(model="forest", metrics={"roc_auc": 0.81, "f1": 0.5}, validation={"roc_auc": 0.82}, seconds=0.5),
@@ -132,7 +132,7 @@ import sys
 from pathlib import Path
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.report import LeaderboardRow
+from gpupipe.report.data import LeaderboardRow
 """
 RUN = f"""{PROLOGUE}
 with Console() as console:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_auc_score, roc_curve
 
-from gpupipe.report import (
+from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,

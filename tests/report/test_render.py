@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from gpupipe.report import (
+from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
@@ -20,10 +20,10 @@ from gpupipe.report import (
     Importance,
     LeaderboardRow,
     Lineage,
-    Report,
     ReportData,
-    render,
 )
+from gpupipe.report.render import render
+from gpupipe.report.settings import Report
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[31m\x00$x_1$"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -181,7 +181,9 @@ def test_without_plots_there_is_no_plot_and_no_plotting_library(tmp_path: Path) 
     code = f"""
 import sys
 from pathlib import Path
-from gpupipe.report import Classification, Curve, LeaderboardRow, Report, ReportData, render
+from gpupipe.report.data import Classification, Curve, LeaderboardRow, ReportData
+from gpupipe.report.render import render
+from gpupipe.report.settings import Report
 heavy = {{"numpy", "pandas", "pyarrow", "sklearn", "matplotlib", "jinja2"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 render(ReportData(

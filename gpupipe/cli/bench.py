@@ -1,0 +1,87 @@
+"""``gpupipe bench CONFIG``: the honest card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+
+class Sizes(click.ParamType):
+    """``10000,100_000``: whole numbers above 0."""
+
+    name = "N,N,..."
+
+    def convert(
+        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Return the numbers."""
+        if isinstance(value, tuple):
+            return value
+        words = [word.strip().replace("_", "") for word in value.split(",")]
+        if not all(word.isdecimal() and int(word) > 0 for word in words):
+            self.fail(f"{value!r}: write whole numbers above 0, as in 10000,100000", param, ctx)
+        return tuple(int(word) for word in words)
+
+
+@click.command
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each; medians count.")
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A Python script that does the same work: --data FILE --model lr|hgb|rf|xgb|none --json OUT. Repeatable.",
+)
+@click.option("--data", type=click.Path(path_type=Path), help="The file to measure on, instead of the source.")
+@click.option("--model", metavar="NAME", help="A model of CONFIG, lr|hgb|rf|xgb as the peers train them, or none.")
+@click.option(
+    "--steady/--fresh",
+    default=False,
+    help="Also measure the stages warm, repeated in one process, and compare with that.  [default: fresh]",
+)
+@click.option("--rows", type=Sizes(), default=(), help="Sizes of the generated table: where is break-even?")
+@click.option("--serve", is_flag=True, help="Ask the peers for a transform of all rows too (they must know --serve).")
+@click.option("--compare-encodings", is_flag=True, help="Train gradient boosting on one-hot columns and on codes.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every run and figure here.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def command(
+    config: Path,
+    overrides: tuple[str, ...],
+    device: Literal["auto", "cpu", "gpu"] | None,
+    repeat: int,
+    peers: tuple[Path, ...],
+    data: Path | None,
+    model: str | None,
+    steady: bool,
+    rows: tuple[int, ...],
+    serve: bool,
+    compare_encodings: bool,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Measure CONFIG stage by stage, against hand-written peers.
+
+    Everybody runs in turn, each time in a fresh process, and the medians are compared. Nothing is written but the
+    file of --json.
+    """
+    import sys
+
+    from gpupipe.bench.card import Request, measure
+    from gpupipe.bench.render import show
+    from gpupipe.pipeline.jsonfile import write_json
+
+    if json_file is not None and not json_file.absolute().parent.is_dir():  # said before the work, not after it
+        raise click.BadParameter(f"the folder of {json_file} does not exist", param_hint="--json")
+    extra = () if device is None else (f"device={device}",)
+    request = Request(
+        config, (*overrides, *extra), repeat, peers, data, model, steady, rows, serve, compare_encodings
+    )  # fmt: skip
+    document = measure(request, lambda text: None if quiet else click.echo(text, err=True))
+    if json_file is not None:
+        write_json(json_file, document)
+    show(document, sys.stdout)

@@ -1,0 +1,51 @@
+"""``gpupipe init DATA --target COLUMN``: a starter configuration for a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpupipe.errors import ConfigError
+
+
+@click.command
+@click.argument("data")
+@click.option("--target", metavar="COLUMN", help="The column to predict; its position where the file has no header.")
+@click.option("--clustering", is_flag=True, help="Predict nothing: find groups of like rows.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="CONFIG", help="Default: DATA's name + .yaml.")
+@click.option("--force", is_flag=True, help="Overwrite CONFIG.")
+def command(data: str, target: str | None, clustering: bool, output: Path | None, force: bool) -> None:
+    """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs as it is.
+
+    The configuration says beside each setting what was found in the data: identifiers, dates, leaks of the target,
+    numbers that are names. Without --target, nothing is written: the columns are listed, and those that look like a
+    target.
+    """
+    if clustering and target is not None:
+        raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
+    config = output if output is not None else Path(f"{_stem(data)}.yaml")
+    if target is None and not clustering:
+        from gpupipe.starter.listing import list_columns
+
+        click.echo(list_columns(data))
+        return
+    if config.exists() and not force:
+        raise ConfigError(f"{config} is there already", fix="--force overwrites it; -o writes another")
+    if not config.parent.is_dir():
+        raise ConfigError(f"there is no folder {config.parent}", where="-o", fix="make it, or choose another")
+
+    from gpupipe.starter.starter import make_clustering_starter, make_starter
+
+    made = make_starter(data, target, config) if target is not None else make_clustering_starter(data, config)
+    config.write_text(made.text, encoding="utf-8")
+    for line in made.summary:
+        click.echo(line)
+    click.echo(f"\nwrote {config}; next: gpupipe run {config}")
+
+
+def _stem(data: str) -> str:
+    """Return the name of the table without its endings, as a file name: ``sales.csv.gz`` is ``sales``."""
+    name = data.split("?")[0].rstrip("/").rpartition("/")[2]
+    stem = name.split(".")[0] if not name.startswith(".") else name
+    return "".join(letter for letter in stem if letter not in '*?[]<>|:"').strip() or "table"

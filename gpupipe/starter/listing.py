@@ -1,0 +1,43 @@
+"""The columns of a table as a list, and those that look like a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpupipe.starter.inspection import Columns, inspect_columns
+from gpupipe.starter.target import suggest_targets
+from gpupipe.starter.useless import shown
+
+EXAMPLES = 3
+LONGEST_NAME = 40
+
+
+def list_columns(path: str) -> str:
+    """Return a line for each column of the table at `path`, and suggestions for ``--target``.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    columns = inspect_columns(path)
+    width = min(LONGEST_NAME, max(map(len, columns.facts)))
+    lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns", ""]
+    lines += [_line(name, columns, width) for name in columns.facts]
+    lines += ["", *_suggestions(path, columns)]
+    return "\n".join(lines)
+
+
+def _line(name: str, columns: Columns, width: int) -> str:
+    facts = columns.facts[name]
+    missing = f", {facts.n_null:,} missing" if facts.n_null else ""
+    about = columns.dropped.get(name) or ", ".join(shown(v) for v in facts.distinct.slice(0, EXAMPLES).to_pylist())
+    return f"  {name:{width}}  {columns.kind(name):11}  {facts.n_distinct:,} distinct{missing}; {about}"
+
+
+def _suggestions(path: str, columns: Columns) -> list[str]:
+    likely = suggest_targets(columns.facts, columns.dropped)
+    if not likely:
+        return [f"Choose what to predict: gpupipe init {path} --target COLUMN"]
+    lines = ["Choose what to predict. Likely targets:", ""]
+    return lines + [f"  gpupipe init {path} --target {name!r}  # {reason}" for name, reason in likely.items()]

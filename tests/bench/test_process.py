@@ -1,0 +1,36 @@
+"""Processes that fail, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpupipe.bench.process import run_peer, run_worker
+from gpupipe.errors import ConfigError, DataError
+
+
+def test_a_peer_that_fails_shows_the_end_of_what_it_said(tmp_path: Path) -> None:
+    script = tmp_path / "peer.py"
+    script.write_text(
+        "import sys\nfor i in range(100): print('line', i, file=sys.stderr)\nraise OSError('no such disk')\n"
+    )
+    with pytest.raises(ConfigError, match="no such disk") as caught:
+        run_peer(script, ["--data", "x"], tmp_path / "out.json")
+    assert "exit code 1" in str(caught.value)
+    assert len(str(caught.value).splitlines()) < 20
+
+
+@pytest.mark.parametrize("code", ["pass", "import sys; open(sys.argv[-1], 'w').write('{')"])
+def test_a_peer_that_leaves_no_json_is_an_error(tmp_path: Path, code: str) -> None:
+    script = tmp_path / "peer.py"
+    script.write_text(code)
+    with pytest.raises(ConfigError, match="left no JSON"):
+        run_peer(script, [], tmp_path / "out.json")
+
+
+def test_an_error_of_the_worker_comes_back_as_what_it_was(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("source: {path: nowhere.csv, target: y}\n")
+    with pytest.raises(DataError, match=r"nowhere\.csv"):
+        run_worker(["stages", str(config)], tmp_path / "out.json")

@@ -1,0 +1,107 @@
+"""bucketize against np.digitize and scikit-learn's KBinsDiscretizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sklearn.preprocessing import KBinsDiscretizer
+
+from gpupipe.errors import ConfigError
+
+NULL = float("nan")
+QUARTERS = st.integers(-40, 40).map(lambda i: i / 4)
+NUMBERS = st.lists(QUARTERS | st.just(NULL), min_size=1, max_size=40)
+
+
+@settings(deadline=None, max_examples=50)
+@given(x=NUMBERS, edges=st.lists(QUARTERS, min_size=1, max_size=6, unique=True).map(sorted))
+def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges: list[float]) -> None:
+    op = {"bucketize": {"columns": "x", "edges": edges}}
+    got = fit({"x": x}, [op], view="codes", schema={"x": "float"}).training["x"]
+    np.testing.assert_array_equal(got, np.where(np.isnan(x), np.nan, np.digitize(np.nan_to_num(x), edges)))
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), bins=st.integers(2, 12), n=st.integers(30, 200))
+def test_bins_are_those_of_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
+    # Where a quantile falls on a row, that row's bin hangs on the last digit of an interpolation.
+    assume(strategy == "uniform" or all((n - 1) * i % bins for i in range(1, bins)))
+    x = np.random.default_rng(seed).lognormal(2, 1, n)
+    got = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": bins, "strategy": strategy}}]).training["x"]
+    method = {"quantile_method": "linear"} if strategy == "quantile" else {}
+    binner = KBinsDiscretizer(bins, encode="ordinal", strategy=strategy, **method)
+    np.testing.assert_array_equal(got, binner.fit_transform(x[:, None])[:, 0])
+
+
+def test_a_value_that_repeats_makes_no_empty_quantile_bins(fit) -> None:
+    made = fit({"x": [0.0] * 50 + [1.0, 2.0, 3.0]}, [{"bucketize": {"columns": "x", "bins": 10}}, {"one_hot": "x"}])
+    assert (made.training.drop(columns="x").sum() > 0).all()
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_a_constant_has_one_bin(fit, strategy: str) -> None:
+    made = fit({"x": [5.0] * 9}, [{"bucketize": {"columns": "x", "bins": 4, "strategy": strategy}}])
+    assert made.training["x"].nunique() == 1
+
+
+def test_nulls_fall_into_the_bin_of_what_was_imputed(fit) -> None:
+    x = np.array([0.1, 0.2, 0.3, 0.4, 0.5, NULL])
+    bins = {"bucketize": {"columns": "x", "bins": 4, "strategy": "uniform"}}
+    got = fit({"x": x}, [{"impute": "x"}, bins]).training["x"]
+    assert got[5] == got[2]  # 0.3 is the median, and lies on an edge
+    assert got.notna().all()
+
+
+def test_of_two_imputations_the_first_one_fills(fit) -> None:
+    def impute(value: float) -> dict:
+        return {"impute": {"columns": "x", "strategy": "constant", "value": value}}
+
+    got = fit({"x": [1.0, None]}, [impute(9), impute(-9), {"bucketize": {"columns": "x", "edges": [0, 5]}}])
+    assert got.training["x"].tolist() == [1, 2]
+
+
+def test_edges_that_look_alike_make_bins_of_their_own(fit) -> None:
+    edges = [1_000_000.25, 1_000_000.5, 1_000_000.75]
+    x = [1_000_000.0, 1_000_000.3, 1_000_000.6, 1_000_000.9]
+    made = fit({"x": x}, [{"bucketize": {"columns": "x", "edges": edges}}, {"one_hot": "x"}])
+    np.testing.assert_array_equal(made.training.drop(columns="x"), np.eye(4))
+
+
+def test_bins_can_be_encoded_like_any_category(fit) -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.0, NULL, 5.0])
+    y = np.array([0, 0, 1, 1, 1, 0])
+    bins = {"bucketize": {"columns": "x", "edges": [2.5]}}
+    hot = fit({"x": x}, [bins, {"one_hot": "x"}]).training
+    assert hot["x=[-inf, 2.5)"].tolist() == [1, 1, 0, 0, 0, 0]
+    assert hot["x=[2.5, inf)"].tolist() == [0, 0, 1, 1, 0, 1]
+    assert hot["x=(null)"].tolist() == [0, 0, 0, 0, 1, 0]
+    encoded = fit({"x": x}, [bins, {"target_encode": {"columns": "x", "smoothing": 0}}], y=y).serve({"x": x})
+    np.testing.assert_allclose(encoded["x_target"], [0, 0, 2 / 3, 2 / 3, 1, 2 / 3], rtol=1e-6)
+
+
+def test_bins_at_serve_are_those_of_the_fit_and_the_outer_ones_are_open(fit) -> None:
+    made = fit({"x": np.arange(100.0)}, [{"bucketize": {"columns": "x", "bins": 4}}])
+    assert made.serve({"x": [-1e9, 30, 60, 1e9]})["x"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_bin_that_no_training_row_fell_into_has_no_column_and_is_not_rare(fit) -> None:
+    ops = [{"bucketize": {"columns": "x", "edges": [1, 2, 3]}}, {"one_hot": {"columns": "x", "min_frequency": 2}}]
+    made = fit({"x": [0.0, 0.0, 1.0, 1.0, 3.0]}, ops)
+    assert made.names == ["x", "x=[-inf, 1)", "x=[1, 2)", "x=(rare)"]
+    assert made.serve({"x": [2.0, 3.0]})["x=(rare)"].tolist() == [0, 1]
+
+
+def test_a_number_that_was_changed_cannot_be_cut(fit) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)'x' has been changed.*put bucketize before"):
+        fit({"x": [1.0, 2.0]}, [{"log1p": "x"}, {"bucketize": {"columns": "x", "bins": 2}}])
+
+
+@pytest.mark.parametrize("bad", [{}, {"edges": [1], "bins": 3}, {"edges": [2, 1]}, {"edges": [1, 1]}, {"edges": []}])
+def test_edges_and_bins_that_make_no_sense_are_refused(fit, bad: dict) -> None:
+    with pytest.raises(ValidationError):
+        fit(pd.DataFrame({"x": [1.0]}), [{"bucketize": {"columns": "x", **bad}}])

@@ -1,0 +1,26 @@
+"""frequency_encode against pandas' value_counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+LEVELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=40)
+
+
+@settings(deadline=None, max_examples=40)
+@given(levels=LEVELS, served=LEVELS)
+def test_a_level_becomes_its_share_of_the_training_rows(fit, levels: list, served: list) -> None:
+    made = fit({"c": pd.array(levels, dtype="string")}, [{"frequency_encode": "c"}])
+    shares = pd.Series(levels, dtype="string").value_counts(normalize=True, dropna=False)
+    by_level = {None if pd.isna(level) else level: share for level, share in shares.items()}
+    np.testing.assert_allclose(made.training["c_frequency"], [by_level[v] for v in levels], rtol=1e-6)
+    got = made.serve({"c": pd.array(served, dtype="string")})["c_frequency"]
+    np.testing.assert_allclose(got, [by_level.get(v, 0.0) for v in served], rtol=1e-6)
+
+
+def test_what_was_imputed_counts_to_its_level(fit) -> None:
+    ops = [{"impute": {"columns": "c", "strategy": "most_frequent"}}, {"frequency_encode": "c"}]
+    assert fit({"c": ["a", "a", "b", None]}, ops).training["c_frequency"].tolist() == [0.75, 0.75, 0.25, 0.75]
