@@ -54,14 +54,14 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 
 
-def summary(samples: Mapping[str, Sequence[Sample]], baseline: str, metric: str) -> dict[str, Any]:
-    """Return medians, ratios to the baseline, and every run, for each contestant.
+def summary(samples: Mapping[str, Sequence[Sample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
+    """Return medians, ratios to a baseline, and every run, for each contestant.
 
     Parameters
     ----------
     samples : mapping of str to sequence of Sample
-    baseline : str
-        The contestant that the others are divided by.
+    baselines : sequence of str
+        The contestants that the others are divided by: the first of them that has the figure.
     metric : str
         The metric of the model to show.
 
@@ -72,13 +72,18 @@ def summary(samples: Mapping[str, Sequence[Sample]], baseline: str, metric: str)
         this one's median seconds divided by the baseline's), ``runs``.
     """
     medians = {name: _medians(runs, metric) for name, runs in samples.items()}
-    ours = medians[baseline]
+    ours = [medians[name] for name in baselines]
+    base = {label: _first([each["seconds"][label] for each in ours]) for label in (*STAGES, PROCESS)}
     for name, runs in samples.items():
         mine = medians[name]
-        mine["ratio"] = ratios(mine["seconds"], ours["seconds"])
-        mine["ratio"]["peak_rss_mib"] = ratio(mine["peak_rss_mib"], ours["peak_rss_mib"])
+        mine["ratio"] = {label: ratio(seconds, base[label]) for label, seconds in mine["seconds"].items()}
+        mine["ratio"]["peak_rss_mib"] = ratio(mine["peak_rss_mib"], ours[0]["peak_rss_mib"])
         mine["runs"] = [run.to_json() for run in runs]
     return medians
+
+
+def _first(values: Sequence[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)
 
 
 def _medians(runs: Sequence[Sample], metric: str) -> dict[str, Any]:
@@ -128,11 +133,6 @@ def middle(values: Sequence[float | None]) -> float | None:
 def ratio(value: float | None, ours: float | None) -> float | None:
     """Return ``value / ours``, None where one is absent or `ours` is 0."""
     return value / ours if value is not None and ours else None
-
-
-def ratios(theirs: Mapping[str, float | None], ours: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Return `ratio` for each label."""
-    return {label: ratio(value, ours.get(label)) for label, value in theirs.items()}
 
 
 def break_even(rows: Sequence[int], ours: Sequence[float | None], theirs: Sequence[float | None]) -> int | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import rich.table
     import rich.text
 
-PIPE_WIDTH = 200  # columns where there is no terminal to ask: a table is never cut
+PIPE_WIDTH = 1000  # where there is no terminal to ask: no line of a table is ever folded
 NONE = "-"
 
 
@@ -115,8 +115,8 @@ def legend(contestants: Mapping[str, Any]) -> str:
         )
     if STEADY in contestants:
         lines.append(
-            f"{STEADY}: the stages repeated in one process after a warm-up. All other columns are fresh processes, one "
-            "for each run; a peer script knows no other way."
+            f"{STEADY}: the stages repeated in one process after a warm-up. All other columns are fresh processes, one\n"
+            f"for each run (a peer script knows no other way); imports and whole process are divided by those of {FRESH}."
         )
     return "\n".join(lines)
 

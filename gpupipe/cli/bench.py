@@ -8,21 +8,12 @@ from typing import Literal
 import click
 
 
-class Sizes(click.ParamType):
-    """``10000,100_000``: whole numbers above 0."""
-
-    name = "N,N,..."
-
-    def convert(
-        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Return the numbers."""
-        if isinstance(value, tuple):
-            return value
-        words = [word.strip().replace("_", "") for word in value.split(",")]
-        if not all(word.isdecimal() and int(word) > 0 for word in words):
-            self.fail(f"{value!r}: write whole numbers above 0, as in 10000,100000", param, ctx)
-        return tuple(int(word) for word in words)
+def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    """Return the numbers in ``10000,100_000``."""
+    words = [word.strip().replace("_", "") for word in value.split(",")] if value else []
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise click.BadParameter(f"{value!r}: write whole numbers above 0, as in 10000,100000")
+    return tuple(int(word) for word in words)
 
 
 @click.command
@@ -44,7 +35,9 @@ class Sizes(click.ParamType):
     default=False,
     help="Also measure the stages warm, repeated in one process, and compare with that.  [default: fresh]",
 )
-@click.option("--rows", type=Sizes(), default=(), help="Sizes of the generated table: where is break-even?")
+@click.option(
+    "--rows", metavar="N,N,...", default="", callback=sizes, help="Sizes of the generated table: where is break-even?"
+)
 @click.option("--serve", is_flag=True, help="Ask the peers for a transform of all rows too (they must know --serve).")
 @click.option("--compare-encodings", is_flag=True, help="Train gradient boosting on one-hot columns and on codes.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every run and figure here.")

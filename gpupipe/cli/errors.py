@@ -6,6 +6,7 @@ import sys
 import traceback
 
 from gpupipe.errors import GpupipeError
+from gpupipe.report.text import printable
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -20,6 +21,7 @@ def show_error(error: Exception, debug: bool) -> int:
         title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
     if code == GpupipeError.exit_code and not debug:
         text += "\n  to do: run `gpupipe --debug ...` for the traceback, and report it: this is a bug of gpupipe"
+    text = printable(text, keep="\n")  # it may quote data, and data must not steer a terminal
     if sys.stderr.isatty():
         _show_panel(title, text)
     else:

@@ -35,13 +35,13 @@ def command(data: str, target: str | None, clustering: bool, output: Path | None
     if not config.parent.is_dir():
         raise ConfigError(f"there is no folder {config.parent}", where="-o", fix="make it, or choose another")
 
+    from gpupipe.report.text import printable
     from gpupipe.starter.starter import make_clustering_starter, make_starter
 
     made = make_starter(data, target, config) if target is not None else make_clustering_starter(data, config)
     config.write_text(made.text, encoding="utf-8")
-    for line in made.summary:
-        click.echo(line)
-    click.echo(f"\nwrote {config}; next: gpupipe run {config}")
+    for line in [*made.summary, f"wrote {config}; next: gpupipe run {config}"]:
+        click.echo(printable(line))
 
 
 def _stem(data: str) -> str:

@@ -63,7 +63,8 @@ class Builder:
             if not isinstance(column, Codes):
                 raise ConfigError(
                     f"{op} needs categorical columns; {column.name!r} is {column.kind}",
-                    fix=f"declare it, schema: {{{column.name}: categorical}}, or bucketize it first",
+                    fix=f"declare it: schema: {{{column.name}: categorical}}"
+                    + (", or bucketize it first" if column.kind == "numeric" else ""),
                 )
             columns.append(column)
         return columns

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import rich.table
     import rich.text
 
+MOST_METRICS = 5
 PIPE_WIDTH = 120  # columns of a table where there is no terminal to ask
 LEVEL_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 
@@ -118,15 +119,16 @@ class Console:
         from rich import box
         from rich.table import Table
 
-        names = metric_names(rows[0].metrics) if rows else []
-        validated = metric_names(rows[0].validation) if rows else []
+        # A table as wide as the screen: the leading metrics, and the one that chose; metrics.json has all of them.
+        names = metric_names(rows[0].metrics)[:MOST_METRICS] if rows else []
+        validated = metric_names(rows[0].validation)[:1] if rows else []
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.add_column("")
-        table.add_column("model")
+        table.add_column("model", no_wrap=True)
         for name in validated:
-            table.add_column(self._text(f"{name} (validation)"), justify="right")
+            table.add_column(self._text(f"validation {name}"), justify="right")
         for name in names:
-            table.add_column(self._text(f"{name} (test)" if validated else name), justify="right")
+            table.add_column(self._text(name), justify="right", min_width=6)
         table.add_column("seconds", justify="right")
         for row in rows:
             cells = [row.model, *(metric(row.validation, name) for name in validated)]
@@ -139,7 +141,7 @@ class Console:
         name = f"{'  ' * stage.depth}{mark} {stage.name}"
         rows = f"{stage.rows:,} rows" if stage.rows is not None else ""
         shown_rate = rate(speed) if speed is not None else ""
-        return f"{name:<28} {rows:>16} {shown_rate:>13} {seconds(elapsed):>11}  {stage.device}"
+        return f"{name:<36} {rows:>16} {shown_rate:>13} {seconds(elapsed):>11}  {stage.device}"
 
     def _running(self) -> rich.console.RenderableType:
         """Return the lines of the open stages, the innermost last; called at each refresh of the terminal."""

@@ -1,16 +1,23 @@
 """``gpupipe init``: a table in, a commented starter configuration out, which runs as it is.
 
 ``starter``     `make_starter`: from a path and a target to the text of the configuration
-``inspection``  what was found out about the table, put together from the parts below
+``listing``     `list_columns`: what there is to predict, where no target is named
 
+``columns``     what the columns are, whatever is predicted: puts the next five together
 ``written``     how the files are written: format, delimiter, header, encoding, marks for missing values
-``header``      whether the first line of a file without a name for it is a header
-``facts``       what a column holds: its kind, its values and how often each is there
+``header``      whether the first row of a file is a header
+``facts``       what a column holds: its values and how often each is there
 ``kinds``       dates and numbers in text, times in numbers: what goes into ``schema:``
 ``useless``     identifiers, constants, split markers, free text: what goes into ``drop:``
+
+``learning``    what is to be learned, and what helps: puts the next five together
+``target``      the column to predict: found, suggested, and its positive label
+``sample``      some rows as numbers, for the next three
 ``leaks``       columns that give the target away
 ``categories``  integers that are names rather than sizes
-``target``      the column to predict: found, suggested, and its positive label
+``tails``       numbers to take the logarithm of
+
+``source``      the ``source:`` section
 ``choices``     split, features, models and metrics
 ``document``    YAML with a comment beside each line
 """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpupipe.starter.facts import Facts
+from gpupipe.starter.kinds import Declaration
 from gpupipe.starter.leaks import r_squared
 from gpupipe.starter.sample import FOLDS, Sample
 
@@ -32,19 +33,23 @@ class Gain:
 
     def is_of_names(self, n_distinct: int) -> bool:
         """Return whether the values are names: what each says is not told by its size."""
-        bent = n_distinct <= FEW_LEVELS or self.as_names - self.as_curve >= MIN_GAIN_OVER_CURVE
-        return bent and self.as_names - max(0.0, self.as_number) >= MIN_GAIN
+        is_not_bent = n_distinct <= FEW_LEVELS or self.as_names - self.as_curve >= MIN_GAIN_OVER_CURVE
+        return is_not_bent and self.as_names - max(0.0, self.as_number) >= MIN_GAIN
+
+    def about(self) -> str:
+        """Return it in words."""
+        shares = [f"{max(0.0, share):.0%}" for share in (self.as_names, self.as_number)]
+        return f"its values explain {shares[0]} of the target, its size {shares[1]}"
 
 
-def find_categories(sample: Sample, facts: Mapping[str, Facts]) -> dict[str, Gain]:
-    """Return the integer columns whose values explain more than their size does."""
+def find_categories(sample: Sample, integers: Sequence[Facts]) -> dict[str, Declaration]:
+    """Return the declaration of each of the columns whose values explain more than their size does."""
     found = {}
-    for name, x in sample.columns.items():
-        column = facts[name]
-        if _may_be_names(column) and not np.isnan(x).all():
-            gain = measure(x, sample)
+    for column in integers:
+        if _may_be_names(column):
+            gain = measure(sample.columns[column.name], sample)
             if gain.is_of_names(column.n_distinct):
-                found[name] = gain
+                found[column.name] = Declaration("categorical", gain.about())
     return found
 
 
@@ -57,7 +62,7 @@ def measure(x: Array, sample: Sample) -> Gain:
     """Return how much a column explains in each way, on rows that were not learned from."""
     targets = _targets(sample)
     known = ~np.isnan(x)
-    x = np.where(known, x, x[known].mean())
+    x = np.where(known, x, x[known].mean() if known.any() else 0.0)
     _, codes = np.unique(x, return_inverse=True)
     line = np.vander((x - x.mean()) / (x.std() or 1.0), 2)
     curve = np.vander(codes / max(1, codes.max()), 4)  # of the order of the values: no wild one rules

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
+from typing import Any
 
+from gpupipe.features.auto import Auto
 from gpupipe.models import Task
+from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
-from gpupipe.starter.inspection import Columns, Learning
+from gpupipe.starter.learning import Learning
 from gpupipe.starter.useless import is_named_as_identifier, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
+FEW_ROWS = 10_000
 FOLDS = 5
+TREES = {"learning_rate": 0.05, "max_iter": 300}
+SMALL_TREES = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 6}
 AUTO = (
     "Each column as its kind asks for. Linear models: numbers filled by the median and scaled, categories one-hot, "
     "times on a circle. Trees: numbers as they are, categories as ids, parts of times."
@@ -25,18 +30,12 @@ METRICS: dict[Task, list[str]] = {
 }
 
 
-def drop_pattern(name: str) -> str:
-    """Return what means exactly this column in ``drop:``, whose entries are globs and selectors."""
-    pattern = glob.escape(name)
-    return f"[@]{pattern[1:]}" if pattern.startswith("@") else pattern
-
-
 def write_split(document: Document, learning: Learning) -> None:
     """Write the ``split:`` section, and what else could be chosen."""
     is_class = bool(learning.counts)
     if learning.n_known < ENOUGH_ROWS:
         stratify = is_class and min(learning.counts) >= FOLDS
-        settings = {"cv": FOLDS, "stratify": stratify, "shuffle": True, "seed": 0}
+        settings: dict[str, Any] = {"cv": FOLDS, "stratify": stratify, "shuffle": True, "seed": 0}
         reason = f"{FOLDS} folds: of so few rows, one split would measure badly"
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(learning.counts) >= 2, "seed": 0}
@@ -91,8 +90,15 @@ def write_features(document: Document, columns: Columns, tails: Sequence[str] = 
     if tails:
         document.list("  - log1p", tails, "long right tails")
     document.remark(AUTO, "  ")
+    if long := [f"{name} ({columns.facts[name].n_distinct:,})" for name in columns.kept if _is_long(name, columns)]:
+        document.remark(f"Too many levels for one-hot, so encoded by the mean target of each: {', '.join(long)}.", "  ")
     document.line('  - auto: "@all"')
     document.blank()
+
+
+def _is_long(name: str, columns: Columns) -> bool:
+    limit = Auto(columns="@all").max_one_hot
+    return columns.kind(name) == "categorical" and columns.facts[name].n_distinct > limit
 
 
 def write_models(document: Document, learning: Learning) -> None:
@@ -102,8 +108,11 @@ def write_models(document: Document, learning: Learning) -> None:
         document.line("  - ridge", "linear: hard to beat on few rows, and easy to explain")
     else:
         document.line("  - logistic_regression", "linear: hard to beat on few rows, and easy to explain")
-    boosting = {"learning_rate": 0.05, "max_iter": 300}
-    document.line(f"  - hist_gradient_boosting: {flow(boosting)}", "trees: for what is not linear")
+    if learning.goal.task != "regression" and learning.n_known < FEW_ROWS:
+        boosting, reason = SMALL_TREES, "small trees: larger ones would learn so few rows by heart"
+    else:
+        boosting, reason = TREES, "trees: for what is not linear"
+    document.line(f"  - hist_gradient_boosting: {flow(boosting)}", reason)
     document.blank()
 
 

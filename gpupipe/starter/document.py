@@ -10,9 +10,10 @@ import yaml
 
 from gpupipe.config.environment import escape
 from gpupipe.config.scalars import Dumper
+from gpupipe.report.text import printable
 
 WIDTH = 110
-LONGEST_LINE = 60  # a longer line has its comment above it
+LONGEST_LINE = 66  # a longer line has its comment above it
 
 
 class Document:
@@ -24,31 +25,35 @@ class Document:
 
     def line(self, text: str, comment: str = "") -> None:
         """Add a line, with a comment beside it or, where it is long, above it."""
-        indent = text[: len(text) - len(text.lstrip())]
         if comment and len(text) > LONGEST_LINE:
-            self.remark(comment, indent)
+            self.remark(comment, _indent(text))
             comment = ""
-        self._block.append((text, comment))
+        self._block.append((text, printable(comment)))
 
     def list(self, key: str, values: Iterable[Any], comment: str = "") -> None:
         """Add ``key: [a, b]``, on several lines where one does not hold it."""
         if comment:
-            self.remark(comment, key[: len(key) - len(key.lstrip())])
-        lines = textwrap.wrap(f"{key}: {flow(list(values))}", WIDTH, subsequent_indent=" " * (len(key) + 3),
-                              break_long_words=False, break_on_hyphens=False)  # fmt: skip
+            self.remark(comment, _indent(key))
+        lines, indent = [f"{key}: ["], " " * (len(key) + 3)
+        for i, value in enumerate(values):
+            item = f", {flow(value)}" if i else flow(value)
+            if len(lines[-1]) + len(item) > WIDTH:
+                lines[-1] += ","
+                lines.append(indent + item.removeprefix(", "))
+            else:
+                lines[-1] += item
+        lines[-1] += "]"
         self._block += [(line, "") for line in lines]
 
     def remark(self, text: str, indent: str = "") -> None:
         """Add a comment on lines of its own."""
-        marker = f"{indent}# "
-        self._block += [(line, "") for line in textwrap.wrap(text, WIDTH, initial_indent=marker, break_on_hyphens=False,
-                                                            subsequent_indent=marker)]  # fmt: skip
+        wrapped = textwrap.wrap(printable(text), WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
+        self._block += [(f"{indent}# {line}", "") for line in wrapped]
 
     def blank(self) -> None:
         """End a block."""
         column = max((len(text) for text, comment in self._block if comment), default=0)
-        for text, comment in self._block:
-            self._done.append(f"{text:{column}}  # {comment}" if comment else text)
+        self._done += [f"{text:{column}}  # {comment}" if comment else text for text, comment in self._block]
         self._done.append("")
         self._block = []
 
@@ -56,6 +61,10 @@ class Document:
         """Return all of it."""
         self.blank()
         return "\n".join(self._done).rstrip() + "\n"
+
+
+def _indent(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
 
 
 def flow(value: Any) -> str:

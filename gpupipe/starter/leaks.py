@@ -31,6 +31,10 @@ class Leak:
     measure: str
     score: float
 
+    def about(self, target: str) -> str:
+        """Return it in words."""
+        return f"alone it predicts {target}, {self.measure} {self.score:.3f} on rows not learned from"
+
 
 def find_leaks(sample: Sample) -> dict[str, Leak]:
     """Return the columns that are leaks, with their scores."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpupipe.starter.inspection import Columns, inspect_columns
+from gpupipe.report.text import printable
+from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.target import suggest_targets
 from gpupipe.starter.useless import shown
 
@@ -25,7 +26,7 @@ def list_columns(path: str) -> str:
     lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns", ""]
     lines += [_line(name, columns, width) for name in columns.facts]
     lines += ["", *_suggestions(path, columns)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _line(name: str, columns: Columns, width: int) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpupipe.starter.choices import drop_pattern, write_evaluation, write_features, write_models, write_split
-from gpupipe.starter.document import Document, flow
-from gpupipe.starter.inspection import Columns, Learning, inspect_columns, inspect_target
-from gpupipe.starter.useless import shown
+from gpupipe.starter.choices import write_evaluation, write_features, write_models, write_split
+from gpupipe.starter.columns import Columns, inspect_columns
+from gpupipe.starter.document import Document
+from gpupipe.starter.learning import Learning, inspect_target
+from gpupipe.starter.source import about_target, path_from, write_source
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def make_starter(path: str, target: str, config: Path) -> Starter:
     learning = inspect_target(inspect_columns(path), target)
     document = Document()
     _write_title(document, learning, path, config)
-    _write_source(document, learning.columns, _path_from(path, config), learning)
+    write_source(document, learning.columns, path_from(path, config), learning)
     write_split(document, learning)
     write_features(document, learning.columns, learning.tails)
     write_models(document, learning)
@@ -57,7 +58,7 @@ def make_clustering_starter(path: str, config: Path) -> Starter:
     document = Document()
     document.remark(f"Groups of like rows in {Path(path).name}: {columns.n_rows:,} rows.")
     _write_commands(document, config)
-    _write_source(document, columns, _path_from(path, config))
+    write_source(document, columns, path_from(path, config))
     write_features(document, columns)
     document.line("models:")
     document.line("  - kmeans: {n_clusters: 8}", "try other numbers: the silhouette says which fits best")
@@ -65,12 +66,6 @@ def make_clustering_starter(path: str, config: Path) -> Starter:
     write_evaluation(document, "clustering")
     document.line("output: runs/", "each run makes a directory here")
     return Starter(document.text(), _summary_of_columns(columns))
-
-
-def _path_from(path: str, config: Path) -> str:
-    """Return the path as a configuration must write it: one that is elsewhere needs it in full."""
-    is_here = config.absolute().parent == Path().absolute()
-    return path if is_here or "://" in path else str(Path(path).expanduser().absolute())
 
 
 def _write_title(document: Document, learning: Learning, path: str, config: Path) -> None:
@@ -105,59 +100,9 @@ def _notes(learning: Learning) -> list[str]:
     return notes
 
 
-def _write_source(document: Document, columns: Columns, path: str, learning: Learning | None = None) -> None:
-    written = columns.written
-    document.line("source:")
-    document.line(f"  path: {flow(path)}")
-    if written.source.format != "auto":
-        document.line(f"  format: {written.source.format}", written.remarks.get("format", ""))
-    _write_csv(document, columns)
-    if learning is not None:
-        _write_target(document, learning)
-    if columns.dropped:
-        document.line("  drop:")
-        for name, reason in columns.dropped.items():
-            document.line(f"    - {flow(drop_pattern(name))}", reason)
-    if columns.declared:
-        document.line("  schema:")
-        for name, declared in columns.declared.items():
-            kind = {"kind": declared.kind, "format": declared.format} if declared.format else declared.kind
-            document.line(f"    {flow(name)}: {flow(kind)}", declared.reason)
-    document.blank()
-
-
-def _write_csv(document: Document, columns: Columns) -> None:
-    written = columns.written
-    if written.csv:
-        document.line("  csv:")
-    for setting, value in written.csv.items():
-        remark = written.remarks.get(setting, "")
-        if isinstance(value, list):
-            document.list(f"    {setting}", value, remark)
-        else:
-            document.line(f"    {setting}: {flow(value)}", remark)
-
-
-def _write_target(document: Document, learning: Learning) -> None:
-    document.line(f"  target: {flow(learning.goal.target)}", _about_target(learning))
-    if learning.positive is not None:
-        document.line(f"  positive: {flow(learning.positive.label)}", learning.positive.reason)
-
-
-def _about_target(learning: Learning) -> str:
-    goal, counts = learning.goal, learning.counts
-    if not counts:
-        y = learning.sample.y
-        return f"a number, {y.min():g} to {y.max():g}, on average {y.mean():.4g}"
-    shares = sorted(zip(goal.labels, counts, strict=True), key=lambda pair: -pair[1])
-    said = ", ".join(f"{shown(label)} {n / sum(counts):.1%}" for label, n in shares[:4])
-    more = f" and {len(shares) - 4} others" if len(shares) > 4 else ""
-    return f"{said}{more}{'; unbalanced: accuracy says little' if shares[0][1] > 0.9 * sum(counts) else ''}"
-
-
 def _summary(learning: Learning) -> list[str]:
     goal = learning.goal
-    first = f"{goal.task}: {goal.target}, {_about_target(learning)}; {learning.n_known:,} rows"
+    first = f"{goal.task}: {goal.target}, {about_target(learning)}; {learning.n_known:,} rows"
     return [first, *_summary_of_columns(learning.columns), *_notes(learning)[1:]]
 
 

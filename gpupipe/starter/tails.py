@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ MIN_SKEWNESS = 2.0
 MIN_DISTINCT = 20
 
 
-def long_tails(sample: Sample, facts: Mapping[str, Facts]) -> list[str]:
-    """Return the columns of numbers, none of them negative, that are skewed, and half as much so as logarithms."""
-    return [name for name, x in sample.columns.items() if _may_be_logged(facts[name]) and _has_long_tail(x)]
-
-
-def _may_be_logged(column: Facts) -> bool:
-    is_number = column.holds in ("integer", "number") and column.n_distinct >= MIN_DISTINCT
-    return is_number and column.range[0] >= 0
+def long_tails(sample: Sample, numbers: Sequence[Facts]) -> list[str]:
+    """Return the columns, none of their values negative, that are skewed, and half as much so as logarithms."""
+    return [
+        column.name
+        for column in numbers
+        if column.n_distinct >= MIN_DISTINCT and column.range[0] >= 0 and _has_long_tail(sample.columns[column.name])
+    ]
 
 
 def _has_long_tail(x: Array) -> bool:

@@ -77,15 +77,20 @@ def _too_much_text(column: Facts) -> str:
 def _number_of_a_row(column: Facts) -> str:
     if column.holds not in ("integer", "number") or column.n_filled < FEW_ROWS:
         return ""
-    low, high = column.range
-    is_integral = column.holds == "integer" or all(float(value).is_integer() for value in column.distinct.to_pylist())
-    if not is_integral:
+    if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not _are_integers(column):
         return ""
+    low, high = column.range
     if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
         return f"running number, {low:.0f} to {high:.0f}"
-    if column.n_distinct >= NEARLY_UNIQUE * column.n_filled and is_named_as_identifier(column.name):
+    if is_named_as_identifier(column.name):
         return f"identifier: {column.n_distinct:,} different values in {column.n_filled:,} rows"
     return ""
+
+
+def _are_integers(column: Facts) -> bool:
+    """Whether all values are integers; with nulls among them a reader has floats."""
+    values = column.distinct.to_numpy(zero_copy_only=False)
+    return column.holds == "integer" or bool((values % 1 == 0).all())
 
 
 def is_named_as_identifier(name: str) -> bool:

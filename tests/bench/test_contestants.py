@@ -39,7 +39,7 @@ def test_a_peer_runs_as_a_process_of_its_own(peer: Path, tmp_path: Path) -> None
     assert run.metric("roc_auc") == 0.75
     assert run.process_s is not None and run.process_s > 0
     assert run.process_cpu_s is not None and run.process_cpu_s > 0
-    assert peer.with_suffix(".log").read_text() == f"hgb {data}\n"
+    assert peer.with_suffix(".log").read_text() == f"hgb {data}"
 
 
 def test_two_scripts_of_one_name_are_told_apart(peer: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ Make = Callable[..., Sample]
 
 def test_each_figure_is_the_median_of_the_runs(sample: Make) -> None:
     runs = [sample(2.0, process=20.0, auc=0.7), sample(9.0, process=90.0, auc=0.9), sample(1.0, process=10.0, auc=0.8)]
-    figures = summary({"gpupipe": runs}, "gpupipe", "roc_auc")["gpupipe"]
+    figures = summary({"gpupipe": runs}, ["gpupipe"], "roc_auc")["gpupipe"]
     assert figures["seconds"] == {
         "imports": 50.0,
         "read": 2.0,
@@ -37,7 +37,7 @@ def test_each_figure_is_the_median_of_the_runs(sample: Make) -> None:
 def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
     ours = [sample(1.0, process=10.0), sample(2.0, process=20.0), sample(4.0, process=40.0)]
     theirs = [sample(5.0, process=30.0), sample(7.0, process=90.0), sample(6.0, process=60.0)]
-    figures = summary({"gpupipe": ours, "peer": theirs}, "gpupipe", "roc_auc")
+    figures = summary({"gpupipe": ours, "peer": theirs}, ["gpupipe"], "roc_auc")
     assert figures["peer"]["ratio"]["read"] == 6.0 / 2.0
     assert figures["peer"]["ratio"][PROCESS] == 60.0 / 20.0
     assert figures["peer"]["ratio"]["peak_rss_mib"] == 3.0
@@ -45,15 +45,24 @@ def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
     assert set(figures["gpupipe"]["ratio"].values()) == {1.0, None}
 
 
+def test_a_whole_process_is_compared_with_our_fresh_one_where_the_stages_are_compared_with_warm_ones(
+    sample: Make,
+) -> None:
+    runs = {"steady": [sample(1.0)], "gpupipe": [sample(2.0, process=5.0)], "peer": [sample(4.0, process=20.0)]}
+    figures = summary(runs, ["steady", "gpupipe"], "roc_auc")
+    assert (figures["peer"]["ratio"]["read"], figures["peer"]["ratio"][PROCESS]) == (4.0, 4.0)
+    assert figures["steady"]["ratio"][PROCESS] is None
+
+
 def test_a_peer_that_fits_and_transforms_at_once_has_the_sum_only() -> None:
     stages = {"read": 1.0, "features_fit_transform_train": 5.0, "features_transform_test": 2.0}
     document = {"stages_s": stages, "stages_cpu_s": stages, "features_total_s": 7.0, "total_s": 8.0, "peak_rss_mib": 1}
-    figures = summary({"peer": [Sample(document)]}, "peer", "roc_auc")["peer"]["seconds"]
+    figures = summary({"peer": [Sample(document)]}, ["peer"], "roc_auc")["peer"]["seconds"]
     assert (figures["features fit"], figures["features transform"], figures["features total"]) == (None, None, 7.0)
 
 
 def test_every_row_of_the_table_is_in_the_document(sample: Make) -> None:
-    figures = summary({"gpupipe": [sample(1.0)]}, "gpupipe", "roc_auc")["gpupipe"]
+    figures = summary({"gpupipe": [sample(1.0)]}, ["gpupipe"], "roc_auc")["gpupipe"]
     for name in ("seconds", "cpu_seconds"):
         assert list(figures[name]) == [*STAGES, PROCESS]
 

@@ -87,7 +87,7 @@ class Fit:
         if y is None:
             return None
         values = np.asarray(y)
-        n_classes = 0 if values.dtype.kind == "f" else int(values.max()) + 1
+        n_classes = 0 if values.dtype.kind == "f" else max(2, int(values.max()) + 1)
         return Target(values.astype(np.float64), n_classes)
 
 

@@ -86,7 +86,7 @@ def test_the_leaderboard_marks_the_best_and_shows_validation_beside_test() -> No
     table = printed()[0].splitlines()
     header = next(line for line in table if "model" in line)
     assert re.split(r"\s{2,}", header.strip()) == [
-        "model", "roc_auc (validation)", "roc_auc (test)", "f1 (test)", "seconds",
+        "model", "validation roc_auc", "roc_auc", "f1", "seconds",
     ]  # fmt: skip
     marked = [line.split() for line in table if line.startswith("★")]
     assert marked == [["★", "boost", "0.8500", "0.8400", "–", "–"]]

@@ -1,0 +1,118 @@
+"""What is to be learned of a table: the target and its task, and what helps or gives it away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends import choose
+from gpupipe.errors import ConfigError
+from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
+from gpupipe.starter.categories import find_categories
+from gpupipe.starter.columns import Columns
+from gpupipe.starter.facts import Facts
+from gpupipe.starter.leaks import find_leaks
+from gpupipe.starter.sample import Sample, draw
+from gpupipe.starter.tails import long_tails
+from gpupipe.starter.target import Positive, choose_positive, classes_in_numbers, find_target
+from gpupipe.table.blocks import Table
+
+MAX_ROWS_TO_COMPARE = 300_000
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is to be predicted, and what helps.
+
+    Attributes
+    ----------
+    columns : Columns
+        With leaks dropped, and integers that are names declared categorical.
+    goal : Goal
+    positive : Positive, optional
+        Binary only.
+    rows : array of int, shape (n_known,)
+        Which rows have a target.
+    counts : sequence of int
+        Classification only: those rows by class.
+    tails : sequence of str
+        Columns to take the logarithm of.
+    sample : Sample
+        The rows that leaks, names and tails were found in.
+    n_duplicates : int
+        Rows that were there before; 0 where the table is too long to compare them.
+    """
+
+    columns: Columns
+    goal: Goal
+    positive: Positive | None
+    rows: Any
+    counts: Sequence[int]
+    tails: Sequence[str]
+    sample: Sample
+    n_duplicates: int
+
+    @property
+    def n_known(self) -> int:
+        """Rows that have a target."""
+        return len(self.rows)
+
+    def labelled_levels(self, name: str) -> set[str]:
+        """Return the texts of a column that are in rows with a target."""
+        known = self.columns.facts[name].values.take(pa.array(self.rows))
+        return {str(text) for text in pc.unique(known).to_pylist()}
+
+
+def inspect_target(columns: Columns, wanted: str) -> Learning:
+    """Find out what is to be learned of a column, and what gives it away.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such column, or nothing can be learned.
+    """
+    target = find_target(wanted, columns.facts, columns.written.has_header)
+    columns = _with_target(columns, target)
+    table = columns.encoded()
+    goal, positive = _goal(table, columns.facts[target])
+    table, rows = known_rows(table, goal, choose("cpu"))
+    y = target_values(table, goal, [positive.label] if positive else [])
+    counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
+    sample = draw(table, y, goal.task, target)
+    columns = columns.dropping({n: f"leak: {leak.about(target)}" for n, leak in find_leaks(sample).items()})
+    if columns.kept == [target]:
+        raise ConfigError("no column is left to learn from", where="--target", fix="choose another column")
+    numbers = [name for name in columns.kept if name != target and columns.kind(name) == "numeric"]
+    tails = long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
+    sizes = [columns.facts[name] for name in numbers if name not in tails]
+    columns = columns.declaring(find_categories(sample, sizes))
+    return Learning(columns, goal, positive, rows, counts, tails, sample, _duplicates(columns))
+
+
+def _with_target(columns: Columns, target: str) -> Columns:
+    """Return the columns with the target kept, and taken neither for a date nor, if it holds classes, for a number."""
+    dropped = {name: reason for name, reason in columns.dropped.items() if name != target}
+    declared = {name: found for name, found in columns.declared.items() if name != target or found.kind == "float"}
+    classes = classes_in_numbers(columns.facts[target])
+    return replace(columns, dropped=dropped, declared=declared).declaring({target: classes} if classes else {})
+
+
+def _goal(table: Table, target: Facts) -> tuple[Goal, Positive | None]:
+    """Return the task as ``gpupipe run`` will see it, and for two classes the positive one."""
+    goal = find_goal(table, target.name, (), ())
+    if goal.task != "binary":
+        return goal, None
+    counts = {str(value): int(n) for value, n in zip(target.distinct.to_pylist(), target.counts, strict=True)}
+    positive = choose_positive(goal.labels, counts)
+    return find_goal(table, target.name, [positive.label], ()), positive
+
+
+def _duplicates(columns: Columns) -> int:
+    if columns.n_rows > MAX_ROWS_TO_COMPARE:
+        return 0
+    return int(columns.written.table.to_pandas().duplicated().sum())

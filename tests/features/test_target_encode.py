@@ -1,0 +1,122 @@
+"""target_encode against a pandas groupby and scikit-learn's TargetEncoder; cross-fitting against both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import TargetEncoder
+
+from gpupipe.errors import ConfigError
+
+ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 1)), min_size=2, max_size=50)
+
+
+def smoothed_means(levels, y, smoothing: float) -> tuple[pd.Series, float]:
+    """Return the mean of each level, null among them, drawn to the mean of all; and that mean."""
+    y = pd.Series(np.asarray(y, float))
+    groups = y.groupby(pd.Series(levels, dtype=object).fillna("(null)").to_numpy()).agg(["sum", "count"])
+    prior = y.mean() if len(y) else 0.0
+    return (groups["sum"] + smoothing * prior) / (groups["count"] + smoothing), prior
+
+
+def look_up(levels, means: pd.Series, prior: float) -> np.ndarray:
+    return pd.Series(levels, dtype=object).fillna("(null)").map(means).fillna(prior).to_numpy(float)
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows=ROWS, smoothing=st.sampled_from([0, 1, 20.5]), served=st.lists(st.sampled_from(["a", "c", "x", None])))
+def test_other_rows_get_the_smoothed_mean_of_all_training_rows(fit, rows, smoothing: float, served) -> None:
+    levels, y = zip(*rows, strict=True)
+    frame = {"c": pd.array(levels, dtype="string")}
+    made = fit(frame, [{"target_encode": {"columns": "c", "smoothing": smoothing}}], y=np.array(y))
+    means, prior = smoothed_means(levels, y, smoothing)
+    rest = [*levels, *served]
+    got = made.serve({"c": pd.array(rest, dtype="string")})
+    np.testing.assert_allclose(got["c_target"], look_up(rest, means, prior), rtol=1e-6, atol=1e-7)
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows=ROWS, folds=st.integers(2, 6), seed=st.integers(0, 99))
+def test_a_training_row_is_encoded_from_the_other_folds_alone(fit, rows, folds: int, seed: int) -> None:
+    levels, y = (np.array(part) for part in zip(*rows, strict=True))
+    op = {"target_encode": {"columns": "c", "smoothing": 2, "folds": folds}}
+    made = fit({"c": pd.array(levels, dtype="string")}, [op], y=np.array(y, float), seed=seed)
+    fold = made.features.folds
+    assert set(fold) <= set(range(1, folds + 1))
+    expected = np.empty(len(y))
+    for f in range(1, folds + 1):
+        means, prior = smoothed_means(levels[fold != f], y[fold != f], 2)
+        expected[fold == f] = look_up(levels[fold == f], means, prior)
+    np.testing.assert_allclose(made.training["c_target"], expected, rtol=1e-6, atol=1e-7)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), row=st.integers(0, 59))
+def test_the_target_of_a_row_does_not_change_its_own_encoding(fit, seed: int, row: int) -> None:
+    rng = np.random.default_rng(seed)
+    levels, y = rng.choice(["a", "b", "c"], 60), rng.integers(0, 2, 60)
+    y[:2] = 0, 1
+    flipped = y.copy()
+    flipped[row] = 1 - flipped[row]
+    one, other = (fit({"c": levels}, [{"target_encode": "c"}], y=target) for target in (y, flipped))
+    assert one.training["c_target"][row] == other.training["c_target"][row]
+    assert (one.training["c_target"] != other.training["c_target"]).any()
+
+
+def test_a_category_of_pure_noise_says_nothing_of_the_target_it_was_fitted_to(fit) -> None:
+    rng = np.random.default_rng(0)
+    levels, y = rng.integers(0, 3000, 12_000).astype(str), rng.integers(0, 2, 12_000)
+    made = fit({"c": levels}, [{"target_encode": {"columns": "c", "smoothing": 1}}], y=y, schema={"c": "category"})
+    assert roc_auc_score(y, made.training["c_target"]) == pytest.approx(0.5, abs=0.03)
+    naive = made.serve({"c": levels})["c_target"]
+    assert roc_auc_score(y, naive) > 0.7  # what cross-fitting saves the model from
+
+
+def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:
+    frame, y = {"c": ["a", "b"] * 5000}, np.tile([0, 1], 5000)
+    folds = [fit(frame, [{"target_encode": "c"}], y=y, seed=seed).features.folds for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(folds[0], folds[1])
+    assert (folds[0] != folds[2]).mean() > 0.7
+    assert np.bincount(folds[0])[1:].min() > 1800
+
+
+@pytest.mark.parametrize("kind", ["binary", "continuous", "multiclass"])
+@pytest.mark.parametrize("smoothing", [1.0, 20.0])
+def test_the_full_encoding_is_that_of_scikit_learn(fit, kind: str, smoothing: float) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"c": rng.choice(list("abcdef"), 500), "d": rng.choice(["x", "y", None], 500)})
+    y = {"binary": rng.integers(0, 2, 500), "continuous": rng.normal(size=500), "multiclass": rng.integers(0, 4, 500)}
+    made = fit(frame, [{"target_encode": {"columns": ["c", "d"], "smoothing": smoothing}}], y=y[kind])
+    reference = TargetEncoder(smooth=smoothing, target_type=kind).fit(frame, y[kind])
+    served = pd.concat([frame, pd.DataFrame({"c": ["new", None], "d": ["x", "new"]})], ignore_index=True)
+    np.testing.assert_allclose(made.serve(served), reference.transform(served), rtol=1e-5, atol=1e-6)
+
+
+def test_beyond_two_classes_there_is_a_column_a_class_and_they_sum_to_one(fit) -> None:
+    rng = np.random.default_rng(2)
+    made = fit({"c": rng.choice(list("ab"), 90)}, [{"target_encode": "c"}], y=np.arange(90) % 3)
+    assert made.names == ["c_target_0", "c_target_1", "c_target_2"]
+    np.testing.assert_allclose(made.training.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_several_encodings_share_the_folds(fit) -> None:
+    frame, y = {"c": ["a", "b"] * 20, "d": ["x", "x", "y", "y"] * 10}, np.tile([0, 1], 20)
+    ops = [{"target_encode": {"columns": "c", "folds": 3}}, {"target_encode": {"columns": "d", "folds": 4}}]
+    with pytest.raises(ConfigError, match=r"(?s)with 3 folds and with 4.*one number of folds"):
+        fit(frame, ops, y=y)
+
+
+def test_the_folds_of_one_column_are_those_of_the_columns_left_to_auto(fit) -> None:
+    frame = {"c": ["a", "b"] * 200, "d": [str(i % 99) for i in range(400)]}
+    made = fit(frame, [{"target_encode": {"columns": "c", "folds": 3}}], y=np.tile([0, 1], 200))
+    assert made.names == ["c_target", "d_target"]
+    assert set(made.features.folds) == {1, 2, 3}
+
+
+def test_without_a_target_there_is_nothing_to_encode_by(fit) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)target_encode needs a target.*source:"):
+        fit({"c": ["a"]}, [{"target_encode": "c"}])
