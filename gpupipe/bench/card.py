@@ -104,7 +104,7 @@ def _measure_table(request: Request, config: Config, table: Input, folder: Path,
     return {
         "data": table.label,
         **described,
-        "contestants": summary(samples, [each.name for each in (*warm, ours)], first["metric"]),
+        "contestants": summary(samples, [*(each.name for each in warm), ours.name], first["metric"]),
         "extras": _measure_extras(request, table, folder, progress),
         "encodings": _measure_encodings(request, table, folder, progress),
         "libraries": ours.libraries,

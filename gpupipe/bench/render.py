@@ -115,8 +115,9 @@ def legend(contestants: Mapping[str, Any]) -> str:
         )
     if STEADY in contestants:
         lines.append(
-            f"{STEADY}: the stages repeated in one process after a warm-up. All other columns are fresh processes, one\n"
-            f"for each run (a peer script knows no other way); imports and whole process are divided by those of {FRESH}."
+            f"{STEADY}: the stages repeated in one process after a warm-up. All other columns are fresh processes,\n"
+            "one for each run (a peer script knows no other way). imports and whole process are divided by those of\n"
+            f"{FRESH}, fresh."
         )
     return "\n".join(lines)
 

@@ -19,10 +19,12 @@ from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe_kernels.calendar import MICROSECONDS_A_DAY, part
+from gpupipe_kernels.hashing import mix
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
 
 Array = Any
 FEW_CODES = 24
+ROWS_AT_ONCE = 65_536  # a block of rows and what is made of it stay in the cache
 
 
 @dataclass(frozen=True)
@@ -102,24 +104,33 @@ class Statistics:
     def _moments(self, column: Numbers) -> tuple[float, float]:
         pivot = self._pivot(column)
         values = self.values(column.then("CENTER", pivot, 1.0))
-        known = np.isfinite(values)
-        values = values if known.all() else values[known]
-        if len(values) == 0:
+        n, first, second = 0, 0.0, 0.0
+        for low in range(0, len(values), ROWS_AT_ONCE):
+            wide = values[low : low + ROWS_AT_ONCE].astype(np.float64)
+            total = float(wide.sum())
+            if not math.isfinite(total):
+                wide = wide[np.isfinite(wide)]
+                total = float(wide.sum())
+            # Not np.dot: BLAS would start threads of its own for each block.
+            n, first, second = n + len(wide), first + total, second + float(np.square(wide, out=wide).sum())
+        if n == 0:
             return 0.0, 0.0
-        wide = values.astype(np.float64)
-        mean = float(wide.mean())
-        wide -= mean
-        std = float(np.sqrt(np.dot(wide, wide) / len(wide)))
-        # Float32 values that differ at all spread more than this: what is left of a constant is the mean's rounding.
-        return pivot + mean, std if std > 1e-12 * abs(mean) else 0.0
+        mean = first / n
+        variance = second / n - mean * mean
+        # What is left of a constant is the rounding of the two terms.
+        return pivot + mean, math.sqrt(variance) if variance > 1e-13 * mean * mean else 0.0
 
     def _pivot(self, column: Numbers) -> float:
-        """Return a value near the data, so that a large mean does not drown a small spread in float32."""
+        """Return a value near the data, so that a large mean does not drown a small spread."""
         if column.start.op != "LOAD":
             return 0.0
         raw = self.table.column(column.start.source)
-        finite = raw[:1024][np.isfinite(raw[:1024])]
-        value = float(np.median(finite)) if len(finite) else 0.0
+        value = 0.0
+        for low in range(0, len(raw), ROWS_AT_ONCE):
+            finite = raw[low : low + 1024][np.isfinite(raw[low : low + 1024])]
+            if len(finite):
+                value = float(np.median(finite))
+                break
         for step in column.steps:
             value = follow(step, value)
         return value
@@ -193,43 +204,40 @@ class Statistics:
     def _target_counts(self, column: Codes, folds: int) -> TargetCounts:
         if self.target is None:
             raise ValueError("target statistics need a target")
-        shape = (folds, column.size)
-        key = self.folds(folds).astype(np.intp)
-        key -= 1
-        key *= column.size
-        key += self.index(column)
-        if self.target.n_classes:
-            count, total = self._count_classes(key, shape)
+        n_classes = self.target.n_classes
+        width = column.size * max(1, n_classes)
+        cells, sums = np.zeros(folds * width, np.int64), np.zeros(folds * width)
+        fold, index, y = self.folds(folds), self.index(column), self.target.values
+        # Block by block the keys stay in the cache; all rows at once would write and read them in memory.
+        for low in range(0, self.n_rows, ROWS_AT_ONCE):
+            rows = slice(low, low + ROWS_AT_ONCE)
+            key = (fold[rows].astype(np.intp) - 1) * column.size + index[rows]
+            if n_classes:
+                key = key * n_classes + y[rows].astype(np.intp)
+            else:
+                sums += np.bincount(key, y[rows], minlength=len(sums))
+            cells += np.bincount(key, minlength=len(cells))
+        if n_classes:
+            cells = cells.reshape(folds, column.size, n_classes)
+            count = cells.sum(axis=2)
+            total = (cells if n_classes > 2 else cells[:, :, 1:]).astype(np.float64)
         else:
-            count = np.bincount(key, minlength=folds * column.size).reshape(shape)
-            total = np.bincount(key, self.target.values, minlength=folds * column.size).reshape(*shape, 1)
+            count, total = cells.reshape(folds, column.size), sums.reshape(folds, column.size, 1)
         if column.remap is not None:
             count = np.stack([_regroup(c, column) for c in count])
             total = np.stack([_regroup(t, column) for t in total])
         return TargetCounts(count, total)
 
-    def _count_classes(self, key: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
-        n = self.target.n_classes  # type: ignore[union-attr]
-        key *= n
-        key += self.target.values.astype(np.intp)  # type: ignore[union-attr]
-        cells = np.bincount(key, minlength=shape[0] * shape[1] * n).reshape(*shape, n)
-        return cells.sum(axis=2), (cells if n > 2 else cells[:, :, 1:]).astype(np.float64)
-
     def folds(self, k: int) -> Array:
-        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position.
-
-        The hash is splitmix64 (Steele, Lea and Flood, 2014).
-        """
+        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
         if ("folds", k) not in self._memory:
-            z = np.arange(self.n_rows, dtype=np.uint64)
-            with np.errstate(over="ignore"):
-                z += np.uint64((self.seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
-                z ^= z >> np.uint64(30)
-                z *= np.uint64(0xBF58476D1CE4E5B9)
-                z ^= z >> np.uint64(27)
-                z *= np.uint64(0x94D049BB133111EB)
-            # The high 32 bits, scaled to k: no division.
-            self._memory["folds", k] = (((z >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32)).astype(np.int8) + 1
+            fold = np.empty(self.n_rows, np.int8)
+            for low in range(0, self.n_rows, ROWS_AT_ONCE):
+                rows = np.arange(low, min(low + ROWS_AT_ONCE, self.n_rows), dtype=np.uint32)
+                h = mix(mix(rows) + np.uint32(self.seed * 0x9E3779B1 % 2**32))
+                # The hash as a fraction of 2**32, scaled to k: no division.
+                fold[low : low + len(rows)] = (h.astype(np.uint64) * np.uint64(k)) >> np.uint64(32)
+            self._memory["folds", k] = fold + np.int8(1)
         return self._memory["folds", k]
 
     def values(self, column: Numbers) -> Array:

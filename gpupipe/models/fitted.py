@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.base import Task
-from gpupipe.models.threads import wait_passively
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -134,7 +133,6 @@ def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
     ArtifactError
         If the file is missing, damaged, holds a type that no model of ours has, or is of an unknown library.
     """
-    wait_passively()
     library = description.get("library")
     if library == "xgboost":
         from gpupipe.models.fitted_xgboost import FittedXGBoost as Fitted

@@ -11,7 +11,7 @@ from gpupipe.models.base import CLASSIFICATION, Model, Task
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
-from gpupipe.models.threads import limit_threads, wait_passively
+from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def fit(
     if sample_weight is not None and not model.takes_sample_weight:
         raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     params = _params(model, X, context, threads)
-    wait_passively()
     estimator = model.build(context, params)
     X = model.matrix(X, params)
     _train(model, estimator, X, y, sample_weight, context.seed, threads)

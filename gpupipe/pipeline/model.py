@@ -141,6 +141,7 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     folder = folder / "model" if (folder / "model" / "manifest.json").is_file() else folder
     reader = ArtifactReader(folder)
     manifest = reader.manifest
+    backend = choose(device)  # before any library that computes is loaded: it says how its threads wait
     try:
         features = read_features(reader)
         decision = Decision.from_json(manifest["decision"])
@@ -150,7 +151,7 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
         raise ArtifactError(
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
-    return Model(goal, features, estimator, decision, choose(device), manifest)
+    return Model(goal, features, estimator, decision, backend, manifest)
 
 
 def read_features(reader: ArtifactReader) -> FittedFeatures:

@@ -58,6 +58,7 @@ def make_clustering_starter(path: str, config: Path) -> Starter:
     document = Document()
     document.remark(f"Groups of like rows in {Path(path).name}: {columns.n_rows:,} rows.")
     _write_commands(document, config)
+    document.blank()
     write_source(document, columns, path_from(path, config))
     write_features(document, columns)
     document.line("models:")

@@ -17,7 +17,9 @@ BOUND = st.integers(-300, 300).map(lambda i: i / 4)
 @given(x=NUMBERS, a=BOUND, b=BOUND, which=st.sampled_from(["lower", "upper", "both"]))
 def test_values_beyond_a_bound_become_the_bound_and_null_stays_null(fit, x, a: float, b: float, which: str) -> None:
     low, high = min(a, b), max(a, b)
-    bounds = {"lower": low} if which == "lower" else {"upper": high} if which == "upper" else {"lower": low, "upper": high}
+    bounds = (
+        {"lower": low} if which == "lower" else {"upper": high} if which == "upper" else {"lower": low, "upper": high}
+    )
     got = fit({"x": x}, [{"clip": {"columns": "x", **bounds}}], view="codes", schema={"x": "float"}).training["x"]
     np.testing.assert_array_equal(got, np.clip(x, bounds.get("lower", -np.inf), bounds.get("upper", np.inf)))
 

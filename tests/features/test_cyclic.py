@@ -16,7 +16,7 @@ from gpupipe.errors import ConfigError
 PARTS = {
     "minute": (lambda t: t.dt.minute, 60),
     "hour": (lambda t: t.dt.hour, 24),
-    "weekday": (lambda t: t.dt.weekday, 7),
+    "weekday": (lambda t: t.dt.day_of_week, 7),
     "day": (lambda t: t.dt.day - 1, 31),
     "month": (lambda t: t.dt.month - 1, 12),
     "day_of_year": (lambda t: t.dt.day_of_year - 1, 366),

@@ -18,11 +18,11 @@ PARTS = {
     "month": lambda t: t.dt.month,
     "day": lambda t: t.dt.day,
     "day_of_year": lambda t: t.dt.day_of_year,
-    "weekday": lambda t: t.dt.weekday,
+    "weekday": lambda t: t.dt.day_of_week,
     "hour": lambda t: t.dt.hour,
     "minute": lambda t: t.dt.minute,
     "second": lambda t: t.dt.second,
-    "is_weekend": lambda t: (t.dt.weekday >= 5).where(t.notna()).astype(float),
+    "is_weekend": lambda t: (t.dt.day_of_week >= 5).where(t.notna()).astype(float),
     "is_month_start": lambda t: t.dt.is_month_start.where(t.notna()).astype(float),
     "is_month_end": lambda t: t.dt.is_month_end.where(t.notna()).astype(float),
     "elapsed_days": lambda t: (t - t.min()) / pd.Timedelta(days=1),
@@ -48,7 +48,10 @@ def test_elapsed_days_at_serve_count_from_the_first_time_of_the_fit(fit) -> None
     made = fit({"t": pd.to_datetime(["2024-01-03", "2024-01-01"])}, [
         {"datetime_parts": {"columns": "t", "parts": ["elapsed_days"]}}
     ])  # fmt: skip
-    assert made.serve({"t": pd.to_datetime(["2023-12-31 12:00", "2024-01-11 00:00"])})["t_elapsed_days"].tolist() == [-0.5, 10]
+    assert made.serve({"t": pd.to_datetime(["2023-12-31 12:00", "2024-01-11 00:00"])})["t_elapsed_days"].tolist() == [
+        -0.5,
+        10,
+    ]
 
 
 def test_parts_can_be_scaled_like_any_number(fit) -> None:

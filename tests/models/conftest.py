@@ -10,9 +10,6 @@ import pytest
 
 from gpupipe.backends.cpu import CpuBackend
 from gpupipe.models import FitContext
-from gpupipe.models.threads import wait_passively
-
-wait_passively()  # test modules import scikit-learn after this file
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,178 @@
+"""FeatureProgram in the company of scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.features.transformer import FeatureProgram
+
+
+@parametrize_with_checks(
+    [
+        FeatureProgram(),
+        FeatureProgram(view="codes"),
+        FeatureProgram([{"impute": "@numeric"}, {"min_max": "@numeric"}]),
+        FeatureProgram([{"bucketize": {"columns": "@numeric", "bins": 3}}, {"one_hot": "@categorical"}]),
+    ]
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.fixture
+def target() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 2, 400)
+
+
+def test_columns_of_a_pandas_frame_are_named_and_keep_their_index(people) -> None:
+    people.index = np.arange(1000, 1400)
+    program = FeatureProgram([{"one_hot": "plan"}], schema={"city": "categorical"}).set_output(transform="pandas")
+    got = program.fit_transform(people)
+    assert isinstance(got, pd.DataFrame)
+    assert got.index.equals(people.index)
+    assert list(got.columns) == list(program.get_feature_names_out())
+    assert list(got.columns[:4]) == ["plan=basic", "plan=plus", "plan=pro", "plan=(null)"]
+    assert program.n_features_in_ == 6
+    assert list(program.feature_names_in_) == list(people.columns)
+
+
+def test_every_dtype_of_pandas_is_taken(people) -> None:
+    plain = FeatureProgram(view="codes").fit_transform(people)
+    other = people.assign(
+        age=people["age"].astype("Int64"),
+        income=people["income"].astype("Float64"),
+        plan=people["plan"].astype("category"),
+        city=people["city"].astype("string"),
+        since=people["since"].astype("datetime64[ns]"),
+        active=people["active"].astype("object"),
+    )
+    np.testing.assert_array_equal(FeatureProgram(view="codes").fit_transform(other), plain)
+
+
+def test_an_arrow_table_is_taken_as_it_is(people, target, monkeypatch) -> None:
+    arrow = pa.Table.from_pandas(people, preserve_index=False)
+    program = FeatureProgram().fit(people, target)
+    monkeypatch.delattr(pd.DataFrame, "__init__")  # no frame is made on the way
+    from_arrow = FeatureProgram().fit(arrow, target)
+    assert from_arrow.n_features_in_ == 6
+    assert list(from_arrow.feature_names_in_) == arrow.column_names
+    np.testing.assert_array_equal(from_arrow.transform(arrow), program.transform(arrow))
+
+
+def test_an_arrow_table_may_have_strings_in_dictionaries_and_chunks() -> None:
+    plain = pa.table({"c": ["a", "b", None, "a"], "x": [1, 2, 3, 4]})
+    chunked = pa.concat_tables([plain.slice(0, 1), plain.slice(1)]).set_column(
+        0, "c", pa.chunked_array([["a"], ["b", None, "a"]]).dictionary_encode()
+    )
+    np.testing.assert_array_equal(FeatureProgram().fit_transform(chunked), FeatureProgram().fit_transform(plain))
+
+
+def test_arrays_of_strings_are_categories() -> None:
+    got = FeatureProgram().fit(np.array([["a", 1.5], ["b", 2.5], [None, 3.5]], dtype=object))
+    assert list(got.get_feature_names_out()) == ["x0=a", "x0=b", "x0=(null)", "x1"]
+    assert got.transform(np.array([["b", 2.5]], dtype=object)).tolist() == [[0, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, lambda frame: pa.Table.from_pandas(pd.DataFrame(frame))])
+def test_columns_that_are_not_those_of_the_fit_are_refused(make) -> None:
+    program = FeatureProgram().fit(make({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
+    with pytest.raises(ValueError, match="feature names should match"):
+        program.transform(make({"a": [1.0], "c": [1.0]}))
+
+
+@pytest.mark.parametrize("empty", [pd.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.float64())})])
+def test_no_rows_are_refused(empty) -> None:
+    with pytest.raises(ValueError, match="0 sample"):
+        FeatureProgram().fit(empty)
+
+
+def test_training_rows_are_cross_fitted_and_others_are_not(people, target) -> None:
+    ops = [{"target_encode": {"columns": "city", "smoothing": 1}}]
+    program = FeatureProgram(ops, schema={"city": "categorical"})
+    crossfitted = program.fit_transform(people, target)[:, 0]
+    full = FeatureProgram(ops, schema={"city": "categorical"}).fit(people, target).transform(people)[:, 0]
+    np.testing.assert_array_equal(full, program.transform(people)[:, 0])
+    assert np.unique(full).size <= 40 < np.unique(crossfitted).size
+    assert np.corrcoef(crossfitted, target)[0, 1] < 0.15 < np.corrcoef(full, target)[0, 1]
+
+
+def test_random_state_decides_the_folds(people, target) -> None:
+    ops = [{"target_encode": "plan"}]
+    made = [FeatureProgram(ops, random_state=seed).fit_transform(people, target) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(made[0], made[1])
+    assert (made[0] != made[2]).any()
+
+
+@pytest.mark.parametrize(
+    ("y", "columns"),
+    [
+        (np.tile(["no", "yes"], 200), 1),
+        (np.tile([True, False], 200), 1),
+        (pd.Series(["a", "b", "c", "d"] * 100), 4),
+        (np.linspace(0, 1.5, 400), 1),
+    ],
+)
+def test_labels_of_any_type_and_numbers_are_targets(people, y, columns: int) -> None:
+    got = FeatureProgram([{"target_encode": "plan"}]).fit(people[["plan"]], y)
+    assert len(got.get_feature_names_out()) == columns
+    assert np.isfinite(got.transform(people[["plan"]])).all()
+
+
+def test_it_sits_in_a_pipeline_and_in_a_grid_search(people, target) -> None:
+    people["income"] += 40_000 * target
+    pipe = make_pipeline(FeatureProgram(), LogisticRegression())
+    grid = {
+        "featureprogram__ops": [
+            None,
+            [{"target_encode": "@categorical"}],
+            [{"log1p": "income"}, {"min_max": "income"}],
+        ],
+        "featureprogram__random_state": [0, 1],
+    }
+    search = GridSearchCV(pipe, grid, cv=3, scoring="roc_auc", n_jobs=1, error_score="raise").fit(people, target)
+    assert search.best_score_ > 0.7
+    assert search.predict_proba(people.head(5)).shape == (5, 2)
+    assert cross_val_score(search.best_estimator_, people, target, cv=3, error_score="raise").mean() > 0.6
+
+
+def test_clones_and_pickles_are_as_good_as_the_original(people, target) -> None:
+    program = FeatureProgram([{"target_encode": "city"}, {"hash_bucket": "plan"}], schema={"city": "category"})
+    expected = program.fit(people, target).transform(people)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).transform(people), expected)
+    copy = clone(program)
+    assert not hasattr(copy, "fitted_")
+    np.testing.assert_array_equal(copy.fit(people, target).transform(people), expected)
+
+
+def test_the_matrix_is_float32_and_column_major(people) -> None:
+    got = FeatureProgram().fit_transform(people)
+    assert got.dtype == np.float32
+    assert got.flags.f_contiguous
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [
+        (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "unknown feature op 'one_hott'.*did you mean 'one_hot'"),
+        (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, "one name to its settings"),
+        (FeatureProgram([{"target_encode": "plan"}]), ConfigError, "needs a target"),
+        (FeatureProgram(view="wide"), ValueError, "must be 'dense' or 'codes'"),
+        (FeatureProgram(schema={"plan": "float"}), SchemaError, "column 'plan' holds .*not a number"),
+        (FeatureProgram(schema={"plans": "category"}), SchemaError, "did you mean 'plan'"),
+        (FeatureProgram(schema={"plan": "categroy"}), SchemaError, "did you mean 'category'"),
+    ],
+)
+def test_mistakes_are_named(people, program: FeatureProgram, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"(?s){message}"):
+        program.fit(people)
