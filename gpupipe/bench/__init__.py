@@ -3,6 +3,7 @@
 ``inputs``      which table is measured, and the file that peers are given
 ``choice``      which model is trained, and what peers call it
 ``contestants`` ours and the peers: how each is started
+``clock``       seconds of a stage
 ``process``     one process: its wall time, its processor time, what it reports
 ``worker``      what our processes run: ``stages``, ``extras`` and ``encodings`` are its tasks
 ``sample``      one measured run: what a peer's JSON holds

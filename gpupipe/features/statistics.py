@@ -127,7 +127,8 @@ class Statistics:
         raw = self.table.column(column.start.source)
         value = 0.0
         for low in range(0, len(raw), ROWS_AT_ONCE):
-            finite = raw[low : low + 1024][np.isfinite(raw[low : low + 1024])]
+            part = raw[low : low + ROWS_AT_ONCE]
+            finite = part[np.isfinite(part)][:1024]
             if len(finite):
                 value = float(np.median(finite))
                 break
@@ -206,7 +207,8 @@ class Statistics:
             raise ValueError("target statistics need a target")
         n_classes = self.target.n_classes
         width = column.size * max(1, n_classes)
-        cells, sums = np.zeros(folds * width, np.int64), np.zeros(folds * width)
+        cells: Array = np.zeros(folds * width, np.int64)
+        sums: Array = np.zeros(folds * width)
         fold, index, y = self.folds(folds), self.index(column), self.target.values
         # Block by block the keys stay in the cache; all rows at once would write and read them in memory.
         for low in range(0, self.n_rows, ROWS_AT_ONCE):

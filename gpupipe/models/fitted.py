@@ -136,6 +136,8 @@ def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
     library = description.get("library")
     if library == "xgboost":
         from gpupipe.models.fitted_xgboost import FittedXGBoost as Fitted
+    elif library == "linear":
+        from gpupipe.models.fitted_linear import FittedLinear as Fitted  # type: ignore[assignment]
     elif library == "scikit-learn":
         from gpupipe.models.fitted_sklearn import FittedSklearn as Fitted  # type: ignore[assignment]
     else:

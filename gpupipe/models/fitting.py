@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models.base import CLASSIFICATION, Model, Task
 from gpupipe.models.fitted import FittedModel
+from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 from gpupipe.models.threads import limit_threads
@@ -16,6 +17,12 @@ from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
+
+# What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
+KINDS: dict[str, type[FittedModel]] = {
+    **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
+    **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def fit(
     estimator = model.build(context, params)
     X = model.matrix(X, params)
     _train(model, estimator, X, y, sample_weight, context.seed, threads)
-    kind = FittedXGBoost if name == "XGBoost" else FittedSklearn
+    kind = KINDS.get(model.estimator_name(task), FittedSklearn)
     return kind.of(estimator, task, tuple(context.feature_names), context.n_classes, classes)
 
 

@@ -41,11 +41,10 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     SchemaError
         If the data contradicts what is declared.
     """
-    base = config.origin.folder
-    cache = Cache.of(config.source, config.tables, base)
+    cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         return ReadTable(cached, (f"encoded earlier, found in the cache: {cache.path.name[:12]}",))
-    loaded = read_joined(config.source, config.tables, base)
+    loaded = read_joined(config.source, config.tables)
     table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
     notes = list(loaded.notes)
     if cache is not None:

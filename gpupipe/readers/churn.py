@@ -17,12 +17,14 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
-from gpupipe.readers.churn_customers import BLOCK_ROWS, SCHEMA, CustomerBlock, column
+from gpupipe.readers.churn_columns import SCHEMA, column
+from gpupipe.readers.churn_customers import BLOCK_ROWS, CustomerBlock
 from gpupipe.readers.churn_events import SCHEMA as EVENT_SCHEMA
 from gpupipe.readers.churn_events import event_columns
 
 BATCH_ROWS = 262_144
 MAX_ROWS = 2**31 - 1  # the int32 indices of an Arrow dictionary
+MAX_START = 10**11  # where identifiers begin to repeat
 
 
 def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
@@ -144,7 +146,7 @@ def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
 
 def _spans(rows: int, seed: int, start: int) -> Iterator[tuple[CustomerBlock, int, int]]:
     """Iterate over the blocks that hold the rows asked for, each with the first and last + 1 row wanted of it."""
-    for what, value, limit in (("rows", rows, MAX_ROWS), ("start", start, 2**48), ("seed", seed, 2**64 - 1)):
+    for what, value, limit in (("rows", rows, MAX_ROWS), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
         if not 0 <= value <= limit:
             raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
     stop = start + rows

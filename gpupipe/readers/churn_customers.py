@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +23,16 @@ SECONDS_PER_DAY = 86_400
 SECONDS_PER_MONTH = 2_629_800
 AGE_MISSING = 0.04
 
-_NO_YES = ("No", "Yes")
+NO_YES = ("No", "Yes")
 _SERVICE = ("No", "Yes", "No internet service")
 
 # Levels and their shares. The third level of a service is not drawn: it follows from InternetService or PhoneService.
 CATEGORICALS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
     "gender": (("Female", "Male"), (0.495, 0.505)),
-    "Partner": (_NO_YES, (0.52, 0.48)),
-    "Dependents": (_NO_YES, (0.70, 0.30)),
-    "PhoneService": (_NO_YES, (0.10, 0.90)),
-    "PaperlessBilling": (_NO_YES, (0.41, 0.59)),
+    "Partner": (NO_YES, (0.52, 0.48)),
+    "Dependents": (NO_YES, (0.70, 0.30)),
+    "PhoneService": (NO_YES, (0.10, 0.90)),
+    "PaperlessBilling": (NO_YES, (0.41, 0.59)),
     "MultipleLines": (("No", "Yes", "No phone service"), (0.53, 0.47)),
     "InternetService": (("DSL", "Fiber optic", "No"), (0.35, 0.44, 0.21)),
     "OnlineSecurity": (_SERVICE, (0.63, 0.37)),
@@ -51,9 +50,6 @@ CATEGORICALS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
 N_CITIES = 2_000
 _CITY_WEIGHTS = 1.0 / (np.arange(N_CITIES) + 20.0)  # Zipf-like: a few large cities, very many small ones
 _CITY_SHARES = tuple(_CITY_WEIGHTS / _CITY_WEIGHTS.sum())
-
-_LEVELS = {name: pa.array(levels) for name, (levels, _) in CATEGORICALS.items()}
-_LEVELS |= {"City": pa.array([f"city_{i:04d}" for i in range(N_CITIES)]), "Churn": pa.array(_NO_YES)}
 
 
 def generator(seed: int, stream: str, block: int) -> np.random.Generator:
@@ -197,41 +193,3 @@ class CustomerBlock:
             letters, text[:, 9 - k] = letters // 26, ord("A") + letters % 26
         ends = np.arange(0, text.size + 1, 10, dtype=np.int32)
         return pa.StringArray.from_buffers(BLOCK_ROWS, pa.py_buffer(ends), pa.py_buffer(text))
-
-
-DICTIONARY = pa.dictionary(pa.int32(), pa.string())
-SCHEMA = pa.schema(
-    [("customerID", pa.string()), ("tenure", pa.int64())]
-    + [(name, pa.float64()) for name in ("MonthlyCharges", "TotalCharges", "DataUsageGB")]
-    + [("SupportCalls", pa.int64()), ("Age", pa.float64())]
-    + [(name, DICTIONARY) for name in (*CATEGORICALS, "City")]
-    + [("signup_ts", pa.timestamp("us")), ("Churn", DICTIONARY)]
-)
-
-
-def column(block: CustomerBlock, name: str) -> Any:
-    """Return one column of a block as an Arrow array of the type that `SCHEMA` gives it, missing values in place."""
-    if name in CATEGORICALS:
-        return pa.DictionaryArray.from_arrays(block.codes(name), _LEVELS[name])
-    match name:
-        case "customerID":
-            return block.ids
-        case "tenure":
-            return pa.array(block.tenure)
-        case "MonthlyCharges":
-            return pa.array(block.monthly_charges, mask=block.is_missing(name, 0.02))
-        case "TotalCharges":  # as in the Telco table: nothing has been charged before the first month is over
-            return pa.array(block.total_charges, mask=block.is_missing(name, 0.03) | (block.tenure == 0))
-        case "DataUsageGB":
-            return pa.array(block.usage, mask=block.is_missing(name, 0.05))
-        case "SupportCalls":
-            return pa.array(block.support_calls)
-        case "Age":
-            return pa.array(block.age, mask=block.is_missing(name, AGE_MISSING))
-        case "City":
-            return pa.DictionaryArray.from_arrays(block.city, _LEVELS[name])
-        case "signup_ts":
-            return pa.array(block.signup * 1_000_000).cast(pa.timestamp("us"))
-        case "Churn":
-            return pa.DictionaryArray.from_arrays(block.churned, _LEVELS[name])
-    raise KeyError(name)

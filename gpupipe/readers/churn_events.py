@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpupipe.readers.churn_customers import BLOCK_ROWS, DICTIONARY, SECONDS_PER_DAY, SNAPSHOT, CustomerBlock
+from gpupipe.readers.churn_columns import DICTIONARY
+from gpupipe.readers.churn_customers import BLOCK_ROWS, SECONDS_PER_DAY, SNAPSHOT, CustomerBlock
 
 EVENT_TYPES = ("login", "usage", "payment", "support", "plan_change", "complaint")
 _LOGIN, _USAGE, _PAYMENT, _SUPPORT, _PLAN_CHANGE, _COMPLAINT = range(6)
@@ -70,7 +71,7 @@ def event_columns(block: CustomerBlock) -> tuple[Ints, dict[str, pa.Array]]:
     u = block.rng("event time").random(len(customer))
     fading = -np.log1p(-u * (1.0 - np.exp(-FADING))) / FADING  # the exponential law cut off at 1
     part = np.where(block.churned[customer] == 1, fading, u)
-    # One key that sorts by customer, then time: half a year's work for lexsort is a moment's for sort.
+    # One key that sorts by customer, then time: sorting integers is many times faster than lexsort.
     key = np.sort(customer << 32 | (part * seconds[customer]).astype(np.int64))
     times = since[customer] + (key & (2**32 - 1))
     types = _types(block, customer)

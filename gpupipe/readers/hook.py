@@ -7,13 +7,15 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.readers.files import SourceFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FIX = "the function takes a pandas.DataFrame and returns one"
 
@@ -45,6 +47,8 @@ def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] |
     DataError
         If the function fails, or returns what is no table; the message has its file and line.
     """
+    import pandas as pd
+
     path = hook_file(reference, base_dir).path
     function = _load(path, reference.rpartition(":")[2])
     try:
@@ -62,6 +66,8 @@ def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] |
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Return a DataFrame of plain columns: no categories, nullable integers only where there are nulls."""
+    import pandas as pd
+
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_dictionary(column.type):
@@ -72,6 +78,8 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def _nullable(kind: pa.DataType) -> Any:
+    import pandas as pd
+
     return pd.Int64Dtype()
 
 

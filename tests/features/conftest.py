@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,14 @@ from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
+
+
+@cache
+def backend(n_threads: int) -> Backend:
+    """Return the backend of so many threads; one for all tests, so that none starts threads of its own."""
+    made = choose("cpu")
+    made.n_threads = n_threads
+    return made
 
 
 class Fit:
@@ -51,8 +60,7 @@ class Fit:
         seed: int = 0,
         n_threads: int = 2,
     ) -> None:
-        self.backend: Backend = choose("cpu")
-        self.backend.n_threads = n_threads
+        self.backend = backend(n_threads)
         declared = {name: declare(kind) for name, kind in (schema or {}).items()}
         self.table = encode(self._arrow(frame), self.backend, declared)
         self.statistics = Statistics(self.table, self.backend, self._target(y), seed)

@@ -21,7 +21,7 @@ def test_ids_are_those_that_are_documented_at_fit_and_at_serve(fit, levels: list
     places = {level: 3 + i for i, level in enumerate(sorted(counts.index[counts >= k], key=str.encode))}
 
     def expected(rows: list) -> list[int]:
-        return [0 if v is None else places[v] if v in places else 2 if v in counts else 1 for v in rows]
+        return [0 if v is None else places.get(v, 2 if v in counts else 1) for v in rows]
 
     assert made.training["c"].tolist() == expected(levels)
     assert made.serve(strings(served))["c"].tolist() == expected(served)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -78,7 +80,7 @@ def test_the_chunks_of_the_input_do_not_matter(fit, seed: int, cuts: list[int], 
     frame, y = make(seed)
     whole = pa.Table.from_pandas(frame)
     edges = [0, *cuts, N]
-    parts = [whole.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [whole.slice(a, b - a) for a, b in pairwise(edges)]
     if coded:  # as readers deliver them: each chunk with a dictionary of its own
         for name in ("plan", "city", "user"):
             at = whole.column_names.index(name)

@@ -55,5 +55,6 @@ def test_the_solver_is_chosen_by_size_and_penalty(
     noise = np.random.default_rng(0).normal(size=(len(data.X), 270)).astype(np.float32)
     X = np.asfortranarray(np.hstack([data.X, noise])[:, :n_columns])
     context = replace(data.context, feature_names=())
-    fitted = fit(MODELS.get("logistic_regression")(**params, max_iter=5000), X, data.y, context)
-    assert fitted.estimator.solver == solver
+    model = MODELS.get("logistic_regression")(**params, max_iter=5000)
+    assert {**model.estimator_params("binary"), **model.data_params(X, context)}["solver"] == solver
+    assert fit(model, X, data.y, context).predict(X).probability.shape == (len(X),)
