@@ -86,6 +86,18 @@ class Backend(ABC):
         """Return an uninitialised float32 matrix of shape (n_rows, n_columns), column-major."""
 
     @abstractmethod
+    def take(self, values: Array, rows: Array, out: Array) -> None:
+        """Write ``values[rows]`` to `out`.
+
+        Parameters
+        ----------
+        values : array, shape (n,)
+        rows : array of int32, shape (m,)
+            Each of them in 0..n-1; not checked.
+        out : array of the dtype of `values`, shape (m,)
+        """
+
+    @abstractmethod
     def interpreter(self, n_rows: int) -> str:
         """Return the name of the interpreter that `run_program` takes for so many rows, for the timeline."""
 

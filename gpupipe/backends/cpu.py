@@ -97,6 +97,13 @@ class CpuBackend(Backend):
         """Return an uninitialised float32 matrix, column-major; NumPy asks for huge pages by itself."""
         return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
 
+    def take(self, values: Array, rows: Array, out: Array) -> None:
+        """Write ``values[rows]`` to `out`, by Arrow: NumPy would widen every row number to int64 first."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
+
     def interpreter(self, n_rows: int) -> str:
         """Return ``"numpy"``: it needs no compiler and is within twice of what the memory gives."""
         return "numpy"

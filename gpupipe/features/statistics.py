@@ -127,8 +127,8 @@ class Statistics:
         raw = self.table.column(column.start.source)
         value = 0.0
         for low in range(0, len(raw), ROWS_AT_ONCE):
-            part = raw[low : low + ROWS_AT_ONCE]
-            finite = part[np.isfinite(part)][:1024]
+            block = raw[low : low + ROWS_AT_ONCE]
+            finite = block[np.isfinite(block)][:1024]
             if len(finite):
                 value = float(np.median(finite))
                 break

@@ -14,6 +14,7 @@ from gpupipe.report.text import printable
 
 WIDTH = 110
 LONGEST_LINE = 66  # a longer line has its comment above it
+LINE_BREAKS = set("\x85\u2028\u2029")  # to YAML; PyYAML folds them into blanks unless it escapes them
 
 
 class Document:
@@ -69,8 +70,18 @@ def _indent(text: str) -> str:
 
 def flow(value: Any) -> str:
     """Return a value as YAML on one line, quoted where it must be; ``${`` is no reference to the environment."""
+    text = _dumped(value, allow_unicode=True)
+    return _dumped(value, allow_unicode=False) if LINE_BREAKS.intersection(text) else text
+
+
+def _dumped(value: Any, allow_unicode: bool) -> str:
     text = yaml.dump(
-        [_escaped(value)], Dumper=Dumper, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**6
+        [_escaped(value)],
+        Dumper=Dumper,
+        default_flow_style=True,
+        allow_unicode=allow_unicode,
+        sort_keys=False,
+        width=10**6,
     )
     return text.strip()[1:-1]
 

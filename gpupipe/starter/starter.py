@@ -45,7 +45,7 @@ def make_starter(path: str, target: str, config: Path) -> Starter:
     _write_title(document, learning, path, config)
     write_source(document, learning.columns, path_from(path, config), learning)
     write_split(document, learning)
-    write_features(document, learning.columns, learning.tails)
+    write_features(document, learning.columns, learning)
     write_models(document, learning)
     write_evaluation(document, learning.goal.task)
     document.line("output: runs/", "each run makes a directory here")

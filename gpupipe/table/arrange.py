@@ -22,13 +22,12 @@ def select(table: Table, schema: Schema) -> Table:
 def take(table: Table, mask: Any, backend: Backend) -> Table:
     """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
     xp = backend.xp
-    rows = xp.flatnonzero(mask)
+    rows = xp.flatnonzero(mask).astype("int32")
     blocks, places = allocate(table.schema, len(rows), xp)
 
     def copy(name: str) -> None:
         block, row = places[name]
-        # Indices are in range; mode "clip" lets NumPy write straight into the block.
-        xp.take(table.column(name), rows, out=blocks[block][row], mode="clip")
+        backend.take(table.column(name), rows, blocks[block][row])
 
     backend.map(copy, places)
     texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}

@@ -196,5 +196,5 @@ def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
     for dictionary in dictionaries(coded):
         flags = [BOOLEAN_WORDS.get((v or "").strip().lower()) for v in dictionary.to_pylist()]
         codes = [NULL if flag is None else FIRST_LEVEL + flag for flag in flags]
-        tables.append((dictionary, np.array([*codes, NULL], "int8")))
+        tables.append((dictionary, np.array(codes, "int8")))
     write_codes(coded, tables, out)

@@ -86,21 +86,19 @@ def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def remap(dictionary: pa.Array, levels: tuple[str, ...], dtype: str) -> Codes:
-    """Return the code of each dictionary value among `levels`, and NULL behind the last one."""
+    """Return the code of each dictionary value among `levels`."""
     position = pc.index_in(dictionary.cast(pa.string()), value_set=pa.array(levels, pa.string()))
-    codes = np.full(len(dictionary) + 1, NULL, dtype)
     found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
-    codes[:-1] = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN)
-    codes[:-1][pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
+    codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(dtype)
+    codes[pc.is_null(dictionary).to_numpy(zero_copy_only=False)] = NULL
     return codes
 
 
 def remap_hashed(dictionary: pa.Array, n_buckets: int, dtype: str) -> Codes:
-    """Return the bucket code of each dictionary value, and NULL behind the last one."""
+    """Return the bucket code of each dictionary value."""
     values = dictionary.to_pylist()
-    codes = np.full(len(values) + 1, NULL, dtype)
-    codes[:-1] = bucket_codes(["" if v is None else v for v in values], n_buckets)
-    codes[:-1][[v is None for v in values]] = NULL
+    codes = bucket_codes(["" if v is None else v for v in values], n_buckets).astype(dtype)
+    codes[[v is None for v in values]] = NULL
     return codes
 
 
@@ -115,21 +113,20 @@ def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]
     Parameters
     ----------
     column : pyarrow.ChunkedArray of dictionary
+        Its indices lie within its dictionaries; the readers have seen to that.
     tables : sequence of (dictionary, ndarray)
-        For each of the column's `dictionaries`, the code of each value, and NULL behind the last one.
+        For each of the column's `dictionaries`, the code of each value.
     out : ndarray of int, shape (rows,)
     """
     start = 0
     for chunk in column.chunks:
         table = next(t for d, t in tables if d is chunk.dictionary or d.equals(chunk.dictionary))
-        indices = chunk.indices
-        if indices.null_count:
-            indices = pc.fill_null(indices.cast(pa.int32()), len(table) - 1)
-        values = indices.to_numpy(zero_copy_only=False)
-        for low in range(0, len(values), ROWS_AT_ONCE):
-            part = values[low : low + ROWS_AT_ONCE]
-            np.take(table, part, out=out[start + low : start + low + len(part)], mode="clip")
-        start += len(values)
+        # Arrow takes by int32 as it is; NumPy would widen every index to int64 first.
+        codes = pc.take(pa.array(table), chunk.indices, boundscheck=False)
+        if codes.null_count:
+            codes = pc.fill_null(codes, NULL)
+        out[start : start + len(chunk)] = codes.to_numpy(zero_copy_only=False)
+        start += len(chunk)
 
 
 def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:

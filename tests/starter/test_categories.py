@@ -1,0 +1,36 @@
+"""Integers that are names, and numbers with a long tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Init = Callable[..., Any]
+
+ROWS = 3_000
+
+
+def test_integers_that_are_names_are_declared_so(init: Init) -> None:
+    generator = np.random.default_rng(0)
+    district, rooms = generator.integers(1, 41, ROWS), generator.integers(1, 9, ROWS)
+    price = generator.normal(size=41)[district] + 0.3 * rooms
+    made = init(pd.DataFrame({"district": district, "rooms": rooms, "y": price + 0.2 * generator.normal(size=ROWS)}))
+    assert made.source["schema"] == {"district": "categorical"}
+    assert made.comment_on("district:").startswith("its values explain ")
+
+
+def test_a_size_with_a_bent_effect_stays_a_number(init: Init) -> None:
+    generator = np.random.default_rng(0)
+    age = generator.integers(18, 90, ROWS)
+    made = init(pd.DataFrame({"age": age, "y": -(((age - 50) / 20) ** 2) + 0.3 * generator.normal(size=ROWS)}))
+    assert "schema" not in made.source
+
+
+def test_long_tails_are_logged(init: Init) -> None:
+    generator = np.random.default_rng(0)
+    spend, height = np.exp(3 + 2 * generator.normal(size=ROWS)), generator.normal(170, 10, ROWS)
+    made = init(pd.DataFrame({"spend": spend, "height": height, "y": np.log(spend) + generator.normal(size=ROWS)}))
+    assert made.values["features"] == [{"log1p": ["spend"]}, {"auto": "@all"}]

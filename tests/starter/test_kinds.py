@@ -1,0 +1,72 @@
+"""Dates and numbers in text, times in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.starter.kinds import time_formats
+
+Init = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("texts", "formats"),
+    [
+        (["1/1/2011", "1/13/2011"], ["%m/%d/%Y"]),
+        (["1/1/2011", "13/1/2011"], ["%d/%m/%Y"]),
+        (["1/1/2011", "2/3/2011"], ["%m/%d/%Y", "%d/%m/%Y"]),
+        (["31.12.2020 23:59"], ["%d.%m.%Y %H:%M"]),
+        (["12/10/25 14:05", "10/31/25 07:00"], ["%m/%d/%y %H:%M"]),
+        (["03-Feb-2019"], ["%d-%b-%Y"]),
+        (["1/13/2011", "13/1/2011"], []),
+        (["1/1/2011", "unknown"], []),
+        (["Ulm", "Bonn"], []),
+        (["1.5", "2.5"], []),
+        ([], []),
+    ],
+)
+def test_the_values_decide_how_a_date_is_written(texts: list[str], formats: list[str]) -> None:
+    assert time_formats(texts) == formats
+
+
+def test_text_dates_are_declared_with_their_format(frame: pd.DataFrame, init: Init) -> None:
+    days = pd.date_range("2020-01-01", periods=len(frame)).strftime("%d.%m.%Y")
+    made = init(frame.assign(day=days))
+    assert made.source["schema"] == {"day": {"kind": "datetime", "format": "%d.%m.%Y"}}
+    assert "# split: {time: day, test_size: 0.2}" in made.text.splitlines()
+
+
+def test_a_date_that_may_be_read_both_ways_says_so(frame: pd.DataFrame, init: Init) -> None:
+    made = init(frame.assign(day=[f"{1 + i % 12}/{1 + i % 7}/2020" for i in range(len(frame))]))
+    assert "no value says whether it is not %d/%m/%Y" in made.comment_on("day:")
+
+
+def test_seconds_since_1970_are_times_where_the_name_says_so(frame: pd.DataFrame, init: Init) -> None:
+    seconds = 1_577_836_800 + 3600 * np.random.default_rng(0).permutation(len(frame))
+    made = init(frame.assign(created_at=seconds, amount=seconds))
+    assert made.source["schema"] == {"created_at": {"kind": "datetime", "format": "s"}}
+
+
+def test_numbers_in_text_are_declared_numbers(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.assign(x=frame["x"].astype(str), code=[f"0{i % 7}" for i in range(len(frame))]).to_parquet(
+        tmp_path / "t.parquet"
+    )
+    made = init(tmp_path / "t.parquet")
+    assert made.source["schema"] == {"x": "float"}
+    assert made.comment_on("x:") == "numbers written as text"
+
+
+def test_blanks_among_numbers_are_counted(frame: pd.DataFrame, init: Init) -> None:
+    made = init(
+        frame.assign(
+            x=frame["x"].astype(str).where(frame.index % 60 > 0, "  "), visits=frame["visits"].where(frame.index > 9)
+        )
+    )
+    assert made.source["schema"] == {"x": "float"}
+    assert made.comment_on("x:") == "5 blanks become missing"

@@ -1,0 +1,131 @@
+"""The whole configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.config import load_config
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.starter.listing import list_columns
+from gpupipe.starter.starter import make_clustering_starter
+
+Init = Callable[..., Any]
+
+
+def run(path: Path) -> dict[str, float]:
+    """Run a configuration as it is, less the report and the importances; return the metrics of the best model."""
+    config = load_config(path, ["report.enabled=false", "evaluate.importance=false"])
+    return dict(run_pipeline(config, path.parent / "run").metrics)
+
+
+def test_it_runs_as_it_is(frame: pd.DataFrame, init: Init) -> None:
+    assert run(init(frame).path)["roc_auc"] > 0.75
+
+
+def test_it_runs_whatever_the_columns_are_called(frame: pd.DataFrame, init: Init) -> None:
+    generator = np.random.default_rng(0)
+    names = ["a: #b", "[q]", 'it\'s "x"', "@y", "!z", "${HOME}", "1", "no", "café", "x*", "- d", "{e}", "%", "k,l"]
+    odd = {name: np.exp(2 * generator.normal(size=len(frame))) for name in names}
+    made = init(frame.assign(**odd, **{"x*y": "always"}))
+    assert run(made.path)["roc_auc"] > 0.7
+
+
+def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=50_000)
+    made = init(pd.DataFrame({"x": x.round(2), "y": (x + generator.normal(size=50_000)).round(2)}))
+    assert made.values["split"]["test_size"] == 0.2
+    assert "looked for in 20,000 rows" in made.text
+
+
+def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
+    made = init(pd.concat([frame, frame.head(7)]))
+    assert "7 rows are there more than once" in made.text
+
+
+def test_an_identifier_that_repeats_is_offered_as_a_group(frame: pd.DataFrame, init: Init) -> None:
+    made = init(frame.assign(user_id=np.random.default_rng(0).integers(0, 60, len(frame))))
+    assert "# split: {cv: 5, group: user_id}" in made.text.splitlines()
+
+
+def test_a_path_is_written_so_that_it_leads_there(
+    frame: pd.DataFrame, tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    frame.to_csv(tmp_path / "data" / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert init(Path("data/t.csv")).source["path"] == "data/t.csv"
+    monkeypatch.chdir(tmp_path / "data")
+    assert init(Path("t.csv")).source["path"] == str(tmp_path / "data" / "t.csv")
+
+
+def test_groups_of_rows_can_be_found_without_a_target(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    path = tmp_path / "clusters.yaml"
+    path.write_text(make_clustering_starter(str(tmp_path / "t.csv"), path).text)
+    assert np.isfinite(run(path)["silhouette"])
+
+
+def test_without_a_target_the_columns_are_listed_and_the_likely_ones_suggested(
+    frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    frame.rename(columns={"y": "churned"}).assign(row=np.arange(len(frame))).to_csv(tmp_path / "t.csv", index=False)
+    text = list_columns(str(tmp_path / "t.csv"))
+    assert "300 rows, 5 columns" in text
+    assert "running number, 0 to 299" in text
+    suggestion = next(line for line in text.splitlines() if "--target" in line)
+    assert "--target 'churned'" in suggestion
+
+
+@pytest.mark.data
+class TestPublicTables:
+    """What is found in the public tables."""
+
+    def test_telco(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "telco-churn" / "Telco-Customer-Churn.csv", "Churn")
+        assert (made.source["drop"], made.source["positive"]) == (["customerID"], "Yes")
+        assert made.source["schema"] == {"TotalCharges": "float"}
+        assert made.comment_on("TotalCharges:") == "11 blanks become missing"
+
+    def test_adult_has_no_header_and_question_marks(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "adult-income" / "adult.data", "last")
+        assert made.source["format"] == "csv"
+        assert made.source["csv"] == {"names": [f"c{i}" for i in range(1, 16)], "null_values": ["?"]}
+        assert (made.source["target"], made.source["positive"]) == ("c15", ">50K")
+        assert "4,262 missing values" in made.text
+        assert "24 rows are there more than once" in made.text
+
+    def test_bike_sharing(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "bike-sharing" / "bike.csv", "cnt")
+        assert made.source["drop"] == ["instant"]
+        schema = made.source["schema"]
+        assert schema == {
+            "dteday": {"kind": "datetime", "format": "%m/%d/%Y"},
+            "season": "categorical",
+            "mnth": "categorical",
+            "hr": "categorical",
+        }
+
+    def test_nyc_taxi(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "nyc-taxi" / "nyc_taxi.csv", "duration")
+        assert made.source["drop"] == ["obs_id", "train_id"]
+        assert "2,000 of 10,000 rows have no duration" in made.text
+        assert "test: [valid]" in made.text
+
+    def test_chicago_taxi(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "chicago-taxi" / "chicago_taxi.csv", "fare")
+        assert made.source["drop"] == ["pickup_census_tract"]
+        assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
+        assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}  # type: ignore[index]
+        assert made.values["features"][0] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
+
+    def test_diamonds_are_enough_for_one_split(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "diamonds" / "diamonds.csv", "price")
+        assert "drop" not in made.source
+        assert made.values["split"]["test_size"] == 0.2

@@ -1,0 +1,83 @@
+"""Columns that a model learns nothing from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.starter.useless import is_named_as_identifier
+
+Init = Callable[..., Any]
+
+
+def test_each_useless_column_is_dropped_with_its_reason(frame: pd.DataFrame, init: Init) -> None:
+    n = len(frame)
+    generator = np.random.default_rng(1)
+    made = init(
+        frame.assign(
+            key=[f"id_{i:05}" for i in range(n)],
+            row=np.arange(1, n + 1),
+            customerID=generator.permutation(10 * n)[:n],
+            empty=None,
+            constant="EUR",
+            note=[" ".join(generator.choice(["very", "good", "bad", "service", "slow"], 8)) for _ in range(n)],
+        )
+    )
+    reasons = {name: made.comment_on(f"- {name}") for name in made.source["drop"]}
+    assert reasons == {
+        "key": "identifier: every value is different",
+        "row": f"running number, 1 to {n}",
+        "customerID": f"identifier: {n} different values in {n} rows",
+        "empty": "empty",
+        "constant": "always 'EUR'",
+        "note": "free text",
+    }
+
+
+def test_a_column_with_a_handful_of_values_is_dropped(init: Init) -> None:
+    generator = np.random.default_rng(2)
+    n = 2_000
+    rare = np.where(np.arange(n) < 3, 1.0, np.nan)
+    flag = np.where(np.arange(n) < 3, 1, 0)
+    made = init(
+        pd.DataFrame({"x": generator.normal(size=n), "rare": rare, "flag": flag, "y": generator.integers(0, 2, n)})
+    )
+    assert made.comment_on("- rare") == "empty in all rows but 3"
+    assert made.comment_on("- flag") == "0 in all rows but 3"
+
+
+def test_unique_measurements_are_no_identifiers(frame: pd.DataFrame, init: Init) -> None:
+    generator = np.random.default_rng(3)
+    made = init(frame.assign(weight=generator.permutation(50_000)[: len(frame)], width=generator.random(len(frame))))
+    assert "drop" not in made.source
+
+
+def test_the_split_of_somebody_else_is_dropped_and_offered(frame: pd.DataFrame, init: Init) -> None:
+    part = np.where(frame.index % 5 == 0, "test", np.where(frame.index % 5 == 1, "valid", "train"))
+    made = init(frame.assign(part=part))
+    assert made.comment_on("- part").startswith("a split that somebody else made")
+    assert "# split: {column: {name: part, train: [train], test: [test]}}" in made.text.splitlines()
+
+
+def test_a_part_without_targets_is_not_offered_to_test_on(frame: pd.DataFrame, init: Init) -> None:
+    part = np.where(frame.index % 5 == 0, "test", np.where(frame.index % 5 == 1, "valid", "train"))
+    made = init(frame.assign(part=part, y=frame["y"].where(part != "test")))
+    assert "test: [valid]" in made.text
+    assert "60 of 300 rows have no y and are left out." in made.text
+
+
+def test_columns_whose_names_are_patterns_are_dropped_alone(frame: pd.DataFrame, init: Init) -> None:
+    made = init(frame.assign(**{"x*": "same", "[city]": "same", "@all": "same"}))
+    assert made.source["drop"] == ["x[*]", "[[]city]", "[@]all"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [("customerID", True), ("obs_id", True), ("Row Number", True), ("paid", False), ("width", False), ("KEY", True)],
+)
+def test_identifiers_are_told_by_whole_words(name: str, is_id: bool) -> None:
+    assert is_named_as_identifier(name) == is_id

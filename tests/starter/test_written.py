@@ -1,0 +1,94 @@
+"""How files are written, found by looking at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from gpupipe.errors import DataError
+from gpupipe.starter.written import read_as_written
+
+Init = Callable[..., Any]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_another_delimiter_is_written_down(frame: pd.DataFrame, tmp_path: Path, init: Init, delimiter: str) -> None:
+    frame.to_csv(tmp_path / "table.txt", sep=delimiter, index=False)
+    made = init(tmp_path / "table.txt")
+    assert made.source["csv"] == {"delimiter": delimiter}
+    assert made.source["format"] == "csv"
+
+
+def test_decimal_commas_become_numbers(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.to_csv(tmp_path / "table.csv", sep=";", decimal=",", index=False)
+    made = init(tmp_path / "table.csv")
+    assert made.source["csv"] == {"delimiter": ";", "decimal": ","}
+    assert "x" in made.comment_on("decimal:")
+
+
+def test_a_file_without_a_header_gets_names_for_its_columns(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.to_csv(tmp_path / "table.csv", index=False, header=False)
+    for target in ("c4", "4", "-1", "last"):
+        made = init(tmp_path / "table.csv", target)
+        assert made.source["csv"] == {"names": ["c1", "c2", "c3", "c4"]}
+        assert made.source["target"] == "c4"
+    assert "the file has no header" in made.text
+
+
+def test_rows_of_equal_digits_without_a_header_are_read(tmp_path: Path) -> None:
+    (tmp_path / "digits.csv").write_text("0,0,1\n1,0,2\n0,2,1\n")
+    table = read_as_written(str(tmp_path / "digits.csv")).table
+    assert table.to_pylist()[0] == {"c1": 0, "c2": 0, "c3": 1}
+
+
+def test_marks_for_missing_values_are_written_down(frame: pd.DataFrame, init: Init) -> None:
+    marked = frame.assign(
+        x=frame["x"].astype(str).where(frame.index % 5 > 0, "-"), city=frame["city"].replace("Ulm", "?")
+    )
+    made = init(marked)
+    assert made.source["csv"] == {"null_values": ["-", "?"]}
+    n_marks = (marked["x"] == "-").sum() + (marked["city"] == "?").sum()
+    assert f"{n_marks} missing values are written so, in x, city" in made.text
+
+
+def test_a_level_that_is_a_word_is_no_mark(frame: pd.DataFrame, init: Init) -> None:
+    coded = frame.assign(code=[["17", "18", "A", "POST"][i % 4] for i in range(len(frame))])
+    assert "csv" not in init(coded).source
+
+
+def test_text_that_is_not_utf8_gets_an_encoding(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.replace("Ulm", "Köln").to_csv(tmp_path / "table.csv", index=False, encoding="latin-1")
+    made = init(tmp_path / "table.csv")
+    assert made.source["csv"] == {"encoding": "cp1252"}
+    table = read_as_written(str(tmp_path / "table.csv")).table
+    assert "Köln" in table.column("city").to_pylist()
+
+
+def test_utf16_is_recognised(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.to_csv(tmp_path / "table.csv", index=False, encoding="utf-16")
+    assert init(tmp_path / "table.csv").source["csv"] == {"encoding": "utf-16"}
+
+
+def test_rows_with_too_many_fields_are_left_out_and_counted(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    lines = frame.to_csv(index=False).splitlines()
+    lines[40] += ",one too many"
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    made = init(tmp_path / "table.csv")
+    assert made.source["csv"] == {"bad_rows": "skip"}
+    assert made.comment_on("bad_rows:") == "leaves out 1 row with another number of fields"
+
+
+def test_the_format_of_a_file_is_told_by_its_content(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+    frame.to_parquet(tmp_path / "parquet.data")
+    frame.to_json(tmp_path / "jsonl.data", orient="records", lines=True)
+    for name in ("parquet", "jsonl"):
+        assert init(tmp_path / f"{name}.data").source["format"] == name
+
+
+def test_an_absent_file_is_a_data_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        read_as_written(str(tmp_path / "none.csv"))

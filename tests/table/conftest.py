@@ -1,0 +1,51 @@
+"""One way to encode values, and to read an encoded column back as what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gpupipe.backends import Backend, choose
+from gpupipe.table.blocks import Table
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import FIRST_LEVEL, NAT, Schema, declare
+
+
+@pytest.fixture(scope="session")
+def backend() -> Backend:
+    """Return the backend of the host."""
+    return choose("cpu")
+
+
+@pytest.fixture(scope="session")
+def encoded(backend: Backend) -> Callable[..., Table]:
+    """Return the way to encode columns: ``encoded({"x": [1, 2]}, x="float")``."""
+
+    def run(columns: Any, frozen: Schema | None = None, **declared: Any) -> Table:
+        arrow = columns if isinstance(columns, pa.Table) else pa.table(columns)
+        kinds = {name: declare(*((kind,) if isinstance(kind, str) else kind)) for name, kind in declared.items()}
+        return encode(arrow, backend, kinds, frozen)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def meaning() -> Callable[[Table, str], list[Any]]:
+    """Return the way to read a column back: levels, numbers or microseconds; None where null, ``"?"`` where unseen."""
+
+    def read(table: Table, name: str) -> list[Any]:
+        column = table.schema[name]
+        values = table.column(name).tolist()
+        if column.n_codes:
+            words = [None, "?", "(rare)", *(column.levels or map(str, range(column.n_buckets)))]
+            return [words[code] for code in values]
+        if column.kind == "datetime":
+            return [None if value == NAT else value for value in values]
+        return [None if np.isnan(value) else value for value in values]
+
+    assert FIRST_LEVEL == 3
+    return read
