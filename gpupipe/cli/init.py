@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -40,7 +41,7 @@ def command(data: str, target: str | None, clustering: bool, output: Path | None
 
     made = make_starter(data, target, config) if target is not None else make_clustering_starter(data, config)
     config.write_text(made.text, encoding="utf-8")
-    for line in [*made.summary, f"wrote {config}; next: gpupipe run {config}"]:
+    for line in [*made.summary, f"wrote {config}; next: gpupipe run {quote(str(config))}"]:
         click.echo(printable(line))
 
 

@@ -37,7 +37,7 @@ class Importance(Settings):
     """
 
     repeats: Annotated[int, Field(gt=0)] = 3
-    rows: Annotated[int, Field(gt=0)] = 10_000
+    rows: Annotated[int, Field(gt=0)] = 5_000
 
 
 class Evaluate(Settings):

@@ -13,7 +13,7 @@ from gpupipe.config.scalars import Dumper
 from gpupipe.report.text import printable
 
 WIDTH = 110
-LONGEST_LINE = 66  # a longer line has its comment above it
+LONGEST_TEXT, LONGEST_COMMENT = 66, 80  # beyond, a comment stands above its line
 LINE_BREAKS = set("\x85\u2028\u2029")  # to YAML; PyYAML folds them into blanks unless it escapes them
 
 
@@ -26,7 +26,7 @@ class Document:
 
     def line(self, text: str, comment: str = "") -> None:
         """Add a line, with a comment beside it or, where it is long, above it."""
-        if comment and len(text) > LONGEST_LINE:
+        if comment and (len(text) > LONGEST_TEXT or len(comment) > LONGEST_COMMENT):
             self.remark(comment, _indent(text))
             comment = ""
         self._block.append((text, printable(comment)))

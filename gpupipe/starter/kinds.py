@@ -28,6 +28,7 @@ FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are n
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
 SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
 MAX_BYTES_TWICE = 256 << 20  # larger files are not read once more to count blanks
+BLOCK_BYTES = 16 << 20  # every row must fit into one
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,10 @@ def blank_cells(written: Written, names: Iterable[str]) -> dict[str, int]:
         header = csv.names or tuple(cell.strip() for cell in head.rows[0][1])
         here = [name for name in names if name in header]
         layout = arrow_csv.ReadOptions(
-            column_names=header, skip_rows=0 if csv.names else head.rows[0][0], encoding=csv.encoding
+            column_names=header,
+            skip_rows=0 if csv.names else head.rows[0][0],
+            encoding=csv.encoding,
+            block_size=BLOCK_BYTES,
         )
         parse = arrow_csv.ParseOptions(
             delimiter=head.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from gpupipe.report.text import printable
 from gpupipe.starter.columns import Columns, inspect_columns
@@ -39,6 +40,7 @@ def _line(name: str, columns: Columns, width: int) -> str:
 def _suggestions(path: str, columns: Columns) -> list[str]:
     likely = suggest_targets(columns.facts, columns.dropped)
     if not likely:
-        return [f"Choose what to predict: gpupipe init {path} --target COLUMN"]
+        return [f"Choose what to predict: gpupipe init {quote(path)} --target COLUMN"]
     lines = ["Choose what to predict. Likely targets:", ""]
-    return lines + [f"  gpupipe init {path} --target {name!r}  # {reason}" for name, reason in likely.items()]
+    command = f"gpupipe init {quote(path)} --target"
+    return lines + [f"  {command} {quote(name)}  # {reason}" for name, reason in likely.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from gpupipe.starter.choices import write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns
@@ -84,7 +85,7 @@ def _write_title(document: Document, learning: Learning, path: str, config: Path
 
 def _write_commands(document: Document, config: Path) -> None:
     document.line("#")
-    document.line(f"#   gpupipe run {config}")
+    document.line(f"#   gpupipe run {quote(str(config))}")
     document.line("#")
     document.remark("Written by gpupipe init, from the values alone: look through drop and schema.")
 

@@ -44,7 +44,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
     result = gpupipe("init", "sales.csv", cwd=table.parent)
     assert result.returncode == 0
     assert "60 rows, 4 columns" in result.stdout
-    assert "gpupipe init sales.csv --target 'sold'" in result.stdout
+    assert "gpupipe init sales.csv --target sold" in result.stdout
     assert list(table.parent.glob("*.yaml")) == []
 
 

@@ -80,7 +80,7 @@ def test_without_a_target_the_columns_are_listed_and_the_likely_ones_suggested(
     assert "300 rows, 5 columns" in text
     assert "running number, 0 to 299" in text
     suggestion = next(line for line in text.splitlines() if "--target" in line)
-    assert "--target 'churned'" in suggestion
+    assert "--target churned" in suggestion
 
 
 @pytest.mark.data
