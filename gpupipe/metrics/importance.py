@@ -29,7 +29,7 @@ def permutation_importance(
     threshold: float = 0.5,
     n_classes: int = 2,
     repeats: int = 3,
-    rows: int = 10_000,
+    rows: int = 5_000,
     seed: int = 0,
 ) -> list[ColumnImportance]:
     """Return the importance of each group of columns, most important first.

@@ -27,6 +27,6 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_importance_is_on_by_default_and_can_be_switched_off_or_set() -> None:
-    assert Evaluate().importance_settings == Importance(repeats=3, rows=10_000)
+    assert Evaluate().importance_settings == Importance(repeats=3, rows=5_000)
     assert Evaluate(importance=False).importance_settings is None
     assert Evaluate(importance={"repeats": 5}).importance_settings == Importance(repeats=5)
