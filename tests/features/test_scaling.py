@@ -78,6 +78,12 @@ def test_a_constant_becomes_zero(fit, op: str, before: list[dict], value: float)
     assert (got == 0).all()
 
 
+@settings(deadline=None, max_examples=25)
+@given(value=st.floats(1e-3, 1e9), n=st.integers(1, 3000))
+def test_the_rounding_of_a_constant_s_mean_is_no_spread(fit, value: float, n: int) -> None:
+    assert (fit({"x": np.full(n, value)}, [{"log1p": "x"}, {"standardize": "x"}]).training["x"] == 0).all()
+
+
 @pytest.mark.parametrize("op", SCALERS)
 @pytest.mark.parametrize("beyond", [np.inf, -np.inf, 1e300, -1e300, np.finfo(np.float32).max])
 def test_what_is_too_large_counts_as_null_and_poisons_nothing(fit, op: str, beyond: float) -> None:
