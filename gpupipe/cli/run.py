@@ -34,8 +34,8 @@ def command(
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
     with Console(quiet=quiet, as_json=as_json) as console:
+        from gpupipe.pipeline.leaderboard import leaderboard_rows
         from gpupipe.pipeline.run import run_pipeline
-        from gpupipe.pipeline.writeup import leaderboard_rows
 
         done = run_pipeline(settings, output, [console])
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)

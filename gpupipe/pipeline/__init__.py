@@ -7,7 +7,7 @@
 ``training``     features and models of one set of rows
 ``decision``     calibration and threshold
 ``export``       a model to its directory;  ``model`` back again, and its predictions
-``writeup``      the figures of the report
+``explain``      importances;  ``writeup`` the figures of the report
 ``rundir``       a directory that appears complete, or not at all
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it
 ``api``          `Pipeline`, for programs

@@ -14,6 +14,7 @@ from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision, decide, needs_held_out_rows
 from gpupipe.pipeline.job import Contest, Job, compete
 from gpupipe.pipeline.training import Trained
+from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
 
 Array = Any
@@ -204,3 +205,17 @@ def _ranked(entrants: list[Entrant], job: Job, values: Any) -> list[Entrant]:
         return float("inf") if np.isnan(value) else sign * value
 
     return sorted(entrants, key=key)
+
+
+def leaderboard_rows(entrants: Sequence[Entrant]) -> list[LeaderboardRow]:
+    """Return the leaderboard as rows, the best first."""
+    return [
+        LeaderboardRow(
+            model=entrant.label,
+            metrics=entrant.metrics,
+            validation=entrant.validation,
+            best=i == 0,
+            seconds=entrant.seconds,
+        )
+        for i, entrant in enumerate(entrants)
+    ]

@@ -16,6 +16,7 @@ from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.metrics import metric_names
 from gpupipe.models import MODELS
+from gpupipe.pipeline.explain import measure_importances
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
@@ -26,7 +27,6 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Listener, Timeline
-from gpupipe.pipeline.writeup import measure_importances, write_report
 from gpupipe.splits import Fold, make_splits
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
@@ -180,6 +180,8 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     with job.stage("explain"):
         importances = measure_importances(job, outcome)
     if job.config.report.enabled:
+        from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
+
         with job.stage("report"):
             write_report(directory.path, job, outcome, importances)
     directory.write_json("timeline.json", job.timeline.to_json())

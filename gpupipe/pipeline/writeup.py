@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.config import resolved_yaml
-from gpupipe.metrics import METRICS, Points, confusion, curves, permutation_importance, residuals
+from gpupipe.metrics import METRICS, ColumnImportance, Points, confusion, curves, residuals
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.export import libraries
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Entrant, Outcome
+from gpupipe.pipeline.leaderboard import Outcome, leaderboard_rows
 from gpupipe.pipeline.quality import column_quality
 from gpupipe.report.data import (
     Classification,
     Confusion,
     Curve,
     Importance,
-    LeaderboardRow,
     Lineage,
     Regression,
     ReportData,
@@ -27,21 +26,7 @@ from gpupipe.report.data import (
 from gpupipe.report.render import render
 
 
-def leaderboard_rows(entrants: Sequence[Entrant]) -> list[LeaderboardRow]:
-    """Return the leaderboard as rows, the best first."""
-    return [
-        LeaderboardRow(
-            model=entrant.label,
-            metrics=entrant.metrics,
-            validation=entrant.validation,
-            best=i == 0,
-            seconds=entrant.seconds,
-        )
-        for i, entrant in enumerate(entrants)
-    ]
-
-
-def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence[Importance]) -> None:
+def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence[ColumnImportance]) -> None:
     """Write report.html and plots/ into `folder`."""
     config, name = job.config, job.metrics[0]
     n_test = 0 if outcome.folds is not None else len(outcome.rows)
@@ -65,7 +50,7 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         leaderboard=leaderboard_rows(outcome.entrants),
         classification=_classification(job, outcome),
         regression=_regression(job, outcome),
-        importances=importances,
+        importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
         columns=column_quality(job.table, job.goal.target),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
@@ -76,32 +61,6 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         versions=libraries(),
     )
     render(data, folder, config.report)
-
-
-def measure_importances(job: Job, outcome: Outcome) -> list[Importance]:
-    """Return the permutation importance of each input column, measured on rows that the judged model has not seen."""
-    settings = job.config.evaluate.importance_settings
-    if settings is None or outcome.judged_y is None:
-        return []
-    trained = outcome.judged.trained
-    groups: dict[str, list[int]] = {}
-    for i, feature in enumerate(trained.features.features):
-        for name in feature.inputs:
-            groups.setdefault(name, []).append(i)
-    found = permutation_importance(
-        lambda X: outcome.decision.apply(trained.model.predict(X)),
-        outcome.judged.matrices["test"],
-        outcome.judged_y,
-        groups,
-        task=job.goal.task,
-        metric=job.metrics[0],
-        threshold=outcome.decision.threshold,
-        n_classes=job.goal.n_classes,
-        repeats=settings.repeats,
-        rows=settings.rows,
-        seed=job.config.seed,
-    )
-    return [Importance(name=f.name, mean=f.mean, std=f.std) for f in found]
 
 
 def _classification(job: Job, outcome: Outcome) -> Classification | None:

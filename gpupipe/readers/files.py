@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import fsspec
-
 from gpupipe.errors import DataError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of, require_format
 from gpupipe.readers.settings import TableSource
@@ -156,6 +154,8 @@ def _remote_files(url: str, stated: str) -> list[SourceFile]:
 
 
 def _file_system(url: str) -> tuple[Any, str]:
+    import fsspec  # with all that it brings, for URLs alone
+
     protocol = url.split("://")[0]
     try:
         return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
