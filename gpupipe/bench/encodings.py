@@ -39,7 +39,7 @@ def run_encodings(config: Config, repeat: int) -> dict[str, Any]:
         for name, entry in entries.items():
             report[name]["runs"].append(_fit_and_judge(divided, entry))
     metric = measured_metrics(divided.job)[0]
-    return {"model": describe(codes), "metric": metric, "rows": divided.rows.table.n_rows, "views": report}
+    return {"model": describe(codes), "metric": metric, "rows": divided.rows.n_rows, "views": report}
 
 
 def _describe_view(divided: Divided, entry: ModelEntry) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def run_stages(
         features = learn_features(rows, view, config.features)
     with clock("features_transform_train"):
         training_matrix(rows, view, job.backend)
+        rows.release()
     with clock("features_transform_test"):
         X = features.transform(divided.test, job.backend)
     quality = {} if features_only else train_and_judge(divided, entry, X, clock)
@@ -75,7 +76,7 @@ def run_stages(
         "model": None if features_only else describe(entry),
         "rows": job.table.n_rows,
         "features": len(features.names),
-        "interpreter": job.backend.interpreter(rows.table.n_rows),
+        "interpreter": job.backend.interpreter(rows.n_rows),
         "device": job.backend.name,
         "task": job.goal.task,
         "metric": measured_metrics(job)[0],

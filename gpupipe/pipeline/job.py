@@ -117,18 +117,19 @@ def compete(
             stage.note(f"{matrix.shape[1]} columns for {_names(entries, view)}")
             for note in features.notes:
                 stage.note(note)
+        rows.release()
         tables = {part: take(job.table, mask, job.backend) for part, mask in parts.items()}
         matrices = {
             view: {part: rows.features[view].transform(table, job.backend) for part, table in tables.items()}
             for view in views
         }
-        stage.rows = rows.table.n_rows + sum(table.n_rows for table in tables.values())
-        stage.interpreter = job.backend.interpreter(rows.table.n_rows)
+        stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
+        stage.interpreter = job.backend.interpreter(rows.n_rows)
     contests = []
     for entry in entries:
         with job.stage(f"{label}train {entry.label}") as stage:
             trained = train(entry, rows, job.goal, job.config, job.backend)
-            stage.rows = rows.table.n_rows
+            stage.rows = rows.n_rows
         mine = matrices[entry.params.view]
         with job.stage(f"{label}predict {entry.label}") as stage:
             predictions = {part: trained.model.predict(X) for part, X in mine.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import SchemaError
@@ -47,6 +49,9 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     loaded = read_joined(config.source, config.tables)
     table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
     notes = list(loaded.notes)
+    del loaded
+    # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
+    pa.default_memory_pool().release_unused()
     if cache is not None:
         notes += cache.store(table)
     return ReadTable(table, tuple(notes))

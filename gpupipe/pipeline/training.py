@@ -48,18 +48,25 @@ class Trained:
 class Rows:
     """Some rows of the run's table, and the features fitted to them, one set for each view.
 
-    Parameters
+    Attributes
     ----------
-    table : Table
-        The columns that features may be made of.
+    n_rows : int
     y : array of float64, shape (n_rows,), optional
+    statistics : Statistics, optional
+        Holds the encoded rows; None once they are released.
+    features, matrices : dict
+        View to its fitted features, and to the matrix of these rows.
     """
 
-    table: Table
+    n_rows: int
     y: Array
-    statistics: Statistics
+    statistics: Statistics | None
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Array] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Let go of the encoded rows: the matrices of all views that will be asked for have been written."""
+        self.statistics = None
 
 
 def select_rows(table: Table, y: Array, mask: Array, goal: Goal, config: Config, backend: Backend) -> Rows:
@@ -68,7 +75,7 @@ def select_rows(table: Table, y: Array, mask: Array, goal: Goal, config: Config,
     rows = take(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return Rows(rows, values, Statistics(rows, backend, target, config.seed))
+    return Rows(rows.n_rows, values, Statistics(rows, backend, target, config.seed))
 
 
 def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
@@ -86,6 +93,7 @@ def fit_view(rows: Rows, view: View, ops: Sequence[Op], backend: Backend) -> tup
 def learn_features(rows: Rows, view: View, ops: Sequence[Op]) -> FittedFeatures:
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
+        assert rows.statistics is not None
         rows.features[view] = fit_features(ops, rows.statistics, view)
     return rows.features[view]
 
@@ -93,6 +101,7 @@ def learn_features(rows: Rows, view: View, ops: Sequence[Op]) -> FittedFeatures:
 def training_matrix(rows: Rows, view: View, backend: Backend) -> Array:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
+        assert rows.statistics is not None
         rows.matrices[view] = rows.features[view].transform_training(rows.statistics.table, backend)
     return rows.matrices[view]
 
