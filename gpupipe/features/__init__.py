@@ -5,25 +5,10 @@ An op file holds one op (`OPS` has them all by name). `fitted` runs the ops over
 array library.
 """
 
-from gpupipe.features import (  # noqa: I001  (the order of `gpupipe schema`)
-    auto,
-    impute,
-    scaling,
-    log1p,
-    clip,
-    bucketize,
-    encode,
-    one_hot,
-    categorify,
-    frequency_encode,
-    target_encode,
-    hash_bucket,
-    cross,
-    datetime_parts,
-    cyclic,
-)
+# One line for each op file: importing it registers its ops. The order is that of `gpupipe schema`.
+from gpupipe.features import auto, impute, scaling, log1p, clip, bucketize  # noqa: F401, I001
+from gpupipe.features import encode, one_hot, categorify, frequency_encode, target_encode  # noqa: F401
+from gpupipe.features import hash_bucket, cross, datetime_parts, cyclic  # noqa: F401
 from gpupipe.features.base import OPS, Op
 
 __all__ = ["OPS", "Op"]
-_ = (auto, impute, scaling, log1p, clip, bucketize, encode, one_hot, categorify, frequency_encode)
-_ = (target_encode, hash_bucket, cross, datetime_parts, cyclic)  # type: ignore[assignment]

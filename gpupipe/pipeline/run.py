@@ -14,7 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
-from gpupipe.metrics import metric_names
+from gpupipe.metrics import metric_names, undefined_notes
 from gpupipe.models import MODELS
 from gpupipe.pipeline.explain import measure_importances
 from gpupipe.pipeline.export import export_model
@@ -147,7 +147,10 @@ def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
-    return run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
+    outcome = run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
+    for note in undefined_notes(job.goal.task, outcome.entrants[0].metrics):
+        job.timeline.note(note, "warning")
+    return outcome
 
 
 def folds_of(job: Job) -> list[Fold]:
