@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -224,8 +223,3 @@ def _source(column: Column) -> Virtual:
     levels = column.levels or ()
     index = (IndexStep("INDEX", column.name),)
     return Codes(column.name, inputs, index, FIRST_LEVEL + len(levels), levels, kind=column.kind)
-
-
-def names_of(columns: Iterable[Virtual]) -> list[str]:
-    """Return the names of columns, for messages."""
-    return [column.name for column in columns]

@@ -42,15 +42,10 @@ class Target:
     values: Array
     n_classes: int
 
-    @property
-    def n_outputs(self) -> int:
-        """Columns that a target encoding has: one, or one a class beyond two."""
-        return self.n_classes if self.n_classes > 2 else 1
-
 
 @dataclass(frozen=True)
 class TargetCounts:
-    """Rows and target sums of each code in each fold; shapes (folds, n_codes) and (folds, n_codes, n_outputs)."""
+    """Rows and target sums of each code in each fold; shapes (folds, n_codes) and (folds, n_codes, outputs)."""
 
     count: Array
     total: Array
