@@ -7,9 +7,12 @@ Ops make new ones of old ones; nothing is computed until statistics need it or t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.table.schema import FIRST_LEVEL, NULL
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program import Call
 
 Array = Any
 
@@ -77,15 +80,21 @@ class Codes:
 class Start:
     """Where the value of a `Numbers` column begins.
 
-    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED`` or ``PART`` of `source`, or ``TAKE`` from `table` at
-    the index of `codes`.
+    ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART`` or ``BETWEEN`` of `source`, ``TAKE`` from `table`
+    at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``, ``CALL``...).
 
     Attributes
     ----------
     arg : int
         The code of EQUAL, the calendar part of PART.
+    other : str
+        The second column of BETWEEN.
     params : tuple of float
-        Origin (microseconds) and factor of ELAPSED.
+        Of the instruction: origin (microseconds) and factor of ELAPSED...
+    operands : tuple of Numbers
+        What an instruction of several operands takes, in order.
+    call : Call, optional
+        The user's kernel of CALL.
     table : array of float, shape (folds + 1, size) or (size,), optional
         Lookup table of TAKE over the raw indices of `codes`; two axes where training rows read the table of their own
         fold (row 0 holds the full statistics).
@@ -94,15 +103,18 @@ class Start:
     op: str
     source: str = ""
     arg: int = 0
+    other: str = ""
     params: tuple[float, ...] = ()
+    operands: tuple[Numbers, ...] = ()
+    call: Call | None = None
     codes: Codes | None = None
     table: Array = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: ``FILL`` (value), ``LOG1P``, ``CLIP`` (low, high), ``SINE`` (factor, phase), or ``CENTER``
-    (center, factor), which is ``(x - center) * factor``."""
+    """One step of a chain: ``FILL`` (value), ``LOG1P``, ``CLIP`` (low, high), ``SINE`` (factor, phase), ``YEO_JOHNSON``
+    (exponent), or ``CENTER`` (center, factor), which is ``(x - center) * factor``."""
 
     op: str
     params: tuple[float, ...] = ()
@@ -135,6 +147,13 @@ class Numbers:
         """Return the column with one more step."""
         may_be_null = op != "FILL" and (self.may_be_null or op == "LOG1P")
         return replace(self, steps=(*self.steps, Step(op, params)), may_be_null=may_be_null)
+
+
+def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
+    """Return the column that an instruction makes of several others; null where one of them is."""
+    inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
+    may_be_null = op in ("DIVIDE", "CALL") or any(operand.may_be_null for operand in operands)
+    return Numbers(name, inputs, Start(op, params=params, operands=operands, call=call), may_be_null=may_be_null)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpupipe.features.columns import Codes, IndexStep, Numbers, Step
+from gpupipe.features.columns import Codes, IndexStep, Numbers, Start, Step
 from gpupipe_kernels.opcodes import PART_SIZES, STARTS_SEGMENT, Op, Part
-from gpupipe_kernels.program import Program, block_id
+from gpupipe_kernels.program import Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
 
@@ -34,6 +34,7 @@ def lower(columns: Iterable[Numbers], places: Mapping[str, tuple[str, int]], fol
         np.array(writer.params, np.float64),
         np.concatenate(writer.luts) if writer.luts else np.empty(0, np.float32),
         width,
+        tuple(writer.calls),
     )
 
 
@@ -45,19 +46,23 @@ class _Writer:
         self.luts: list[np.ndarray] = []
         self.n_luts = 0
         self.index: object = None  # what the index register holds at this point
+        self.calls: list[Call] = []
 
-    def column(self, column: Numbers, dst: int) -> None:
-        steps = column.steps
-        center = self._start(column, dst)
-        for step in steps:
+    def column(self, column: Numbers, dst: int, register: int = 0) -> None:
+        """Write the instructions of a column; registers from `register` on are free."""
+        center = self._start(column, dst, register)
+        for step in column.steps:
             self._step(step, dst, center)
             if step.op == "CENTER":
                 center = 0.0
 
-    def _start(self, column: Numbers, dst: int) -> float:
-        """Write the first instruction; return the shift that it has subtracted already."""
+    def _start(self, column: Numbers, dst: int, register: int) -> float:
+        """Write the first value; return the shift that has been subtracted of it already."""
         start = column.start
         op = Op[start.op]
+        if start.operands:
+            self._combine(op, start, dst, register)
+            return 0.0
         if op is Op.TAKE:
             self._take(start.codes, start.table, dst)  # type: ignore[arg-type]
             return 0.0
@@ -68,8 +73,24 @@ class _Writer:
                 center = float(np.float32(center))  # what it subtracts exactly; SCALE adds the rest
             self._put(op, dst, start.source, params=(center,))
             return center
-        self._put(op, dst, start.source, arg=start.arg, params=start.params)
+        arg = self.places[start.other][1] if start.other else start.arg
+        self._put(op, dst, start.source, arg=arg, params=start.params)
         return 0.0
+
+    def _combine(self, op: Op, start: Start, dst: int, register: int) -> None:
+        """Write the operands, all but the last to registers, and the instruction that takes them."""
+        *stored, last = start.operands
+        for i, operand in enumerate(stored, start=register):
+            self.column(operand, dst, i)
+            self._put(Op.STORE, dst, arg=i)
+        self.column(last, dst, register + len(stored))
+        self._put(op, dst, arg=register, params=start.params, size=0 if start.call is None else self._call(start.call))
+
+    def _call(self, call: Call) -> int:
+        """Return the number of a user's kernel in this program."""
+        if call not in self.calls:
+            self.calls.append(call)
+        return self.calls.index(call)
 
     def _step(self, step: Step, dst: int, shift: float) -> None:
         if step.op == "CENTER":

@@ -21,6 +21,7 @@ from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe_kernels.calendar import MICROSECONDS_A_DAY, part
 from gpupipe_kernels.hashing import mix
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
+from gpupipe_kernels.reference import yeo_johnson
 
 Array = Any
 FEW_CODES = 24
@@ -294,7 +295,8 @@ def _key(column: Numbers | Codes) -> Any:
         return column.index, None if column.remap is None else column.remap.tobytes()
     start = column.start
     table = None if start.codes is None else (start.codes.index, start.table.tobytes())
-    return start.op, start.source, start.arg, start.params, table, column.steps
+    operands = tuple(_key(operand) for operand in start.operands)
+    return start.op, start.source, start.arg, start.other, start.params, operands, start.call, table, column.steps
 
 
 def follow(step: Step, value: float) -> float:
@@ -305,6 +307,8 @@ def follow(step: Step, value: float) -> float:
         return min(max(value, step.params[0]), step.params[1])
     if step.op == "LOG1P":
         return math.log1p(value) if value > -1 else 0.0
+    if step.op == "YEO_JOHNSON":
+        return float(yeo_johnson(value, step.params[0]))
     if step.op == "SINE":
         return math.sin(value * step.params[0] + step.params[1])
     return value

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from gpupipe_kernels.calendar import part
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program import Call, Program
+from gpupipe_kernels.reference import bearing, central_angle, yeo_johnson
 
 BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock, longer ones to the cache
 
@@ -67,25 +68,40 @@ class _Step:
         op, dst, block, source, self.arg, param, lut, self.size = row
         self.act = ACTIONS[Op(op)]
         self.source = blocks[BLOCKS[block]][source] if block >= 0 else None
+        self.other = blocks[BLOCKS[block]][self.arg] if op == Op.BETWEEN else None
+        self.call: Call | None = program.calls[self.size] if op == Op.CALL else None
         self.out = out[:, dst] if dst >= 0 else None
         self.params = program.params[param : param + 2].tolist()
         self.lut = program.luts[lut : lut + self.size]
         self.fold = fold
 
 
+class _Registers:
+    """What the machine holds for one block of rows: it belongs to the block, threads share nothing that they write."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.rows = slice(start, stop)
+        self.index = np.empty(stop - start, np.intp)
+        self.mask = np.empty(stop - start, bool)
+        self.stack: list[Array] = []
+
+    def pop(self, n: int) -> Any:
+        """Take the last `n` registers off the stack."""
+        taken, self.stack = self.stack[-n:], self.stack[:-n]
+        return taken
+
+
 def _run_block(steps: list[_Step], start: int, stop: int) -> None:
-    # The index and mask registers belong to the block: threads share nothing that they write.
-    index = np.empty(stop - start, np.intp)
-    mask = np.empty(stop - start, bool)
+    at = _Registers(start, stop)
     # log1p below -1 and arithmetic on inf are defined results here (NaN, inf), not accidents.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for step in steps:
             x = None if step.source is None else step.source[start:stop]
             acc = None if step.out is None else step.out[start:stop]
-            step.act(step, x, acc, index, mask, start)
+            step.act(step, x, acc, at)
 
 
-def _load(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _load(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     shift = step.params[0]
     if shift == 0.0:
         np.copyto(acc, x, casting="same_kind")
@@ -93,89 +109,144 @@ def _load(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) 
         np.subtract(x, x.dtype.type(shift), out=acc, casting="same_kind")
 
 
-def _equal(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.equal(x, step.arg, out=mask)
-    np.copyto(acc, mask)
+def _equal(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(x, step.arg, out=at.mask)
+    np.copyto(acc, at.mask)
 
 
-def _is_null(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _is_null(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     if x.dtype == np.int64:
-        np.equal(x, NAT, out=mask)
+        np.equal(x, NAT, out=at.mask)
     else:
-        np.isnan(x, out=mask)
-    np.copyto(acc, mask)
+        np.isnan(x, out=at.mask)
+    np.copyto(acc, at.mask)
 
 
-def _elapsed(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.equal(x, NAT, out=mask)
+def _elapsed(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(x, NAT, out=at.mask)
     origin, factor = step.params
     np.multiply(x.astype(np.float64) - origin, factor, out=acc, casting="same_kind")
-    np.copyto(acc, np.nan, where=mask)
+    np.copyto(acc, np.nan, where=at.mask)
 
 
-def _part(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.equal(x, NAT, out=mask)
+def _part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(x, NAT, out=at.mask)
     np.copyto(acc, part(x, step.arg), casting="unsafe")
-    np.copyto(acc, np.nan, where=mask)
+    np.copyto(acc, np.nan, where=at.mask)
 
 
-def _fill(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.isnan(acc, out=mask)
-    np.copyto(acc, step.params[0], where=mask)
+def _fill(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.isnan(acc, out=at.mask)
+    np.copyto(acc, step.params[0], where=at.mask)
 
 
-def _log1p(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _log1p(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.log1p(acc, out=acc)
 
 
-def _clip(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _clip(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.clip(acc, np.float32(step.params[0]), np.float32(step.params[1]), out=acc)
 
 
-def _scale(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _scale(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     factor, offset = step.params
     np.multiply(acc, np.float32(factor), out=acc)
     if offset != 0.0:
         np.add(acc, np.float32(offset), out=acc)
 
 
-def _sine(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    _scale(step, x, acc, index, mask, start)
+def _sine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    _scale(step, x, acc, at)
     np.sin(acc, out=acc)
 
 
-def _take(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _take(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     # mode "clip" lets NumPy write straight into `acc`; indices are in range by `Program.check`.
-    np.take(step.lut, index, out=acc, mode="clip")
+    np.take(step.lut, at.index, out=acc, mode="clip")
 
 
-def _index(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.copyto(index, x)
+def _index(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.copyto(at.index, x)
 
 
-def _index_pair(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.multiply(index, step.arg, out=index)
-    np.add(index, x, out=index)
+def _index_pair(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.multiply(at.index, step.arg, out=at.index)
+    np.add(at.index, x, out=at.index)
 
 
-def _index_fold(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
+def _index_fold(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     if step.fold is not None:
-        np.add(index, step.fold[start : start + len(index)] * np.intp(step.arg), out=index)
+        np.add(at.index, step.fold[at.rows] * np.intp(step.arg), out=at.index)
 
 
-def _index_part(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.equal(x, NAT, out=mask)
-    np.copyto(index, part(x, step.arg))
-    np.copyto(index, step.size, where=mask)
+def _index_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(x, NAT, out=at.mask)
+    np.copyto(at.index, part(x, step.arg))
+    np.copyto(at.index, step.size, where=at.mask)
 
 
-def _index_bin(step: _Step, x: Any, acc: Any, index: Array, mask: Array, start: int) -> None:
-    np.isnan(x, out=mask)
-    np.add(np.searchsorted(step.lut, x.astype(np.float32, copy=False), side="right"), step.arg, out=index)
-    np.copyto(index, 0, where=mask)
+def _index_bin(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.isnan(x, out=at.mask)
+    np.add(np.searchsorted(step.lut, x.astype(np.float32, copy=False), side="right"), step.arg, out=at.index)
+    np.copyto(at.index, 0, where=at.mask)
 
 
-Action = Callable[[_Step, Any, Any, Array, Array, int], None]
+def _store(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    at.stack.append(acc.copy())
+
+
+def _add(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.add(*at.pop(1), acc, out=acc)
+
+
+def _subtract(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.subtract(*at.pop(1), acc, out=acc)
+
+
+def _multiply(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.multiply(*at.pop(1), acc, out=acc)
+
+
+def _divide(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    np.equal(acc, 0.0, out=at.mask)
+    np.divide(*at.pop(1), acc, out=acc)
+    np.copyto(acc, np.nan, where=at.mask)
+
+
+def _haversine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    radius, origin = step.params
+    acc[:] = radius * central_angle(*_points(*at.pop(3), acc, origin))
+
+
+def _bearing(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    acc[:] = bearing(*_points(*at.pop(3), acc, step.params[1]))
+
+
+def _points(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: float) -> tuple[Any, Any, Any, Any]:
+    """Return two points in float64 degrees; latitudes are kept relative to `origin`."""
+    wide = [np.asarray(value, np.float64) for value in (lat1, lon1, lat2, lon2)]
+    return wide[0] + origin, wide[1], wide[2] + origin, wide[3]
+
+
+def _yeo_johnson(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    acc[:] = yeo_johnson(np.asarray(acc, np.float64), step.params[0])
+
+
+def _between(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    y = step.other[at.rows]  # type: ignore[index]
+    np.equal(x, NAT, out=at.mask)
+    np.logical_or(at.mask, y == NAT, out=at.mask)
+    np.multiply(x.astype(np.float64) - y, step.params[0], out=acc, casting="same_kind")
+    np.copyto(acc, np.nan, where=at.mask)
+
+
+def _call(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+    assert step.call is not None
+    others = at.pop(step.call.n_inputs - 1) if step.call.n_inputs > 1 else []
+    step.call.host(*others, acc, out=acc)
+
+
+Action = Callable[[_Step, Any, Any, _Registers], None]
 
 ACTIONS: dict[Op, Action] = {
     Op.LOAD: _load,
@@ -194,4 +265,14 @@ ACTIONS: dict[Op, Action] = {
     Op.INDEX_FOLD: _index_fold,
     Op.INDEX_PART: _index_part,
     Op.INDEX_BIN: _index_bin,
+    Op.STORE: _store,
+    Op.ADD: _add,
+    Op.SUBTRACT: _subtract,
+    Op.MULTIPLY: _multiply,
+    Op.DIVIDE: _divide,
+    Op.HAVERSINE: _haversine,
+    Op.BEARING: _bearing,
+    Op.YEO_JOHNSON: _yeo_johnson,
+    Op.BETWEEN: _between,
+    Op.CALL: _call,
 }

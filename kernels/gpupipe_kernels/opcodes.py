@@ -1,10 +1,13 @@
 """The instruction set of the feature program. Standard library only.
 
 An instruction is one row of int32: ``op, dst, block, row, arg, param, lut, size`` (see `Field`). The machine that runs
-it has, per row of the table, one float32 accumulator, which *is* the cell of the destination column, and one integer
-register, the index. Value instructions write the accumulator; index instructions write the index, which ``TAKE`` looks
-up. A *segment* starts at an instruction that does not read what the one before it left (`STARTS_SEGMENT`); segments
-are independent of each other, so a GPU can give each its own row of the grid.
+it has, per row of the table, one float32 accumulator, which *is* the cell of the destination column, one integer
+register, the index, and a small stack of float32 registers. Value instructions write the accumulator; index
+instructions write the index, which ``TAKE`` looks up; ``STORE`` puts the accumulator on the stack, for an instruction
+of several operands to take off: the last operand is the accumulator itself.
+
+A *segment* starts at an instruction that does not read what the one before it left (`STARTS_SEGMENT`) while the stack
+is empty; segments are independent of each other, so a GPU can give each its own row of the grid.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ BLOCKS = ("int8", "int16", "int32", "float32", "float64", "int64")
 NAT = -(2**63)
 """A missing time."""
 
+N_REGISTERS = 7
+"""Registers of the stack: an instruction has at most one operand more."""
+
 
 class Field(IntEnum):
     """The columns of the instruction table."""
@@ -25,14 +31,18 @@ class Field(IntEnum):
     DST = 1  # destination column of the matrix (-1: index instructions have none)
     BLOCK = 2  # source block, an index into `BLOCKS`
     ROW = 3  # source column: row of that block
-    ARG = 4  # an immediate integer: a code, a stride, a calendar part
+    ARG = 4  # an immediate integer: a code, a stride, a calendar part, a register
     PARAM = 5  # offset into `Program.params`
     LUT = 6  # offset into `Program.luts`
-    SIZE = 7  # number of lookup entries, or of bin edges
+    SIZE = 7  # number of lookup entries, of bin edges, or which of the program's calls
 
 
 class Op(IntEnum):
-    """What an instruction does; ``x`` is the source cell, ``acc`` the accumulator, ``p`` the parameters at PARAM."""
+    """What an instruction does.
+
+    ``x`` is the source cell, ``acc`` the accumulator, ``p`` the parameters at PARAM, ``r`` the registers from ARG on.
+    NaN in an operand gives NaN, unless it is said otherwise.
+    """
 
     LOAD = 0  # acc = float32(x - p[0]), subtracted in the source's precision
     EQUAL = 1  # acc = 1 if x == arg else 0; codes
@@ -50,9 +60,26 @@ class Op(IntEnum):
     INDEX_FOLD = 13  # index = index + fold * arg; fold 0 is the full statistics
     INDEX_PART = 14  # index = calendar part `arg` of x, or `size` where x is NAT; times
     INDEX_BIN = 15  # index = arg + number of edges luts[lut:lut+size] that are <= float32(x), or 0 where x is NaN
+    STORE = 16  # r[0] = acc
+    ADD = 17  # acc = r[0] + acc
+    SUBTRACT = 18  # acc = r[0] - acc
+    MULTIPLY = 19  # acc = r[0] * acc
+    DIVIDE = 20  # acc = r[0] / acc, NaN where acc is 0
+    HAVERSINE = (
+        21  # acc = p[0] * angle between (r[0] + p[1], r[1]) and (r[2] + p[1], acc): latitude, longitude; degrees
+    )
+    BEARING = 22  # acc = initial course, 0..360, from (r[0] + p[1], r[1]) to (r[2] + p[1], acc); all in degrees
+    YEO_JOHNSON = 23  # acc = the power transformation of acc with exponent p[0]
+    BETWEEN = 24  # acc = float32((x - y) * p[0]), y the time in row `arg` of the same block; a NAT gives NaN
+    CALL = 25  # acc = the program's call number `size` of r[0], r[1], ..., acc; it has a null policy of its own
 
 
-STARTS_SEGMENT = frozenset({Op.LOAD, Op.EQUAL, Op.IS_NULL, Op.ELAPSED, Op.PART, Op.INDEX, Op.INDEX_PART, Op.INDEX_BIN})
+STARTS_SEGMENT = frozenset(
+    {Op.LOAD, Op.EQUAL, Op.IS_NULL, Op.ELAPSED, Op.PART, Op.INDEX, Op.INDEX_PART, Op.INDEX_BIN, Op.BETWEEN}
+)
+WRITES_INDEX = frozenset({Op.INDEX, Op.INDEX_PAIR, Op.INDEX_FOLD, Op.INDEX_PART, Op.INDEX_BIN})
+OPERANDS = {Op.ADD: 2, Op.SUBTRACT: 2, Op.MULTIPLY: 2, Op.DIVIDE: 2, Op.HAVERSINE: 4, Op.BEARING: 4}
+"""Operands of the instructions that take some off the stack; a call has as many as its kernel has inputs."""
 
 
 class Part(IntEnum):

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.opcodes import BLOCKS, PART_SIZES, STARTS_SEGMENT, Field, Op, Part
+from gpupipe_kernels.opcodes import (
+    BLOCKS,
+    N_REGISTERS,
+    OPERANDS,
+    PART_SIZES,
+    STARTS_SEGMENT,
+    WRITES_INDEX,
+    Field,
+    Op,
+    Part,
+)
 
 CODE_BLOCKS = frozenset({0, 1, 2})
 NUMBER_BLOCKS = frozenset({3, 4})
 TIME_BLOCK = 5
 READS_CODES = frozenset({Op.EQUAL, Op.INDEX, Op.INDEX_PAIR})
-READS_TIMES = frozenset({Op.ELAPSED, Op.PART, Op.INDEX_PART})
+READS_TIMES = frozenset({Op.ELAPSED, Op.PART, Op.INDEX_PART, Op.BETWEEN})
 READS_NUMBERS = frozenset({Op.LOAD, Op.INDEX_BIN})
-PARAMS_READ = {Op.LOAD: 1, Op.ELAPSED: 2, Op.FILL: 1, Op.CLIP: 2, Op.SCALE: 2, Op.SINE: 2}
+PARAMS_READ = {
+    Op.LOAD: 1, Op.ELAPSED: 2, Op.FILL: 1, Op.CLIP: 2, Op.SCALE: 2, Op.SINE: 2,
+    Op.HAVERSINE: 2, Op.BEARING: 2, Op.YEO_JOHNSON: 1, Op.BETWEEN: 1,
+}  # fmt: skip
+
+
+class Call(Protocol):
+    """A kernel that a program calls: its formula comes from a user, not from this package."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of float32 arguments."""
+
+    @property
+    def host(self) -> Callable[..., Any]:
+        """The formula as a NumPy ufunc of `n_inputs` float32 arrays, nulls handled."""
+
+    @property
+    def formula(self) -> Callable[..., Any]:
+        """The formula as a scalar function that compiled code may call on either processor, nulls handled."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +67,37 @@ class Program:
         Lookup tables and bin edges, one behind the other.
     n_columns : int
         Width of the matrix that the program writes.
+    calls : tuple of Call
+        The users' kernels that ``CALL`` instructions name by their position here.
     """
 
     instructions: npt.NDArray[np.int32]
     params: npt.NDArray[np.float64]
     luts: npt.NDArray[np.float32]
     n_columns: int
+    calls: tuple[Call, ...] = ()
 
     @property
     def segments(self) -> npt.NDArray[np.int32]:
         """Offsets of the independent segments, shape (segments + 1,): segment i is instructions[s[i]:s[i + 1]]."""
-        starts = np.isin(self.instructions[:, Field.OP], [int(op) for op in STARTS_SEGMENT])
-        return np.append(np.flatnonzero(starts), len(self.instructions)).astype(np.int32)
+        starts, depth = [], 0
+        for i, row in enumerate(self.instructions.tolist()):
+            op = Op(row[Field.OP])
+            if depth == 0 and op in STARTS_SEGMENT:
+                starts.append(i)
+            depth += self._pushes(op, row)
+        return np.array([*starts, len(self.instructions)], np.int32)
+
+    def _pushes(self, op: Op, row: list[int]) -> int:
+        """Return by how many registers an instruction makes the stack higher; less than 0 where it takes off."""
+        return 1 if op is Op.STORE else 1 - self._operands(op, row)
+
+    def _operands(self, op: Op, row: list[int]) -> int:
+        if op is Op.CALL:
+            if not 0 <= row[Field.SIZE] < len(self.calls):
+                raise ValueError(f"CALL of kernel {row[Field.SIZE]}, of {len(self.calls)}")
+            return self.calls[row[Field.SIZE]].n_inputs
+        return OPERANDS.get(op, 1)
 
     @property
     def n_bytes(self) -> int:
@@ -63,6 +115,8 @@ class Program:
         instructions = self.instructions.copy()
         for row in instructions:
             if row[Field.BLOCK] >= 0:
+                if row[Field.OP] == Op.BETWEEN:
+                    row[Field.ARG] = places[int(row[Field.BLOCK]), int(row[Field.ARG])][1]
                 row[Field.BLOCK], row[Field.ROW] = places[int(row[Field.BLOCK]), int(row[Field.ROW])]
         return replace(self, instructions=instructions)
 
@@ -82,13 +136,29 @@ class Program:
             If an instruction reaches outside; the message has its number.
         """
         reach = 0  # one more than the largest value that the index register can hold here
+        depth = 0  # registers in use
         if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
             raise ValueError("the instruction table has the wrong shape")
         for i, row in enumerate(self.instructions.tolist()):
             try:
-                reach = self._check_one(Op(row[Field.OP]), row, reach, block_rows, max_codes)
+                op = Op(row[Field.OP])
+                if op in STARTS_SEGMENT:
+                    reach = 0
+                reach = self._check_one(op, row, reach, block_rows, max_codes)
+                depth = self._check_registers(op, row, depth)
             except ValueError as error:
                 raise ValueError(f"instruction {i}: {error}") from None
+        if depth:
+            raise ValueError(f"the program ends with {depth} registers in use")
+
+    def _check_registers(self, op: Op, row: list[int], depth: int) -> int:
+        """Return the height of the stack after an instruction."""
+        takes = 0 if op is Op.STORE else self._operands(op, row) - 1
+        if takes > depth or ((op is Op.STORE or takes or op is Op.CALL) and row[Field.ARG] != depth - takes):
+            raise ValueError(f"{op.name} finds {depth} registers in use and takes {takes} from {row[Field.ARG]} on")
+        if depth + self._pushes(op, row) > N_REGISTERS:
+            raise ValueError(f"more than {N_REGISTERS} registers in use")
+        return depth + self._pushes(op, row)
 
     def _check_one(
         self,
@@ -110,12 +180,16 @@ class Program:
             raise ValueError(f"{op.name} reads a column that is not there")
         if not allowed and block != -1:
             raise ValueError(f"{op.name} reads no column")
-        if not (dst == -1 if op >= Op.INDEX else 0 <= dst < self.n_columns):
+        if not (dst == -1 if op in WRITES_INDEX else 0 <= dst < self.n_columns):
             raise ValueError(f"{op.name} writes outside the matrix")
         if op in PARAMS_READ and not 0 <= param <= len(self.params) - PARAMS_READ[op]:
             raise ValueError(f"{op.name} reads outside the parameters")
         if op in (Op.TAKE, Op.INDEX_BIN) and not (lut >= 0 and size >= 0 and lut + size <= len(self.luts)):
             raise ValueError(f"{op.name} reads outside the lookup tables")
+        if op is Op.BETWEEN and not 0 <= arg < block_rows.get(block, 0):
+            raise ValueError("BETWEEN reads a column that is not there")
+        if op is Op.TAKE and reach == 0:
+            raise ValueError("TAKE has no index")
         if op is Op.TAKE and reach > size:
             raise ValueError(f"TAKE looks up index {reach - 1} in a table of {size}")
         if op in (Op.PART, Op.INDEX_PART):
@@ -141,13 +215,14 @@ class Program:
         return {"instructions": self.instructions, "params": self.params, "luts": self.luts}
 
     @staticmethod
-    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int) -> Program:
+    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
         """Return the program that `arrays` described."""
         return Program(
             np.ascontiguousarray(arrays["instructions"], np.int32),
             np.ascontiguousarray(arrays["params"], np.float64),
             np.ascontiguousarray(arrays["luts"], np.float32),
             n_columns,
+            calls,
         )
 
 

@@ -1,0 +1,44 @@
+"""Formulas in plain float64 NumPy: what the compiled ones are measured against, and what the NumPy interpreter runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def central_angle(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
+    """Return the angle between points on a sphere in radians, by the haversine formula.
+
+    After R. W. Sinnott, "Virtues of the haversine", Sky and Telescope 68 (1984) 159. Latitudes and longitudes in
+    degrees; float64 arrays or scalars that broadcast.
+    """
+    phi1, phi2 = np.radians(lat1), np.radians(lat2)
+    half_chord = np.sin((phi2 - phi1) / 2) ** 2
+    half_chord = half_chord + np.cos(phi1) * np.cos(phi2) * np.sin(np.radians(np.subtract(lon2, lon1)) / 2) ** 2
+    return 2 * np.arcsin(np.sqrt(np.minimum(half_chord, 1.0)))
+
+
+def bearing(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
+    """Return the initial course of the great circle from the first point to the second, in degrees from north, 0..360.
+
+    Clockwise; 0 where the points are the same. Degrees; float64 arrays or scalars that broadcast.
+    """
+    phi1, phi2, turn = np.radians(lat1), np.radians(lat2), np.radians(np.subtract(lon2, lon1))
+    east = np.sin(turn) * np.cos(phi2)
+    north = np.cos(phi1) * np.sin(phi2) - np.sin(phi1) * np.cos(phi2) * np.cos(turn)
+    return np.degrees(np.arctan2(east, north)) % 360.0
+
+
+def yeo_johnson(x: Any, exponent: float) -> Any:
+    """Return the power transformation of `x`, which is monotone and defined for every number.
+
+    I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality or symmetry", Biometrika
+    87 (2000) 954.
+    """
+    positive = np.log1p(np.maximum(x, 0.0))
+    negative = np.log1p(np.maximum(np.negative(x), 0.0))
+    up = np.expm1(exponent * positive) / exponent if exponent != 0 else positive
+    rest = 2.0 - exponent
+    down = -np.expm1(rest * negative) / rest if rest != 0 else -negative
+    return np.where(np.isnan(x), np.nan, np.where(np.greater_equal(x, 0), up, down))
