@@ -85,9 +85,11 @@ class _Registers:
         self.mask = np.empty(stop - start, bool)
         self.stack: list[Array] = []
 
-    def pop(self, n: int) -> Any:
+    def pop(self, n: int) -> list[Array]:
         """Take the last `n` registers off the stack."""
-        taken, self.stack = self.stack[-n:], self.stack[:-n]
+        at = len(self.stack) - n
+        taken = self.stack[at:]
+        del self.stack[at:]
         return taken
 
 
@@ -196,36 +198,36 @@ def _store(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 
 def _add(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.add(*at.pop(1), acc, out=acc)
+    np.add(at.stack.pop(), acc, out=acc)
 
 
 def _subtract(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.subtract(*at.pop(1), acc, out=acc)
+    np.subtract(at.stack.pop(), acc, out=acc)
 
 
 def _multiply(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.multiply(*at.pop(1), acc, out=acc)
+    np.multiply(at.stack.pop(), acc, out=acc)
 
 
 def _divide(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.equal(acc, 0.0, out=at.mask)
-    np.divide(*at.pop(1), acc, out=acc)
+    np.divide(at.stack.pop(), acc, out=acc)
     np.copyto(acc, np.nan, where=at.mask)
 
 
 def _haversine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     radius, origin = step.params
-    acc[:] = radius * central_angle(*_points(*at.pop(3), acc, origin))
+    acc[:] = radius * central_angle(*_points(at, acc, origin))
 
 
 def _bearing(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    acc[:] = bearing(*_points(*at.pop(3), acc, step.params[1]))
+    acc[:] = bearing(*_points(at, acc, step.params[1]))
 
 
-def _points(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: float) -> tuple[Any, Any, Any, Any]:
+def _points(at: _Registers, acc: Any, origin: float) -> tuple[Any, Any, Any, Any]:
     """Return two points in float64 degrees; latitudes are kept relative to `origin`."""
-    wide = [np.asarray(value, np.float64) for value in (lat1, lon1, lat2, lon2)]
-    return wide[0] + origin, wide[1], wide[2] + origin, wide[3]
+    lat1, lon1, lat2 = (value.astype(np.float64) for value in at.pop(3))
+    return lat1 + origin, lon1, lat2 + origin, acc.astype(np.float64)
 
 
 def _yeo_johnson(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -242,8 +244,7 @@ def _between(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _call(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     assert step.call is not None
-    others = at.pop(step.call.n_inputs - 1) if step.call.n_inputs > 1 else []
-    step.call.host(*others, acc, out=acc)
+    step.call.host(*at.pop(step.call.n_inputs - 1), acc, out=acc)
 
 
 Action = Callable[[_Step, Any, Any, _Registers], None]
