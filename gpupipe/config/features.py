@@ -9,19 +9,19 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.config.parts import find_part, located, read_settings
-from gpupipe.features import OPS, Op
+from gpupipe.features import OPS, FeatureOp
 
 DEFAULT_OP = "auto"
 
 
-def default_features() -> tuple[Op, ...]:
+def default_features() -> tuple[FeatureOp, ...]:
     """Return what stands for an omitted section: one op that does what suits each column."""
     return (OPS.get(DEFAULT_OP).model_validate({"columns": "@all"}),)
 
 
-def read_op(item: Any) -> Op:
+def read_op(item: Any) -> FeatureOp:
     """Return the op that ``{name: settings}`` describes."""
-    if isinstance(item, Op):
+    if isinstance(item, FeatureOp):
         return item
     if not isinstance(item, Mapping) or len(item) != 1:
         keys = f"; got {len(item)} keys: {', '.join(map(str, item))}" if isinstance(item, Mapping) else ""
@@ -34,11 +34,11 @@ def read_op(item: Any) -> Op:
     return read_settings(op, settings, at=(name,))
 
 
-def write_op(op: Op) -> dict[str, Any]:
+def write_op(op: FeatureOp) -> dict[str, Any]:
     """Return ``{name: settings}`` with every default filled in."""
     name = next(name for name, part in OPS.items() if part is type(op))
     return {name: op.model_dump(mode="json", by_alias=True)}
 
 
 # `gpupipe.config.schema` puts the forms of every op in place of the bare object.
-OpItem = Annotated[Op, PlainValidator(read_op), PlainSerializer(write_op), WithJsonSchema({"type": "object"})]
+OpItem = Annotated[FeatureOp, PlainValidator(read_op), PlainSerializer(write_op), WithJsonSchema({"type": "object"})]

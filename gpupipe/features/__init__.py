@@ -9,6 +9,6 @@ array library.
 from gpupipe.features import auto, impute, scaling, log1p, clip, bucketize  # noqa: F401, I001
 from gpupipe.features import encode, one_hot, categorify, frequency_encode, target_encode  # noqa: F401
 from gpupipe.features import hash_bucket, cross, datetime_parts, cyclic  # noqa: F401
-from gpupipe.features.base import OPS, Op
+from gpupipe.features.base import OPS, FeatureOp, Op
 
-__all__ = ["OPS", "Op"]
+__all__ = ["OPS", "FeatureOp", "Op"]

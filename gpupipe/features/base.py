@@ -16,14 +16,27 @@ if TYPE_CHECKING:
     from gpupipe.features.columns import Virtual
     from gpupipe.features.statistics import Statistics
 
-OPS: Registry[type[Op]] = Registry("feature op")
+OPS: Registry[type[FeatureOp]] = Registry("feature op")
 
 State = dict[str, Any]
 """What an op learned of one column: JSON values, kept in the model for people to read."""
 
 
-class Op(Settings):
-    """One feature op of a configuration, applied to a selection of columns.
+class FeatureOp(Settings):
+    """One entry of ``features:``. What an op is, is one of three:
+
+    - `Op` works on each column of a selection, row by row;
+    - an op of several columns (a distance, a ratio) is its own subclass of this, row by row as well;
+    - `gpupipe.features.derived.DerivedOp` makes columns that a row alone does not give: of a history, of a text.
+    """
+
+    @abstractmethod
+    def apply(self, builder: Builder) -> None:
+        """Add the virtual columns and the columns of the matrix that the op makes."""
+
+
+class Op(FeatureOp):
+    """A feature op that is applied to each column of a selection.
 
     A list or a string in place of the settings is the selection alone: ``standardize: [tenure, age]``.
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.features.auto import Auto
-from gpupipe.features.base import Op
+from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
 from gpupipe.features.columns import Output
 from gpupipe.features.lower import lower
@@ -134,7 +134,7 @@ def _moves(
     return {place(*old[name]): place(*new[name]) for name in old}
 
 
-def fit_features(ops: Sequence[Op], statistics: Statistics, view: View) -> FittedFeatures:
+def fit_features(ops: Sequence[FeatureOp], statistics: Statistics, view: View) -> FittedFeatures:
     """Fit `ops` to the training rows of `statistics`.
 
     Parameters

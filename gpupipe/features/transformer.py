@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.features.base import OPS, Op
+from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
@@ -58,7 +58,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def __init__(
         self,
-        ops: Sequence[Op | Mapping[str, Any]] | None = None,
+        ops: Sequence[FeatureOp | Mapping[str, Any]] | None = None,
         *,
         view: str = "dense",
         schema: Mapping[str, str] | None = None,
@@ -139,8 +139,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
-def _op(op: Op | Mapping[str, Any]) -> Op:
-    if isinstance(op, Op):
+def _op(op: FeatureOp | Mapping[str, Any]) -> FeatureOp:
+    if isinstance(op, FeatureOp):
         return op
     if len(op) != 1:
         raise ConfigError(f"an op is a mapping of one name to its settings, got {dict(op)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
-from gpupipe.features.base import Op
+from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
@@ -85,12 +85,12 @@ def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
     return schema.without([name for name in kept_out if name])
 
 
-def fit_view(rows: Rows, view: View, ops: Sequence[Op], backend: Backend) -> tuple[FittedFeatures, Array]:
+def fit_view(rows: Rows, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
     """Return the features of one view and the matrix of the training rows; made once."""
     return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
 
-def learn_features(rows: Rows, view: View, ops: Sequence[Op]) -> FittedFeatures:
+def learn_features(rows: Rows, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         assert rows.statistics is not None

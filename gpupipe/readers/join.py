@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
-from gpupipe.readers.keys import key_codes, repeated
 from gpupipe.readers.read import BaseDir, Loaded, read_arrow
 from gpupipe.readers.settings import JoinedTable, Source
+from gpupipe.table.keys import key_codes, repeated
 
 
 def read_joined(
@@ -61,7 +61,7 @@ def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Load
         _require(left.table, key, "the main table")
     for key in joined.on.right:
         _require(right.table, key, label)
-    left_codes, right_codes = key_codes(left.table, right.table, joined.on, label)
+    left_codes, right_codes = key_codes(left.table, joined.on.left, right.table, joined.on.right, label)
     _require_unique(right_codes, right.table, joined.on.right, joined, label)
     if joined.cardinality == "one_to_one":
         _require_unique(left_codes, left.table, joined.on.left, joined, "the main table")

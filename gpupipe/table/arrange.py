@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,28 @@ def take(table: Table, mask: Any, backend: Backend) -> Table:
     backend.map(copy, places)
     texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}
     return Table(table.schema, len(rows), blocks, places, texts)
+
+
+def append(table: Table, columns: Mapping[Column, Any], xp: Any) -> Table:
+    """Return the table with further columns behind its own; blocks that get none are shared.
+
+    Parameters
+    ----------
+    columns : mapping of Column to array, shape (n_rows,)
+        Their values, which are converted to the dtype of the column's block.
+    """
+    blocks, places = dict(table.blocks), dict(table.places)
+    for storage in dict.fromkeys(column.storage for column in columns):
+        new = [(column.name, values) for column, values in columns.items() if column.storage == storage]
+        height = blocks[storage].shape[0] if storage in blocks else 0
+        block = xp.empty((height + len(new), table.n_rows), storage)
+        if height:
+            block[:height] = blocks[storage]
+        for row, (name, values) in enumerate(new, start=height):
+            block[row] = values
+            places[name] = storage, row
+        blocks[storage] = block
+    return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
 
 
 def _arrow_mask(mask: Any) -> Any:

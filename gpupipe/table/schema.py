@@ -44,6 +44,8 @@ class Column:
         The column whose levels this one hashes: it has no vocabulary, level ``FIRST_LEVEL + h`` is bucket h.
     n_buckets : int
         Buckets of a hashed column.
+    derived : bool
+        Whether an op made it of the table: the input does not have it.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Column:
     time_format: str | None = None
     hash_of: str | None = None
     n_buckets: int = 0
+    derived: bool = False
 
     @property
     def n_codes(self) -> int:

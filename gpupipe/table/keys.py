@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
-from gpupipe.readers.settings import KeyPair
 
 ROWS_SHOWN = 2
 
 
-def key_codes(left: pa.Table, right: pa.Table, on: KeyPair, label: str) -> tuple[pa.Array, pa.Array]:
-    """Return an int64 code for each row of both tables; keys of the left that the right lacks are null.
+def key_codes(
+    left: pa.Table, left_names: Sequence[str], right: pa.Table, right_names: Sequence[str], label: str
+) -> tuple[pa.Array, pa.Array]:
+    """Return an int64 code for each row of both tables, from 0 on; keys of the left that the right lacks are null.
+
+    Parameters
+    ----------
+    left, right : pyarrow.Table
+    left_names, right_names : sequence of str
+        The key columns of the two, in the same order.
+    label : str
+        What the right table is called in messages.
 
     Raises
     ------
@@ -21,7 +32,7 @@ def key_codes(left: pa.Table, right: pa.Table, on: KeyPair, label: str) -> tuple
         If a pair of key columns has types that cannot be compared.
     """
     codes: tuple[pa.Array, pa.Array] | None = None
-    for left_name, right_name in zip(on.left, on.right, strict=True):
+    for left_name, right_name in zip(left_names, right_names, strict=True):
         a, b = _comparable(left.column(left_name), right.column(right_name), f"{left_name} = {right_name}", label)
         universe = b.drop_null().unique()
         pair = _codes(a, universe), _codes(b, universe)
