@@ -12,15 +12,34 @@ import click
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", metavar="INPUT")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A .csv or .parquet file.")
+@click.option(
+    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table that the features are made of."
+)
+@click.option("--as-of", metavar="DATE", help="What is known now, in place of the cut-off dates of the training.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 @click.option("--quiet", is_flag=True, help="Print errors only.")
-def command(model: Path, data: str, output: Path, device: Literal["auto", "cpu", "gpu"], quiet: bool) -> None:
+def command(
+    model: Path,
+    data: str,
+    output: Path,
+    tables: tuple[str, ...],
+    as_of: str | None,
+    device: Literal["auto", "cpu", "gpu"],
+    quiet: bool,
+) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
 
     One row out for each row in, in the same order: the prediction, and the probability of each class.
     """
     from gpupipe.pipeline.scoring import score
 
-    n_rows = score(model, data, output, device)
+    n_rows = score(model, data, output, device, dict(_named(table) for table in tables), as_of)
     if not quiet:
         click.echo(f"{n_rows:,} rows scored to {output}", err=True)
+
+
+def _named(table: str) -> tuple[str, str]:
+    name, equals, path = table.partition("=")
+    if not (name and equals and path):
+        raise click.BadParameter(f"{table!r} is not NAME=FILE", param_hint="--table")
+    return name, path

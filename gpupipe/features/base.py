@@ -81,5 +81,5 @@ class Op(FeatureOp):
         columns = self.select(builder)
         states = self.fit(columns, builder.statistics)
         for column, state in zip(columns, states, strict=True):
-            builder.learned(self, column, state)
+            builder.learned(self, column.name, self.summary(state))
             self.lower(column, state, builder)

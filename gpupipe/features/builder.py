@@ -11,7 +11,7 @@ from gpupipe.features.selection import resolve
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 if TYPE_CHECKING:
-    from gpupipe.features.base import Op, State
+    from gpupipe.features.base import FeatureOp, State
     from gpupipe.features.statistics import Statistics
 
 View = Literal["codes", "dense"]
@@ -117,7 +117,8 @@ class Builder:
         if codes.remap is not None:
             values = values[..., codes.remap]
         start = Start("TAKE", codes=codes, table=values)
-        return Numbers(name, inputs or codes.inputs, start, may_be_null=bool(np.isnan(values[..., :]).any()))
+        may_be_null = bool(np.isnan(values).any())
+        return Numbers(name, inputs or codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
     def put(self, column: Numbers, op: str, n_codes: int = 0) -> None:
         """Make `column` a column of the matrix, in the place of one of the same name if there is one.
@@ -184,10 +185,10 @@ class Builder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def learned(self, op: Op, column: Virtual, state: State) -> None:
-        """Record what an op learned of a column."""
+    def learned(self, op: FeatureOp, name: str, state: State) -> None:
+        """Record for people what an op learned of the column `name`."""
         if state:
-            self.states.append({"op": type(op).__name__, "column": column.name, **op.summary(state)})
+            self.states.append({"op": type(op).__name__, "column": name, **state})
 
     def fill_the_rest(self) -> None:
         """Impute what an estimator of the dense view cannot take, by the training median, and say so."""
@@ -203,13 +204,19 @@ class Builder:
                 self.note(f"{name}: {n:,} nulls imputed by the median, as the model takes none")
 
     def leftovers(self) -> list[str]:
-        """Return the input columns that no feature is made of: no op has named them, or only to prepare them."""
-        used = {name for output in self.outputs.values() for name in output.column.inputs}
-        return [name for name in self.columns if name not in used and name not in self.derived]
+        """Return the columns that no feature stands for: no op has named them, or only to make others of them.
+
+        So a coordinate that a distance was taken of is a feature as well, and the distance is one though no op names
+        it. A category that an op made is left to the ops that select it (see `unused`).
+        """
+        done = {output.column.stands_for for output in self.outputs.values()}.union(self.outputs)
+        made = {name for name in self.derived if isinstance(self.columns[name], Codes)}
+        return [name for name in self.columns if name not in done and name not in made]
 
     def unused(self) -> list[str]:
-        """Return the columns that an op made and that neither another op nor the matrix took."""
-        return [name for name in self.derived if name not in self.selected and name not in self.outputs]
+        """Return the categories that an op made and that no other op took."""
+        made = [name for name in self.derived if isinstance(self.columns[name], Codes)]
+        return [name for name in made if name not in self.selected]
 
 
 def _source(column: Column) -> Virtual:

@@ -2,6 +2,10 @@
 
 A virtual column is either `Numbers` (a float32 value a row) or `Codes` (a small integer a row, with a label for each).
 Ops make new ones of old ones; nothing is computed until statistics need it or the program is written.
+
+A column stands for the one that it was made of alone (scaled, encoded, a part of it); made of several, or beside its
+source, it stands for itself. What some column of the matrix stands for is not looked after any further
+(`gpupipe.features.builder.Builder.leftovers`).
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class Codes:
         The code of each raw index; None where they are the same.
     kind : str
         ``"categorical"``, or ``"boolean"``.
+    root : str
+        The column that it stands for; ``""`` is its one input.
     """
 
     name: str
@@ -61,11 +67,17 @@ class Codes:
     labels: tuple[str, ...]
     remap: Array = None
     kind: str = "categorical"
+    root: str = ""
 
     @property
     def n_codes(self) -> int:
         """Number of codes, the reserved ones included."""
         return FIRST_LEVEL + len(self.labels)
+
+    @property
+    def stands_for(self) -> str:
+        """The column in whose place it is."""
+        return self.root or self.inputs[0]
 
     def with_null_as(self, code: int) -> Codes:
         """Return the column with nulls counted as `code`."""
@@ -133,6 +145,8 @@ class Numbers:
     steps : tuple of Step
     may_be_null : bool
         Whether a row can still be NaN.
+    root : str
+        The column that it stands for; ``""`` is its one input.
     """
 
     name: str
@@ -140,8 +154,14 @@ class Numbers:
     start: Start
     steps: tuple[Step, ...] = ()
     may_be_null: bool = True
+    root: str = ""
 
     kind = "numeric"
+
+    @property
+    def stands_for(self) -> str:
+        """The column in whose place it is."""
+        return self.root or self.inputs[0]
 
     def then(self, op: str, *params: float) -> Numbers:
         """Return the column with one more step."""
@@ -150,10 +170,11 @@ class Numbers:
 
 
 def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
-    """Return the column that an instruction makes of several others; null where one of them is."""
+    """Return the column that an instruction makes of several others, beside them; null where one of them is."""
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
     may_be_null = op in ("DIVIDE", "CALL") or any(operand.may_be_null for operand in operands)
-    return Numbers(name, inputs, Start(op, params=params, operands=operands, call=call), may_be_null=may_be_null)
+    start = Start(op, params=params, operands=operands, call=call)
+    return Numbers(name, inputs, start, may_be_null=may_be_null, root=name)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -77,17 +78,13 @@ class Cyclic(Op):
         assert self.period is not None
         for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
             wave = column.then("CENTER", origin, 1.0).then("SINE", 2 * math.pi / self.period, phase)
-            builder.put(_named(wave, f"{column.name}_{label}"), "cyclic")
+            builder.put(replace(wave, name=f"{column.name}_{label}"), "cyclic")
 
 
 def _value(name: str, part: Part, index: int) -> int:
     if part is Part.HOUR_OF_WEEK:
         return index % 24 if name == "hour" else index // 24
     return index
-
-
-def _named(column: Numbers, name: str) -> Numbers:
-    return Numbers(name, column.inputs, column.start, column.steps, column.may_be_null)
 
 
 def part_codes(column: Times, part: Part) -> Codes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.features.base import FeatureOp
+from gpupipe.features.base import FeatureOp, Op
 from gpupipe.table.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ class Rows:
         The same rows, for keys and texts: their values, not their codes.
     label : str
         What the table is called in messages.
+    unknown : sequence of str
+        Columns that will not be there when a model serves.
     """
 
-    def __init__(self, table: Table, arrow: pa.Table, label: str) -> None:
-        self.table, self.arrow, self.label = table, arrow, label
+    def __init__(self, table: Table, arrow: pa.Table, label: str, unknown: Sequence[str] = ()) -> None:
+        self.table, self.arrow, self.label, self.unknown = table, arrow, label, unknown
         self._encoded: dict[str, None] = {}
         self._raw: dict[str, None] = {}
 
@@ -55,8 +57,7 @@ class Rows:
         ConfigError
             If there is none of that name, or it is of none of these kinds.
         """
-        if name not in self.table.schema:
-            raise ConfigError(f"{self.label} has no column {name!r}", fix=self._hint(name, self.table.schema.names))
+        self._require(name, self.table.schema.names)
         column = self.table.schema[name]
         if column.kind not in kinds:
             raise ConfigError(
@@ -75,13 +76,16 @@ class Rows:
         ConfigError
             If there is none of that name.
         """
-        if name not in self.arrow.column_names:
-            raise ConfigError(f"{self.label} has no column {name!r}", fix=self._hint(name, self.arrow.column_names))
+        self._require(name, self.arrow.column_names)
         self._raw[name] = None
         return self.arrow.column(name)
 
-    def _hint(self, name: str, names: Sequence[str]) -> str:
-        return did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
+    def _require(self, name: str, names: Sequence[str]) -> None:
+        if name in self.unknown:
+            raise ConfigError(f"{name!r} is the target: it is not known when the model serves", fix="use other columns")
+        if name not in names:
+            hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
+            raise ConfigError(f"{self.label} has no column {name!r}", fix=hint)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -189,7 +193,7 @@ class DerivedOp(FeatureOp):
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield the columns that the op makes for the rows of ``sources.main``."""
 
-    def keys(self) -> tuple[str, ...]:
+    def key_columns(self) -> tuple[str, ...]:
         """Return the columns of the main table that only say whose row it is: no features by themselves."""
         return ()
 
@@ -220,6 +224,14 @@ class Derivation:
     tables: Mapping[str, DerivedTable]
     made: Mapping[str, tuple[str, ...]]
 
+    def run(
+        self, table: Table, arrow: pa.Table, events: Mapping[str, pa.Table], backend: Backend, as_of: int | None = None
+    ) -> Table:
+        """Return `table` with the derived columns; see `gpupipe.features.fitted.FittedFeatures.encode`."""
+        sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
+        main = Rows(table, arrow, "the table")
+        return derive(self.ops, Sources(main, sources, backend, as_of))[0]
+
 
 @dataclass(frozen=True)
 class DerivedTable:
@@ -230,10 +242,39 @@ class DerivedTable:
     left: tuple[str, ...]
     right: tuple[str, ...]
 
+    def encode(self, name: str, given: Mapping[str, pa.Table], backend: Backend) -> Events:
+        """Return the events of a table that was given.
+
+        Raises
+        ------
+        ConfigError
+            If there is none of that name.
+        SchemaError
+            If a column is absent or of another kind.
+        """
+        from gpupipe.table.encode import encode
+
+        if name not in given:
+            raise ConfigError(
+                f"the features read a further table: {name} (columns {', '.join(self.inputs)})",
+                fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
+            )
+        rows = Rows(encode(given[name], backend, frozen=self.schema), given[name], f"table {name!r}")
+        return Events(rows, self.left, self.right)
+
 
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     """Return those of `ops` that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
+
+
+def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
+    """Return the columns that only say whose row it is, unless an op names one of them as its column."""
+    ops = tuple(ops)
+    keys = dict.fromkeys(name for op in derived_ops(ops) for name in op.key_columns())
+    selections = (op.columns for op in ops if isinstance(op, Op))
+    named = {name for s in selections for name in ([s] if isinstance(s, str) else s)}
+    return tuple(name for name in keys if name not in named)
 
 
 def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivation]:

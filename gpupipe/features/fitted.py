@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
@@ -12,13 +12,18 @@ from gpupipe.features.auto import Auto
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
 from gpupipe.features.columns import Output
+from gpupipe.features.derived import Derivation
 from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
 from gpupipe.table.arrange import arrange, same_codes
 from gpupipe.table.blocks import Table, layout
+from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.opcodes import Field
 from gpupipe_kernels.program import Program, block_id
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = Any
 
@@ -65,6 +70,8 @@ class FittedFeatures:
         What was done without being asked for.
     states : tuple of dict
         What each op learned of each column, for people to read.
+    derivation : Derivation, optional
+        How the columns that are no column of the input are made; None where there are none.
     """
 
     schema: Schema
@@ -74,6 +81,7 @@ class FittedFeatures:
     folds: Array = None
     notes: tuple[str, ...] = ()
     states: tuple[Mapping[str, Any], ...] = ()
+    derivation: Derivation | None = None
 
     @property
     def names(self) -> list[str]:
@@ -87,13 +95,50 @@ class FittedFeatures:
 
     @property
     def lineage(self) -> dict[str, list[str]]:
-        """Column of the matrix to the input columns that it is made of."""
-        return {feature.name: list(feature.inputs) for feature in self.features}
+        """Column of the matrix to the input columns that it is made of; ``table.column`` of a further table."""
+        made = {} if self.derivation is None else self.derivation.made
+        sources = {f.name: [s for name in f.inputs for s in made.get(name, (name,))] for f in self.features}
+        return {name: list(dict.fromkeys(inputs)) for name, inputs in sources.items()}
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The input columns that the program reads, each once."""
-        return tuple(dict.fromkeys(column.source for column in self.schema))
+        """The columns of the main table that are read, each once."""
+        derived = () if self.derivation is None else self.derivation.inputs
+        return tuple(dict.fromkeys((*(column.source for column in self._read), *derived)))
+
+    @property
+    def _read(self) -> Schema:
+        """The columns of the main table that are encoded, with all the levels that any reader of them knows."""
+        if self.derivation is None:
+            return self.schema
+        columns = {column.name: column for column in self.schema if not column.derived}
+        return Schema(tuple((columns | {column.name: column for column in self.derivation.schema}).values()))
+
+    def encode(
+        self, arrow: pa.Table, backend: Backend, events: Mapping[str, pa.Table] | None = None, as_of: int | None = None
+    ) -> Table:
+        """Return rows as they were read as a table that `transform` takes.
+
+        Parameters
+        ----------
+        arrow : pyarrow.Table
+            Rows of the main table.
+        events : mapping of str to pyarrow.Table, optional
+            The further tables that the features are made of.
+        as_of : int, optional
+            A time in microseconds since 1970, in place of the cut-off dates of the training.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent or of another kind.
+        ConfigError
+            If a table is absent.
+        """
+        table = encode(arrow, backend, frozen=self._read)
+        if self.derivation is None:
+            return table
+        return self.derivation.run(table, arrow, events or {}, backend, as_of)
 
     def transform(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
@@ -134,7 +179,9 @@ def _moves(
     return {place(*old[name]): place(*new[name]) for name in old}
 
 
-def fit_features(ops: Sequence[FeatureOp], statistics: Statistics, view: View) -> FittedFeatures:
+def fit_features(
+    ops: Sequence[FeatureOp], statistics: Statistics, view: View, derivation: Derivation | None = None
+) -> FittedFeatures:
     """Fit `ops` to the training rows of `statistics`.
 
     Parameters
@@ -145,6 +192,8 @@ def fit_features(ops: Sequence[FeatureOp], statistics: Statistics, view: View) -
         May be used for several views: it remembers what it has reduced.
     view : {"codes", "dense"}
         What the model likes.
+    derivation : Derivation, optional
+        How those columns came about that are no columns of the input.
 
     Raises
     ------
@@ -162,10 +211,10 @@ def fit_features(ops: Sequence[FeatureOp], statistics: Statistics, view: View) -
     outputs = list(builder.outputs.values())
     if not outputs:
         raise ConfigError("no feature is left", where="features", fix="select columns that are not dropped or text")
-    return _finish(outputs, builder)
+    return _finish(outputs, builder, derivation)
 
 
-def _finish(outputs: list[Output], builder: Builder) -> FittedFeatures:
+def _finish(outputs: list[Output], builder: Builder, derivation: Derivation | None) -> FittedFeatures:
     statistics = builder.statistics
     table = statistics.table.schema
     columns = [output.column for output in outputs]
@@ -182,4 +231,5 @@ def _finish(outputs: list[Output], builder: Builder) -> FittedFeatures:
         statistics.folds(builder.n_folds) if builder.n_folds else None,
         tuple(builder.notes),
         tuple(builder.states),
+        derivation,
     )

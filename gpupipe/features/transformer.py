@@ -15,8 +15,10 @@ from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import View
+from gpupipe.features.derived import Rows, Sources, derive, derived_ops, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
+from gpupipe.table.arrange import select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -100,8 +102,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major."""
         check_is_fitted(self)
         backend = choose(self.device)
-        table = encode(self._arrow(X, reset=False), backend, frozen=self.fitted_.schema)
-        return self.fitted_.transform(table, backend)
+        return self.fitted_.transform(self.fitted_.encode(self._arrow(X, reset=False), backend), backend)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns of the matrix."""
@@ -116,9 +117,13 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
         declared = {name: declare(kind) for name, kind in (self.schema or {}).items()}
-        table = encode(arrow, backend, declared)
+        table, derivation = encode(arrow, backend, declared), None
+        ops = [_op(op) for op in self.ops or ()]
+        if derived := derived_ops(ops):
+            table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, backend))
+            table = select(table, table.schema.without(key_columns(ops)))
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
-        self.fitted_: FittedFeatures = fit_features([_op(op) for op in self.ops or ()], statistics, view)
+        self.fitted_: FittedFeatures = fit_features(ops, statistics, view, derivation)
         return statistics.table, backend
 
     def _arrow(self, X: Any, reset: bool) -> pa.Table:

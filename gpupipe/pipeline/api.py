@@ -11,12 +11,12 @@ from gpupipe.config import Config, load_config
 from gpupipe.features.builder import View
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.model import as_arrow
+from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import prepare, run_pipeline
+from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline
 from gpupipe.pipeline.target import find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
-from gpupipe.table.encode import encode
 
 Array = Any
 
@@ -84,7 +84,7 @@ class Pipeline:
         Parameters
         ----------
         data : pandas.DataFrame or pyarrow.Table, optional
-            In place of the configuration's source.
+            In place of the configuration's source; further tables are read as the configuration says.
         view : {"dense", "codes"}
             As linear models like it (scaled, one-hot, no nulls), or as trees do (integer ids, nulls).
 
@@ -102,9 +102,9 @@ class Pipeline:
             job = prepare(self.config, backend, Timeline())
             table, goal, y = job.table, job.goal, job.y
         else:
-            encoded = encode(as_arrow(data), backend, source.declarations())
-            goal = find_goal(encoded, source.target, source.positives, [e.params for e in self.config.models])
-            table, _ = known_rows(encoded, goal, backend)
+            found = table_of(self.config, as_arrow(data), backend)
+            goal = find_goal(found.table, source.target, source.positives, [e.params for e in self.config.models])
+            table, _ = known_rows(derive_columns(self.config, found, backend, Timeline())[0], goal, backend)
             y = target_values(table, goal, source.positives)
         rows = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
         return fit_view(rows, view, self.config.features, backend)[1], y

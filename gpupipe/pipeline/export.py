@@ -15,6 +15,7 @@ from gpupipe.artifact import ArtifactWriter
 from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.derivation import write_derivation
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
@@ -71,6 +72,8 @@ def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
     writer.arrays("program.npz", features.program.arrays())
     writer.json("features.json", [asdict(feature) for feature in features.features])
     writer.json("learned.json", [_plain(state) for state in features.states])
+    if features.derivation is not None:
+        write_derivation(writer, features.derivation)
 
 
 def levels_table(schema: Schema) -> pa.Table:

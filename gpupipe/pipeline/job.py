@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
+from gpupipe.features.derived import Derivation
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.pipeline.decision import Decision
@@ -40,6 +41,8 @@ class Job:
         What the split keeps together, or in order.
     origin : array of int64, shape (n_rows,)
         Which row of the input each row is.
+    derivation : Derivation, optional
+        How those columns of the table came about that are no columns of the input.
     """
 
     config: Config
@@ -52,6 +55,7 @@ class Job:
     groups: Array = None
     times: Array = None
     origin: Array = None
+    derivation: Derivation | None = None
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline on this backend."""
@@ -68,7 +72,7 @@ class Job:
 
     def rows(self, mask: Array) -> Rows:
         """Return some rows, ready to be fitted."""
-        return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend)
+        return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
     def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
         """Return the metrics of a prediction."""

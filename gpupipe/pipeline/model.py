@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,17 @@ import pyarrow as pa
 from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ArtifactError, DataError
+from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.features.fitted import Feature, FittedFeatures
+from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.derivation import read_derivation
 from gpupipe.pipeline.target import Goal
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import layout
-from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Program, block_id
 
@@ -58,27 +60,36 @@ class Model:
         """The input columns that a table must have."""
         return self.features.inputs
 
-    def predict(self, data: Any) -> Array:
+    def predict(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> Array:
         """Return one prediction a row: a label, a number, a cluster, or an embedding; shape (n,) or (n, k).
 
         Parameters
         ----------
         data : pandas.DataFrame, pyarrow.Table, or path
-            With the model's input columns, in any order; others are ignored.
+            With the model's input columns, in any order; others are ignored. Where a feature is made of the history of
+            a row in this very table, the history must be in it.
+        tables : mapping of str to DataFrame, Table or path, optional
+            The further tables that features are made of, by the names that the configuration gave them.
+        as_of : str, optional
+            An ISO date or time, in place of every date that the configuration named as a cut-off: what is known now.
 
         Raises
         ------
         SchemaError
             If a column is absent or holds values of another kind; rows and columns are named.
+        ConfigError
+            If a further table is absent.
         """
-        prediction = self._predict(data)
+        prediction = self._predict(data, tables, as_of)
         if prediction.probability is not None:
             chosen = predicted_labels(self.goal.task, prediction.probability, self.decision.threshold)
             return np.array(self.goal.labels)[chosen]
         return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
 
-    def predict_proba(self, data: Any) -> Array:
+    def predict_proba(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> Array:
         """Return the probability of each class, float64, shape (n, k), in the order of ``goal.labels``.
+
+        Parameters are those of `predict`.
 
         Raises
         ------
@@ -89,30 +100,43 @@ class Model:
         """
         if not self.goal.labels:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
-        return _columns(self._predict(data).probability)
+        return _columns(self._predict(data, tables, as_of).probability)
 
-    def predict_table(self, data: Any) -> pa.Table:
-        """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings)."""
-        prediction = self._predict(data)
+    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+        """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings).
+
+        Parameters are those of `predict`.
+        """
+        prediction = self._predict(data, tables, as_of)
         return prediction_table(prediction, self.goal, self.decision.threshold)
 
-    def _predict(self, data: Any) -> Prediction:
-        arrow = self._arrow(data)
-        if arrow.num_rows == 0:
-            encode(arrow, self.backend, frozen=self.features.schema)  # the columns must be right all the same
-            return _nothing(self.goal)
-        parts = [arrow.slice(start, BATCH_ROWS) for start in range(0, max(1, arrow.num_rows), BATCH_ROWS)]
-        return _joined([self._predict_batch(part) for part in parts])
+    def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
+        arrow, events = self._arrow(data, self.inputs), self._events(tables or {})
+        now = None if as_of is None else time_us(as_of)
+        # A history must not be cut: rows are scored in batches only where each stands for itself.
+        step = BATCH_ROWS if self.features.derivation is None else max(1, arrow.num_rows)
+        parts = [arrow.slice(start, step) for start in range(0, max(1, arrow.num_rows), step)]
+        return _joined([self._predict_batch(part, events, now) for part in parts])
 
-    def _arrow(self, data: Any) -> pa.Table:
+    def _events(self, tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+        derivation = self.features.derivation
+        needed = {} if derivation is None else derivation.tables
+        if strange := [name for name in tables if name not in needed]:
+            hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
+            raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
+        return {name: self._arrow(table, needed[name].inputs) for name, table in tables.items()}
+
+    def _arrow(self, data: Any, columns: Sequence[str]) -> pa.Table:
         if isinstance(data, (str, Path)):
             return read_arrow(TableSource(path=str(data), csv=self.manifest["reading"]["csv"])).table
         if hasattr(data, "iloc"):
-            data = data[[name for name in self.inputs if name in data.columns]]
+            data = data[[name for name in columns if name in data.columns]]
         return as_arrow(data)
 
-    def _predict_batch(self, arrow: pa.Table) -> Prediction:
-        table = encode(arrow, self.backend, frozen=self.features.schema)
+    def _predict_batch(self, arrow: pa.Table, events: Mapping[str, pa.Table], as_of: int | None) -> Prediction:
+        table = self.features.encode(arrow, self.backend, events, as_of)  # the columns must be right, rows or none
+        if arrow.num_rows == 0:
+            return _nothing(self.goal)
         X = self.features.transform(table, self.backend)
         return self.decision.apply(self.estimator.predict(X))
 
@@ -164,7 +188,8 @@ def read_features(reader: ArtifactReader) -> FittedFeatures:
     described = [Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in reader.json("features.json")]
     program = Program.from_arrays(reader.arrays("program.npz"), len(described))
     check_program(program, schema)
-    return FittedFeatures(schema, program, tuple(described), states=tuple(reader.json("learned.json")))
+    states = tuple(reader.json("learned.json"))
+    return FittedFeatures(schema, program, tuple(described), states=states, derivation=read_derivation(reader))
 
 
 def check_program(program: Program, schema: Schema) -> None:

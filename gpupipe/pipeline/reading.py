@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import SchemaError
+from gpupipe.features.derived import Events, Rows, Sources, derived_ops
 from gpupipe.features.selection import resolve
 from gpupipe.readers.cache import Cache
 from gpupipe.readers.join import read_joined
+from gpupipe.readers.read import read_arrow
 from gpupipe.table.arrange import select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -27,10 +29,13 @@ class ReadTable:
     table : Table
     notes : tuple of str
         What was repaired, left out, or found in the cache.
+    sources : Sources, optional
+        What columns are to be derived of; None where no op derives any.
     """
 
     table: Table
     notes: tuple[str, ...] = ()
+    sources: Sources | None = None
 
 
 def read_table(config: Config, backend: Backend) -> ReadTable:
@@ -43,6 +48,8 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     SchemaError
         If the data contradicts what is declared.
     """
+    if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
+        return _read_with_sources(config, backend)
     cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         return ReadTable(cached, (f"encoded earlier, found in the cache: {cache.path.name[:12]}",))
@@ -57,9 +64,44 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     return ReadTable(table, tuple(notes))
 
 
+def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
+    loaded = read_joined(config.source, config.tables)
+    found = table_of(config, loaded.table, backend)
+    return replace(found, notes=(*loaded.notes, *found.notes))
+
+
+def table_of(config: Config, arrow: pa.Table, backend: Backend) -> ReadTable:
+    """Return the main table, given as it was read, with what columns are to be derived of.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As `read_table`.
+    """
+    table = _drop_kinds(encode(arrow, backend, _declarations(config)), config)
+    if not derived_ops(config.features):
+        return ReadTable(table)
+    events, notes = _read_events(config, backend)
+    target = config.source.target
+    main = Rows(table, arrow, "the table", unknown=[target] if target else [])
+    return ReadTable(table, tuple(notes), Sources(main, events, backend))
+
+
+def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], list[str]]:
+    """Read the tables whose rows are events, and say what was repaired."""
+    events, notes = {}, []
+    for name, settings in config.tables.items():
+        if not settings.is_joined:
+            loaded = read_arrow(settings)
+            rows = Rows(encode(loaded.table, backend, settings.declarations()), loaded.table, f"table {name!r}")
+            events[name] = Events(rows, settings.on.left, settings.on.right)
+            notes += [f"table {name!r}: {rows.n_rows:,} rows", *loaded.notes]
+    return events, notes
+
+
 def _declarations(config: Config) -> dict[str, Declared]:
     declared = config.source.declarations()
-    for joined in config.tables.values():
+    for joined in filter(lambda table: table.is_joined, config.tables.values()):
         keys = joined.on.right  # not in the joined table: the left side has them
         declared |= {f"{joined.prefix}{n}": kind for n, kind in joined.declarations().items() if n not in keys}
     return declared

@@ -14,6 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
+from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names, undefined_notes
 from gpupipe.models import MODELS
 from gpupipe.pipeline.explain import measure_importances
@@ -22,7 +23,7 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.predictions import predictions_table
-from gpupipe.pipeline.reading import read_table
+from gpupipe.pipeline.reading import ReadTable, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
@@ -75,23 +76,41 @@ def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence
 
 
 def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
-    """Read the table and find out what is to be learned from it."""
+    """Read the table, derive columns of it, and find out what is to be learned from it."""
     with timeline.stage("read", device=backend.name, reason=backend.reason) as stage:
         found = read_table(config, backend)
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
-        models = [entry.params for entry in config.models]
-        goal = find_goal(found.table, config.source.target, config.source.positives, models)
-        table, origin = known_rows(found.table, goal, backend)
-        if dropped := found.table.n_rows - table.n_rows:
-            stage.note(f"{dropped:,} rows without a target are left out")
+        goal = find_goal(
+            found.table, config.source.target, config.source.positives, [entry.params for entry in config.models]
+        )
         stage.note(goal.note)
-    y = target_values(table, goal, config.source.positives)
+    table, derivation = derive_columns(config, found, backend, timeline)
+    known, origin = known_rows(table, goal, backend)
+    if dropped := table.n_rows - known.n_rows:
+        timeline.note(f"{dropped:,} rows without a target are left out")
+    y = target_values(known, goal, config.source.positives)
     names = metric_names(goal.task, config.evaluate)
-    groups = None if config.split.group is None else _codes(table, config.split.group)
-    times = None if config.split.time is None else _times(table, config.split.time)
-    return Job(config, backend, timeline, table, y, goal, names, groups, times, origin)
+    groups = None if config.split.group is None else _codes(known, config.split.group)
+    times = None if config.split.time is None else _times(known, config.split.time)
+    return Job(config, backend, timeline, known, y, goal, names, groups, times, origin, derivation)
+
+
+def derive_columns(
+    config: Config, found: ReadTable, backend: Backend, timeline: Timeline
+) -> tuple[Table, Derivation | None]:
+    """Return the table with the columns that ops make before the split, and how they were made.
+
+    Rows without a target take part: they are history all the same.
+    """
+    if found.sources is None:
+        return found.table, None
+    with timeline.stage("derive", device=backend.name, reason=backend.reason) as stage:
+        table, derivation = derive(derived_ops(config.features), found.sources)
+        stage.rows = table.n_rows
+        stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
+    return table, derivation
 
 
 def _codes(table: Table, column: str) -> Array:

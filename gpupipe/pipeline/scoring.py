@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.errors import ConfigError
@@ -12,7 +13,14 @@ from gpupipe.pipeline.model import load_model
 ENDINGS = (".csv", ".parquet")
 
 
-def score(model: str | Path, data: str, output: Path, device: str = "auto") -> int:
+def score(
+    model: str | Path,
+    data: str,
+    output: Path,
+    device: str = "auto",
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+) -> int:
     """Write the predictions of `data` to `output`, and return how many there are.
 
     Parameters
@@ -24,6 +32,10 @@ def score(model: str | Path, data: str, output: Path, device: str = "auto") -> i
     output : Path
         ``.csv`` or ``.parquet``; written under another name and renamed, so it is there complete or not at all.
     device : {"auto", "cpu", "gpu"}
+    tables : mapping of str to str, optional
+        The further tables that features are made of: name to file, glob, folder or URL.
+    as_of : str, optional
+        An ISO date or time in place of the cut-off dates of the training.
 
     Raises
     ------
@@ -41,7 +53,7 @@ def score(model: str | Path, data: str, output: Path, device: str = "auto") -> i
         )
     if not output.parent.is_dir():
         raise ConfigError("the folder does not exist", where=str(output.parent), fix="make it first")
-    table = load_model(model, device).predict_table(data)
+    table = load_model(model, device).predict_table(data, tables, as_of)
     hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)

@@ -10,6 +10,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
+from gpupipe.features.derived import Derivation, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.models import FitContext, FittedModel, Prediction, fit
@@ -54,6 +55,8 @@ class Rows:
     y : array of float64, shape (n_rows,), optional
     statistics : Statistics, optional
         Holds the encoded rows; None once they are released.
+    derivation : Derivation, optional
+        How those columns came about that are no columns of the input.
     features, matrices : dict
         View to its fitted features, and to the matrix of these rows.
     """
@@ -61,6 +64,7 @@ class Rows:
     n_rows: int
     y: Array
     statistics: Statistics | None
+    derivation: Derivation | None = None
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Array] = field(default_factory=dict)
 
@@ -69,19 +73,28 @@ class Rows:
         self.statistics = None
 
 
-def select_rows(table: Table, y: Array, mask: Array, goal: Goal, config: Config, backend: Backend) -> Rows:
+def select_rows(
+    table: Table,
+    y: Array,
+    mask: Array,
+    goal: Goal,
+    config: Config,
+    backend: Backend,
+    derivation: Derivation | None = None,
+) -> Rows:
     """Return the rows where `mask` is true, ready to be fitted."""
     inputs = select(table, input_schema(table.schema, goal, config))
     rows = take(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return Rows(rows.n_rows, values, Statistics(rows, backend, target, config.seed))
+    return Rows(rows.n_rows, values, Statistics(rows, backend, target, config.seed), derivation)
 
 
 def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
-    """Return the columns that features may be made of: not the target, nor what the split is made by."""
+    """Return the columns that features may be made of: not the target, what the split is made by, or a mere key."""
     split = config.split
     kept_out = [goal.target, split.group, split.column.name if split.column else None]
+    kept_out += [name for name in key_columns(config.features) if name in schema]
     return schema.without([name for name in kept_out if name])
 
 
@@ -94,7 +107,7 @@ def learn_features(rows: Rows, view: View, ops: Sequence[FeatureOp]) -> FittedFe
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         assert rows.statistics is not None
-        rows.features[view] = fit_features(ops, rows.statistics, view)
+        rows.features[view] = fit_features(ops, rows.statistics, view, rows.derivation)
     return rows.features[view]
 
 

@@ -27,7 +27,7 @@ def read_joined(
     ----------
     source : Source
     tables : mapping of str to JoinedTable, optional
-        Name to table, joined in this order.
+        Name to table, joined in this order; those of events (``one_to_many``) are not.
     base_dir : path, optional
         The folder of the configuration.
     columns : iterable of str, optional
@@ -41,6 +41,7 @@ def read_joined(
         If a key column is absent, keys have types that cannot be compared, a key is there more often than the
         cardinality says, or two columns would have one name.
     """
+    tables = {name: joined for name, joined in (tables or {}).items() if joined.is_joined}
     if not tables:
         return read_arrow(source, base_dir, columns)
     loaded = read_arrow(source, base_dir)

@@ -212,13 +212,20 @@ class KeyPair(Settings):
 
 
 class JoinedTable(TableSource):
-    """An entry of ``tables:``: a table whose columns are looked up by key and joined to every row of the main one."""
+    """An entry of ``tables:``. Its columns are looked up by key and joined to every row of the main table; or, where a
+    row of the main one has many here (``one_to_many``), feature ops aggregate them."""
 
     on: KeyPair = Field(description="Key column or columns, or {left: ..., right: ...} where their names differ.")
-    cardinality: Literal["many_to_one", "one_to_one"] = Field(
-        description="many_to_one: a key is at most once in this table. one_to_one: nor twice in the main one. Checked."
+    cardinality: Literal["many_to_one", "one_to_one", "one_to_many"] = Field(
+        description="many_to_one: a key is at most once in this table. one_to_one: nor twice in the main one. Checked. "
+        "one_to_many: not joined; its rows are events, for aggregate, rolling, decay, rfm and the like."
     )
     prefix: str = Field("", description="Put before the name of every column of this table but the keys.")
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its columns are joined to the main table."""
+        return self.cardinality != "one_to_many"
 
     @field_validator("on", mode="before")
     @classmethod
