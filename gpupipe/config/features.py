@@ -36,8 +36,12 @@ def read_op(item: Any) -> FeatureOp:
 
 def write_op(op: FeatureOp) -> dict[str, Any]:
     """Return ``{name: settings}`` with every default filled in."""
-    name = next(name for name, part in OPS.items() if part is type(op))
-    return {name: op.model_dump(mode="json", by_alias=True)}
+    return {op_name(op): op.model_dump(mode="json", by_alias=True)}
+
+
+def op_name(op: FeatureOp) -> str:
+    """Return what an op is called in a configuration."""
+    return next(name for name, part in OPS.items() if part is type(op))
 
 
 # `gpupipe.config.schema` puts the forms of every op in place of the bare object.

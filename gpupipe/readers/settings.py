@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -20,19 +18,11 @@ from pydantic_core import CoreSchema
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.readers.formats import GENERATORS
 from gpupipe.readers.where import parse_where
-from gpupipe.settings import Settings
+from gpupipe.settings import NAMES_SCHEMA, Names, Settings
 from gpupipe.table.schema import Declared, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 Label = bool | int | float | str
-
-
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-_NAMES_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed), WithJsonSchema(_NAMES_SCHEMA)]  # one name, or a list
 
 
 class CsvSettings(Settings):
@@ -235,5 +225,5 @@ class JoinedTable(TableSource):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
-        schema["properties"]["on"] = {"anyOf": [*_NAMES_SCHEMA["anyOf"], schema["properties"]["on"]]}
+        schema["properties"]["on"] = {"anyOf": [*NAMES_SCHEMA["anyOf"], schema["properties"]["on"]]}
         return schema

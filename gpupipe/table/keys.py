@@ -41,6 +41,21 @@ def key_codes(
     return codes
 
 
+def row_codes(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Return an int64 code for the key of each row, from 0 on; null where a part of the key is null."""
+    codes: pa.Array | None = None
+    for name in names:
+        column = _simple(table.column(name))
+        universe = column.drop_null().unique()
+        part = _codes(column, universe)
+        if codes is not None:
+            part = pc.add(pc.multiply(codes, max(1, len(universe))), part)
+            part = _codes(part, part.drop_null().unique())
+        codes = part
+    assert codes is not None
+    return codes
+
+
 def repeated(codes: pa.Array) -> list[int]:
     """Return the first rows of the first key that is there more than once; nulls are no keys."""
     values = codes.drop_null().to_numpy()

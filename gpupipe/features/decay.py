@@ -1,0 +1,51 @@
+"""Sums and counts in which the past fades."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gpupipe.features.base import OPS
+from gpupipe.features.derived import Made, Sources
+from gpupipe.features.keyed import KeyedOp, listed
+from gpupipe.features.spans import Span, span_us
+from gpupipe.settings import Names
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+HalfLives = Annotated[tuple[Span, ...], BeforeValidator(_listed), Field(min_length=1)]
+
+
+@OPS.register("decay")
+class Decay(KeyedOp):
+    """Join back sums weighted by ``0.5 ** (age / half_life)``: ``spend_decay_30d``; without columns, rows are counted.
+
+    The age is that at the row's own time, or at its cut-off. A null adds nothing.
+    """
+
+    columns: Names = Field((), description="Numeric or boolean columns; without any, rows are counted: decay_30d.")
+    half_life: HalfLives = Field(description="A span of time (30d, 12h), or several.")
+
+    @model_validator(mode="after")
+    def _has_ages(self) -> Decay:
+        if self.time is None:
+            raise ValueError("ages need time")
+        return self
+
+    def derive(self, sources: Sources) -> Iterable[Made]:
+        """Yield a column for each half-life of each column."""
+        from gpupipe_kernels import keyed
+
+        view = self.view(sources)
+        for label in self.half_life:
+            if not self.columns:
+                made = keyed.decayed_sum(None, view.queries, span_us(label))
+                yield view.made(self.named(f"decay_{label}"), made)
+            for name in listed(self.columns):
+                made = keyed.decayed_sum(view.numbers(name), view.queries, span_us(label))
+                yield view.made(self.named(f"{name}_decay_{label}"), made, name)

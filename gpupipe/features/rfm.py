@@ -1,0 +1,44 @@
+"""Recency, frequency and monetary value: what a customer's purchases come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import Field, model_validator
+
+from gpupipe.features.base import OPS
+from gpupipe.features.derived import Made, Sources
+from gpupipe.features.keyed import KeyedOp, Unit
+from gpupipe.features.time_since import since
+
+
+@OPS.register("rfm")
+class RFM(KeyedOp):
+    """Join back the figures of customer value analysis.
+
+    ``recency``: time since the last row of the key, ``tenure``: since the first, in `unit`; ``frequency``: how many
+    rows there are; ``monetary``: the sum of `amount`, and ``monetary_mean``: its mean. After A. M. Hughes, "Strategic
+    database marketing" (1994).
+    """
+
+    amount: str | None = Field(None, description="The numeric column that was spent; without, no monetary value.")
+    unit: Unit = Field("days", description="Of recency and tenure.")
+
+    @model_validator(mode="after")
+    def _has_times(self) -> RFM:
+        if self.time is None:
+            raise ValueError("recency needs time")
+        return self
+
+    def derive(self, sources: Sources) -> Iterable[Made]:
+        """Yield the figures."""
+        from gpupipe_kernels import keyed
+
+        view = self.view(sources)
+        yield view.made(self.named("recency"), since(view, "last", self.unit))
+        yield view.made(self.named("tenure"), since(view, "first", self.unit))
+        yield view.made(self.named("frequency"), keyed.count(view.queries))
+        if self.amount is not None:
+            spent = view.numbers(self.amount)
+            yield view.made(self.named("monetary"), keyed.aggregate(spent, view.queries, "sum"), self.amount)
+            yield view.made(self.named("monetary_mean"), keyed.aggregate(spent, view.queries, "mean"), self.amount)

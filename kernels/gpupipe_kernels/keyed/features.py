@@ -1,0 +1,199 @@
+"""Features of what queries see: one float32 for each, in the queries' own order. Nulls are left out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from gpupipe_kernels.keyed.history import Column, Events, column
+from gpupipe_kernels.keyed.queries import Queries
+
+Array = Any
+Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"]
+MOMENTS = ("count", "sum", "mean", "std")
+"""Aggregates that are made of sums; an engine knows them by their position here."""
+
+
+def count(queries: Queries) -> Array:
+    """Return how many events each query sees."""
+    return queries.history.engine.moment(queries.history.events, queries, MOMENTS.index("count"))
+
+
+def aggregate(values: Array | Column, queries: Queries, function: Function) -> Array:
+    """Return an aggregate of the values that each query sees.
+
+    Parameters
+    ----------
+    values : array of numbers, shape (history.n_events,), or Column
+        In the order of the history; NaN is null. Values beyond 1e100 count as infinite in sums, means and deviations.
+    queries : Queries
+    function : {"count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"}
+        ``std`` is that of a sample. Of no value, count, nunique and sum are 0 and all else is NaN; so is the std of one.
+
+    Raises
+    ------
+    ValueError
+        If the function is not one of these, or nunique is asked of a window.
+    """
+    engine, wanted = queries.history.engine, _column(values, queries)
+    if function in MOMENTS:
+        return engine.moment(wanted.known, queries, MOMENTS.index(function))
+    if function in ("min", "max"):
+        return engine.extreme(wanted.known, queries, 1.0 if function == "min" else -1.0)
+    if function in ("first", "last"):
+        return engine.pick(wanted.known, queries, int(function == "last"), math.nan)
+    if function == "nunique":
+        return _nunique(wanted.levels, queries)
+    raise ValueError(f"unknown aggregate {function!r}")
+
+
+def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "nunique"], null: int = 0) -> Array:
+    """Return how many codes, or different codes, each query sees.
+
+    Parameters
+    ----------
+    codes : array of int, shape (history.n_events,)
+        In the order of the history, from 0.
+    queries : Queries
+    function : {"count", "nunique"}
+    null : int
+        The code of null.
+
+    Raises
+    ------
+    ValueError
+        If the function is not one of these, or nunique is asked of a window.
+    """
+    known = _known_codes(codes, queries, null)
+    if function == "count":
+        return queries.history.engine.moment(known, queries, MOMENTS.index("count"))
+    if function == "nunique":
+        return _nunique(known, queries)
+    raise ValueError(f"unknown aggregate of codes {function!r}")
+
+
+def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: int = 0) -> Array:
+    """Return the first or last code that each query sees, int32; `null` for none.
+
+    Parameters
+    ----------
+    codes : array of int, shape (history.n_events,)
+        In the order of the history.
+    queries : Queries
+    which : {"first", "last"}
+    null : int
+        The code of null, which is passed over.
+    """
+    known = _known_codes(codes, queries, null)
+    return queries.history.engine.pick(known, queries, _back(which), null)
+
+
+def lag(values: Array | Column, queries: Queries, k: int) -> Array:
+    """Return the value of the `k`-th last event that each query sees, null or not, as pandas' ``shift``; NaN for none.
+
+    Where a query includes its own event, lag 1 is that event's value, and lag 2 the one before.
+
+    Raises
+    ------
+    ValueError
+        If `k` is less than 1.
+    """
+    if k < 1:
+        raise ValueError(f"a lag is at least 1, got {k}")
+    history = queries.history
+    every = Events(history, history.start, history.time, values=history.engine.numbers(_column(values, queries).values))
+    return history.engine.pick(every, queries, k, math.nan)
+
+
+def decayed_sum(values: Array | Column | None, queries: Queries, half_life: float) -> Array:
+    """Return the sum of ``x * 2 ** (-age / half_life)`` of what each query sees; of the weights alone without values.
+
+    Parameters
+    ----------
+    values : array of numbers, shape (history.n_events,), or Column, optional
+        As for `aggregate`; an infinite value is infinite at any age.
+    queries : Queries
+        Not of a window: the half-life is one.
+    half_life : float
+        Microseconds. The age is that at the time of the query.
+
+    Raises
+    ------
+    ValueError
+        If the half-life is not a positive number, or queries are of a window.
+    """
+    if not (half_life > 0 and math.isfinite(half_life)):
+        raise ValueError(f"a half-life is more than 0 microseconds, got {half_life}")
+    if queries.windowed:
+        raise ValueError("a decayed sum is of all events before the cut-off: a window has none")
+    events = queries.history.events if values is None else _column(values, queries).known
+    return queries.history.engine.decayed(events, queries, 1.0 / half_life)
+
+
+def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Array, Array]:
+    """Return how many sessions each query sees, how many events the last one has, and how long ago that began.
+
+    A session ends where more than `gap` passes until the next event of the same key.
+
+    Parameters
+    ----------
+    queries : Queries
+    gap : int
+        Microseconds.
+    unit : float
+        Microseconds that are one in the result.
+
+    Returns
+    -------
+    count, events, age : arrays of float32
+        0, 0 and NaN where nothing is seen. Of a window's first session, what lies before the window is not seen.
+    """
+    if gap < 0:
+        raise ValueError(f"a gap is at least 0 microseconds, got {gap}")
+    found: tuple[Array, Array, Array] = queries.history.engine.sessions(queries.history.events, queries, gap, unit)
+    return found
+
+
+def time_since(
+    queries: Queries, which: Literal["first", "last"] = "last", unit: float = 1.0, where: Array | None = None
+) -> Array:
+    """Return the time from the first or last event that each query sees to its cut-off; NaN for none.
+
+    Parameters
+    ----------
+    queries : Queries
+        An event that sees itself has it as its last: 0.
+    which : {"first", "last"}
+    unit : float
+        Microseconds that are one in the result.
+    where : array of bool, shape (history.n_events,), optional
+        The events that count, in the order of the history.
+    """
+    history = queries.history
+    events = history.events if where is None else history.where(history.engine.flags(where))
+    return history.engine.since(events, queries, _back(which), unit)
+
+
+def _nunique(events: Events, queries: Queries) -> Array:
+    if queries.windowed:
+        raise ValueError("nunique is of all events before the cut-off, not of a window")
+    return queries.history.engine.nunique(events, queries)
+
+
+def _column(values: Array | Column, queries: Queries) -> Column:
+    made = values if isinstance(values, Column) else column(queries.history, values)
+    if made.history is not queries.history:
+        raise ValueError("the column is of another history than the queries")
+    return made
+
+
+def _known_codes(codes: Array, queries: Queries, null: int) -> Events:
+    values, keep = queries.history.engine.known_codes(column(queries.history, codes).values, null)
+    return queries.history.where(keep, values)
+
+
+def _back(which: str) -> int:
+    """Return how many events back from the cut-off `which` is; 0 is the first one."""
+    if which not in ("first", "last"):
+        raise ValueError(f"first or last, got {which!r}")
+    return int(which == "last")

@@ -1,0 +1,274 @@
+"""What happens to one event or one query: the formulas that the loops of the host and of the device share.
+
+Sums are kept as pairs of float64, a value and its rounding error, about 31 digits together. So the sum over a range is
+a difference of two running sums, for any window, and a variance is what is left of a sum of squares, without loss. After
+M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks of double-word
+arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that of T. J. Dekker, "A
+floating-point technique for extending the available precision", Numerische Mathematik 18 (1971) 224.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from numba.extending import register_jitable
+
+from gpupipe_kernels.keyed.numpy_engine import LARGEST
+from gpupipe_kernels.launch import formula, is_simulated
+from gpupipe_kernels.opcodes import NAT
+
+Array = Any
+
+COUNT, SUM, MEAN, STD = range(4)
+SPLIT = 134_217_729.0  # 2 ** 27 + 1 cuts the 53 bits of a float64 into two halves whose products are exact
+NOISE = 2.0**-90  # less than this share of a sum of squares is rounding
+
+
+def on_arrays(function: Callable[..., Any]) -> Any:
+    """Return a formula that takes arrays; the simulator, whose arrays mean nothing to a compiler, runs its Python."""
+    return register_jitable(inline="always")(function) if is_simulated() else formula(function)
+
+
+@formula
+def add(hi: float, lo: float, more: float, more_lo: float) -> Any:
+    """Return the sum of two pairs as a pair."""
+    s = hi + more
+    back = s - hi
+    s_lo = (hi - (s - back)) + (more - back)
+    t = lo + more_lo
+    back = t - lo
+    t_lo = (lo - (t - back)) + (more_lo - back)
+    c = s_lo + t
+    v = s + c
+    w = t_lo + (c - (v - s))
+    z = v + w
+    return z, w - (z - v)
+
+
+@formula
+def product(x: float, y: float) -> Any:
+    """Return the product of two numbers as a pair, without rounding."""
+    p = x * y
+    cut = SPLIT * x
+    x_hi = cut - (cut - x)
+    x_lo = x - x_hi
+    cut = SPLIT * y
+    y_hi = cut - (cut - y)
+    y_lo = y - y_hi
+    return p, ((x_hi * y_hi - p) + x_hi * y_lo + x_lo * y_hi) + x_lo * y_lo
+
+
+@formula
+def term(x: float, squared: bool) -> Any:
+    """Return what a value adds to a sum, or to a sum of squares, as a pair; infinities are counted elsewhere."""
+    if not -LARGEST <= x <= LARGEST:
+        return 0.0, 0.0
+    if squared:
+        return product(x, x)
+    return x, 0.0
+
+
+@formula
+def elapsed(later: Any, earlier: Any) -> float:
+    """Return a difference of times in microseconds; as float64 none overflows."""
+    return float(later) - float(earlier)
+
+
+@formula
+def faded(age: float, rate: float) -> float:
+    """Return the weight of what is `age` old; with rate 0 nothing fades."""
+    return 1.0 if rate == 0.0 else 2.0 ** (-age * rate)
+
+
+@formula
+def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
+    """Return the recurrence ``S = share * S + x`` one step on: plain sums (shares of 0 and 1) keep all their digits."""
+    return add(share * hi, share * lo, x, x_lo)
+
+
+@on_arrays
+def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
+    """Return the sum over ``low:high`` as a pair, from the running sums of a key."""
+    if head[low]:
+        return hi[high - 1], lo[high - 1]
+    return add(hi[high - 1], lo[high - 1], -hi[low - 1], -lo[low - 1])
+
+
+@on_arrays
+def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
+    """Return the sum of the infinite values of ``low:high``; `up` and `down` count them, and are empty for none."""
+    if up.size == 0:
+        return 0.0
+    n_up, n_down = up[high] - up[low], down[high] - down[low]
+    if n_up > 0 and n_down > 0:
+        return math.nan
+    if n_up > 0:
+        return math.inf
+    return -math.inf if n_down > 0 else 0.0
+
+
+@formula
+def deviation(n: float, s: float, s_lo: float, q: float, q_lo: float, noise: float) -> float:
+    """Return the standard deviation of a sample from its sum and its sum of squares; `noise` is the error of these."""
+    all_squares, all_squares_lo = product(q, n)
+    square, square_lo = product(s, s)
+    rest, _ = add(all_squares, all_squares_lo + q_lo * n, -square, -(square_lo + 2.0 * s * s_lo))
+    if rest <= noise * n:
+        return 0.0
+    return math.sqrt(rest / (n * (n - 1.0)))
+
+
+@on_arrays
+def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
+    """Return the first position of ``low:high`` whose time is after `bound`, or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if time[middle] > bound:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@on_arrays
+def least(tree: Array, low: Any, high: Any) -> Any:
+    """Return the least of the leaves ``low:high`` of a tree, see `numpy_tree`; there is at least one."""
+    n = tree.size // 2
+    low, high = low + n, high + n
+    found = tree[low]
+    while low < high:
+        left, right = tree[low], tree[high - 1]
+        found = min(found, left if low & 1 else found)
+        found = min(found, right if high & 1 else found)
+        low, high = (low + 1) // 2, high // 2
+    return found
+
+
+@on_arrays
+def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
+    """Return which of the events query `i` sees."""
+    if rank.size == 0:
+        return low[i], high[i]
+    return rank[low[i]], rank[high[i]]
+
+
+@on_arrays
+def place(i: Any, row: Array) -> Any:
+    """Return where the result of query `i` belongs."""
+    return row[i] if row.size else i
+
+
+@on_arrays
+def moment_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
+    squares_lo: Array, up: Array, down: Array, kind: Any, out: Array,
+) -> None:  # fmt: skip
+    """Write count, sum, mean or standard deviation."""
+    a, b = seen(i, low, high, rank)
+    n = float(b - a)
+    made = n
+    if kind != COUNT:
+        made = math.nan if kind != SUM else 0.0
+        if b > a:
+            s, s_lo = in_range(hi, lo, head, a, b)
+            wild = infinity(up, down, a, b)
+            if kind == SUM:
+                made = s + wild
+            elif kind == MEAN:
+                made = s / n + wild
+            elif n > 1.0 and wild == 0.0:
+                q, q_lo = in_range(squares, squares_lo, head, a, b)
+                made = deviation(n, s, s_lo, q, q_lo, NOISE * squares[b - 1])
+    out[place(i, row)] = made
+
+
+@on_arrays
+def extreme_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array
+) -> None:  # fmt: skip
+    """Write the least value, or for sign -1, where the tree is of the negatives, the greatest."""
+    a, b = seen(i, low, high, rank)
+    out[place(i, row)] = sign * least(tree, a, b) if b > a else math.nan
+
+
+@on_arrays
+def pick_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, values: Array, back: Any, fill: Any, out: Array
+) -> None:  # fmt: skip
+    """Write the value `back` events before the cut-off; the first one for 0."""
+    a, b = seen(i, low, high, rank)
+    at = b - back if back else a
+    out[place(i, row)] = values[at] if a <= at < b else fill
+
+
+@on_arrays
+def since_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: Any, unit: float,
+    out: Array,
+) -> None:  # fmt: skip
+    """Write the time from the last event, or for `back` 0 the first, to the cut-off."""
+    a, b = seen(i, low, high, rank)
+    out[place(i, row)] = elapsed(cutoff[i], time[b - 1 if back else a]) / unit if b > a else math.nan
+
+
+@on_arrays
+def nunique_at(i: Any, low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array) -> None:
+    """Write the number of flags in the range; `before` counts those before each position."""
+    a, b = seen(i, low, high, rank)
+    out[place(i, row)] = before[b] - before[a]
+
+
+@on_arrays
+def decayed_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float,
+    up: Array, down: Array, out: Array,
+) -> None:  # fmt: skip
+    """Write the sum as of the last event, faded until the cut-off."""
+    a, b = seen(i, low, high, rank)
+    made = 0.0
+    if b > a:
+        made = sums[b - 1] * faded(elapsed(cutoff[i], time[b - 1]), rate) + infinity(up, down, a, b)
+    out[place(i, row)] = made
+
+
+@on_arrays
+def session_at(
+    i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
+    unit: float, count: Array, events: Array, age: Array,
+) -> None:  # fmt: skip
+    """Write the number of sessions, and of the last one its events and its age.
+
+    `first` is where each session begins, `before` how many begin before each position.
+    """
+    a, b = seen(i, low, high, rank)
+    n, begin, since = 0, b, math.nan
+    if b > a:
+        n = 1 + before[b] - before[a + 1]
+        begin = max(first[before[b] - 1], a)
+        since = elapsed(cutoff[i], time[begin]) / unit
+    at = place(i, row)
+    count[at], events[at], age[at] = n, b - begin, since
+
+
+@on_arrays
+def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array) -> None:
+    """Write which events of a key are earlier than a cut-off."""
+    low[i] = high[i] = 0
+    if 0 <= key[i] < start.size - 1 and cutoff[i] != NAT:
+        low[i] = start[key[i]]
+        high[i] = first_after(time, start[key[i]], start[key[i] + 1], cutoff[i] - 1)
+
+
+@on_arrays
+def span_at(i: Any, low: Array, high: Array, cutoff: Array, time: Array, span: Any, out: Array) -> None:
+    """Write the first event that is no older than `span`, and 1 less where the window is closed on its older side."""
+    bound = cutoff[i] - span if cutoff[i] >= NAT + span else NAT
+    out[i] = first_after(time, low[i], high[i], bound)
+
+
+@on_arrays
+def gap_at(i: Any, head: Array, time: Array, unit: float, out: Array) -> None:
+    """Write the time from the event before."""
+    out[i] = math.nan if head[i] else elapsed(time[i], time[i - 1]) / unit

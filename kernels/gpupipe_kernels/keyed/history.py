@@ -1,0 +1,187 @@
+"""Events in the order of their key and time, and the columns that lie in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpupipe_kernels.keyed.engines import Engine, choose
+
+Array = Any
+
+MOST_EVENTS = 2**31 - 1  # positions are int32
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The events of a table, sorted by key, then time, then their place in the table.
+
+    Attributes
+    ----------
+    order : array of int32, shape (events,)
+        The row of each event in its table; rows without a key or a time are no events.
+    start : array of int32, shape (keys + 1,)
+        The events of key k are ``start[k]:start[k + 1]``.
+    time : array of int64, shape (events,)
+        Microseconds.
+    n_rows : int
+        Rows of the table.
+    engine : Engine
+        What computes on these arrays.
+    """
+
+    order: Array
+    start: Array
+    time: Array
+    n_rows: int
+    engine: Engine
+
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
+        return len(self.order)
+
+    @cached_property
+    def events(self) -> Events:
+        """All events."""
+        return Events(self, self.start, self.time)
+
+    def where(self, keep: Array | None, values: Array | None = None) -> Events:
+        """Return the events whose flag is set, all for None; `values` are those of all events."""
+        if keep is None:
+            return Events(self, self.start, self.time, values=values)
+        engine = self.engine
+        rank = engine.rank(keep)
+        kept = None if values is None else engine.compact(values, keep, rank)
+        return Events(self, engine.take(rank, self.start), engine.compact(self.time, keep, rank), rank, kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Some events of a history: those that a feature counts.
+
+    Attributes
+    ----------
+    history : History
+    start, time : array
+        As in `History`, of these events.
+    rank : array of int32, shape (history.n_events + 1,), optional
+        How many of these events stand before each event of the history; None if these are all.
+    values : array of float64 or int32, shape (events,), optional
+    """
+
+    history: History
+    start: Array
+    time: Array
+    rank: Array | None = None
+    values: Array | None = None
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, what: Any, make: Callable[[Events], Any]) -> Any:
+        """Return what `make` makes of these events; made at the first call only."""
+        if what not in self._made:
+            self._made[what] = make(self)
+        return self._made[what]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column in the order of a history; what one feature has worked out of it, the next one finds.
+
+    Attributes
+    ----------
+    history : History
+    values : array, shape (events,)
+    """
+
+    history: History
+    values: Array
+
+    @cached_property
+    def known(self) -> Events:
+        """The events whose value is not NaN."""
+        values, keep = self.history.engine.known_numbers(self.values)
+        return self.history.where(keep, values)
+
+    @cached_property
+    def levels(self) -> Events:
+        """The same, with a code for each value in its place: equal codes for equal values."""
+        values = self.history.engine.level_codes(self.known.values)
+        return Events(self.history, self.known.start, self.known.time, self.known.rank, values)
+
+
+def order_events(
+    key: Array, time: Array, n_keys: int | None = None, *, order: Array | None = None, engine: str | None = None
+) -> History:
+    """Sort events by key, then time, then their place in the table.
+
+    Parameters
+    ----------
+    key : array of int, shape (rows,)
+        Codes from 0; below 0 is null.
+    time : array of int64, shape (rows,)
+        Microseconds; NAT (the least int64) is missing.
+    n_keys : int, optional
+        More than the largest code. On the device it must be given.
+    order : array of int32, shape (events,), optional
+        The rows that have a key and a time, already sorted. On the device it must be given: sorting is CuPy's.
+    engine : {"numpy", "numba"}, optional
+        What computes on the host, here and with everything that is made of this history; without it, what suits the
+        number of rows (see `gpupipe_kernels.keyed.engines`).
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, `key` is not of integers, `time` is not int64, or something that the device needs is missing.
+    """
+    if key.shape != time.shape or key.ndim != 1:
+        raise ValueError(f"key and time are of one length, got shapes {key.shape} and {time.shape}")
+    if key.dtype.kind not in "iu" or time.dtype != np.int64:
+        raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
+    if len(key) > MOST_EVENTS:
+        raise ValueError(f"{len(key)} rows: more than {MOST_EVENTS} events cannot be ordered at once")
+    chosen = choose(key, engine)
+    if order is None:
+        order, start, sorted_time = chosen.sort(key, time, n_keys)
+    else:
+        start, sorted_time = chosen.place(order, key, time, n_keys)
+    return History(order, start, sorted_time, len(key), chosen)
+
+
+def column(history: History, values: Array) -> Column:
+    """Return a column that several features are made of, so that each finds what another has already worked out.
+
+    Parameters
+    ----------
+    history : History
+    values : array of numbers, shape (history.n_events,)
+        In the order of the history: ``values_of_the_table[history.order]``. NaN is null.
+
+    Raises
+    ------
+    ValueError
+        If it is of another length.
+    """
+    if values.shape != (history.n_events,):
+        raise ValueError(f"a column of this history has {history.n_events} values, got shape {values.shape}")
+    return Column(history, values)
+
+
+def gaps(history: History, unit: float = 1.0) -> Array:
+    """Return the time from the event before, in the order of the history, float64; NaN for the first of a key.
+
+    Parameters
+    ----------
+    history : History
+    unit : float
+        Microseconds that are one in the result.
+    """
+    return history.engine.gaps(history, unit)

@@ -1,0 +1,97 @@
+"""The formulas in loops over a block of queries on the host; the arguments are those of the formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe_kernels.keyed.formulas import (
+    before_at,
+    decayed_at,
+    extreme_at,
+    moment_at,
+    nunique_at,
+    pick_at,
+    session_at,
+    since_at,
+    span_at,
+)
+from gpupipe_kernels.launch import host_block
+
+Array = Any
+
+
+@host_block
+def moment(
+    low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
+    squares_lo: Array, up: Array, down: Array, kind: int, out: Array, start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
+        moment_at(i, low, high, row, rank, head, hi, lo, squares, squares_lo, up, down, kind, out)
+
+
+@host_block
+def extreme(
+    low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        extreme_at(i, low, high, row, rank, tree, sign, out)
+
+
+@host_block
+def pick(
+    low: Array, high: Array, row: Array, rank: Array, values: Array, back: int, fill: float, out: Array,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
+        pick_at(i, low, high, row, rank, values, back, fill, out)
+
+
+@host_block
+def since(
+    low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: int, unit: float, out: Array,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
+        since_at(i, low, high, row, rank, cutoff, time, back, unit, out)
+
+
+@host_block
+def nunique(
+    low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        nunique_at(i, low, high, row, rank, before, out)
+
+
+@host_block
+def decayed(
+    low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float, up: Array,
+    down: Array, out: Array, start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
+        decayed_at(i, low, high, row, rank, cutoff, time, sums, rate, up, down, out)
+
+
+@host_block
+def session(
+    low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
+    unit: float, count: Array, events: Array, age: Array, start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
+        session_at(i, low, high, row, rank, cutoff, time, before, first, unit, count, events, age)
+
+
+@host_block
+def before(
+    starts: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        before_at(i, starts, time, key, cutoff, low, high)
+
+
+@host_block
+def span(
+    low: Array, high: Array, cutoff: Array, time: Array, microseconds: int, out: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        span_at(i, low, high, cutoff, time, microseconds, out)

@@ -1,0 +1,251 @@
+"""The engine in NumPy: the readable reference, and what small inputs run. It imports no compiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, grow, least_of, moments_of
+from gpupipe_kernels.opcodes import NAT
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.keyed.history import Events, History
+    from gpupipe_kernels.keyed.queries import Queries
+
+Array = npt.NDArray[Any]
+
+LARGEST = 1e100  # a larger value counts as infinite in sums: its square might overflow, and float32 ends far below
+
+
+class NumpyEngine:
+    """See `gpupipe_kernels.keyed.engines.Engine`."""
+
+    def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
+        events = np.flatnonzero((key >= 0) & (time != NAT))
+        keys, times = key[events], time[events]
+        is_in_time = bool((times[1:] >= times[:-1]).all())
+        order = events[np.argsort(keys, kind="stable") if is_in_time else np.lexsort((times, keys))].astype(np.int32)
+        return order, *self.place(order, key, time, n_keys)
+
+    def place(self, order: Array, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array]:
+        n_keys = number_of_keys(key, n_keys)
+        start = np.searchsorted(key[order], np.arange(n_keys + 1))
+        return start.astype(np.int32), time[order]
+
+    def repeated(self, value: int, n: int) -> Array:
+        return np.full(n, value, np.int64)
+
+    def flags(self, where: Array) -> Array:
+        return where.astype(bool, copy=False)
+
+    def numbers(self, values: Array) -> Array:
+        return np.ascontiguousarray(values, np.float64)
+
+    def known_numbers(self, values: Array) -> tuple[Array, Array | None]:
+        values = self.numbers(values)
+        keep = values == values
+        return values, None if keep.all() else keep
+
+    def known_codes(self, codes: Array, null: int) -> tuple[Array, Array | None]:
+        keep = codes != null
+        return np.ascontiguousarray(codes, np.int32), None if keep.all() else keep
+
+    def level_codes(self, values: Array) -> Array:
+        return np.unique(values, return_inverse=True)[1].astype(np.int32)
+
+    def rank(self, keep: Array) -> Array:
+        before = np.zeros(len(keep) + 1, np.int32)
+        np.cumsum(keep, out=before[1:])
+        return before
+
+    def compact(self, array: Array, keep: Array, rank: Array) -> Array:
+        return array[keep]
+
+    def take(self, array: Array, index: Array) -> Array:
+        return array[index]
+
+    def of_events(self, history: History, include_current: bool) -> tuple[Array, Array]:
+        low = np.repeat(history.start[:-1], np.diff(history.start))
+        return low, np.arange(len(low), dtype=np.int32) + np.int32(include_current)
+
+    def before(self, history: History, key: Array, time: Array) -> tuple[Array, Array]:
+        n_keys = len(history.start) - 1
+        sees = (key >= 0) & (key < n_keys) & (time != NAT)
+        safe = np.where(sees, key, 0) if n_keys else np.zeros(len(key), np.int32)
+        ends = np.append(history.start, history.start[-1])
+        low = np.where(sees, history.start[safe], 0)
+        high = _first_after(history.time, low, np.where(sees, ends[safe + 1], 0), time - 1)
+        return low.astype(np.int32), high
+
+    def last_rows(self, queries: Queries, n: int) -> Array:
+        return np.maximum(queries.low, queries.high - min(n, queries.history.n_events)).astype(np.int32)
+
+    def last_span(self, queries: Queries, span: int) -> Array:
+        open_side = span + int(not queries.includes_current)  # times are whole: [T - span is (T - span - 1
+        bound = np.where(queries.time >= NAT + open_side, queries.time - open_side, NAT)
+        return _first_after(queries.history.time, queries.low, queries.high, bound)
+
+    def gaps(self, history: History, unit: float) -> Array:
+        made = np.diff(history.time.astype(np.float64), prepend=np.nan) / unit
+        made[first_of_keys(history.start)] = np.nan
+        return made
+
+    def moment(self, events: Events, queries: Queries, kind: int) -> Array:
+        low, high = _seen(events, queries)
+        n = (high - low).astype(np.float64)
+        if kind == 0:
+            return _placed(n, queries, 0.0)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            tree = events.once("moments", _moments_tree)
+            _, total, squares = climb(tree, low, high, moments_of, NO_MOMENTS)
+            if kind == 1:
+                return _placed(total, queries, 0.0)
+            made = total / n if kind == 2 else np.sqrt(squares / np.where(n > 1, n - 1, np.nan))
+            return _placed(made, queries, np.nan)
+
+    def extreme(self, events: Events, queries: Queries, sign: float) -> Array:
+        low, high = _seen(events, queries)
+        with np.errstate(over="ignore"):
+            tree = events.once(("least", sign), lambda e: grow(((sign * e.values).astype(np.float32),), least_of))
+        (least,) = climb(tree, low, high, least_of, (np.inf,))
+        return _placed(np.where(low < high, sign * least, np.nan), queries, np.nan)
+
+    def pick(self, events: Events, queries: Queries, back: int, fill: float) -> Array:
+        assert events.values is not None
+        low, high = _seen(events, queries)
+        return _placed(_picked(events.values, low, high, back, fill), queries, fill)
+
+    def since(self, events: Events, queries: Queries, back: int, unit: float) -> Array:
+        low, high = _seen(events, queries)
+        then = _picked(events.time.astype(np.float64), low, high, back, np.nan)
+        return _placed((queries.time.astype(np.float64) - then) / unit, queries, np.nan)
+
+    def nunique(self, events: Events, queries: Queries) -> Array:
+        low, high = _seen(events, queries)
+        before = events.once("firsts", lambda e: self.rank(_is_first(e)))
+        return _placed(before[high] - before[low], queries, 0.0)
+
+    def decayed(self, events: Events, queries: Queries, rate: float) -> Array:
+        low, high = _seen(events, queries)
+        x = np.ones(len(events.time)) if events.values is None else events.values
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = events.once(("decayed", rate), lambda e: _decayed_sums(np.where(abs(x) <= LARGEST, x, 0.0), e, rate))
+            age = queries.time.astype(np.float64) - _picked(events.time.astype(np.float64), low, high, 1, np.nan)
+            made = np.where(low < high, _picked(sums, low, high, 1, 0.0) * 2.0 ** (-age * rate), 0.0)
+            made = made + _infinities(x, low, high)
+        return _placed(made, queries, 0.0)
+
+    def sessions(self, events: Events, queries: Queries, gap: int, unit: float) -> tuple[Array, Array, Array]:
+        low, high = _seen(events, queries)
+        before, first = events.once(("sessions", gap), lambda e: self._session_begins(e, gap))
+        sees = low < high
+        count = np.where(sees, 1 + before[high] - before[np.minimum(low + 1, high)], 0)
+        begin = high.copy()
+        begin[sees] = np.maximum(first[before[high[sees]] - 1], low[sees])
+        age = queries.time.astype(np.float64) - _picked(events.time.astype(np.float64), begin, high, 0, np.nan)
+        return _placed(count, queries, 0.0), _placed(high - begin, queries, 0.0), _placed(age / unit, queries, np.nan)
+
+    def _session_begins(self, events: Events, gap: int) -> tuple[Array, Array]:
+        """Return how many sessions begin before each position, and where each begins."""
+        begins = first_of_keys(events.start)
+        begins[1:] |= np.diff(events.time.astype(np.float64)) > gap
+        return self.rank(begins), np.flatnonzero(begins).astype(np.int32)
+
+
+def _seen(events: Events, queries: Queries) -> tuple[Array, Array]:
+    """Return which of the events each query sees."""
+    if events.rank is None:
+        return queries.low, queries.high
+    return events.rank[queries.low], events.rank[queries.high]
+
+
+def _placed(made: Array, queries: Queries, nothing: float) -> Array:
+    """Return results in the queries' own order: codes as int32, all else as float32."""
+    dtype = np.int32 if made.dtype == np.int32 and isinstance(nothing, int) else np.float32
+    with np.errstate(over="ignore"):  # beyond float32 is infinite
+        if queries.row is None:
+            return made.astype(dtype)
+        out = np.full(queries.n_rows, nothing, dtype)
+        out[queries.row] = made
+        return out
+
+
+def _picked(values: Array, low: Array, high: Array, back: int, fill: float) -> Array:
+    at = high - back if back else low
+    found = (low <= at) & (at < high)
+    made = np.full(len(low), fill, values.dtype)
+    made[found] = values[at[found]]
+    return made
+
+
+def _first_after(time: Array, low: Array, high: Array, bound: Array) -> Array:
+    """Return for each query the first position of ``low:high`` whose time is after `bound`: bisection of all at once."""
+    low, high = low.astype(np.int32), high.astype(np.int32)
+    while (low < high).any():
+        middle = (low + high) // 2
+        is_after = time[np.minimum(middle, len(time) - 1)] > bound
+        low, high = np.where((low < high) & ~is_after, middle + 1, low), np.where(is_after & (low < high), middle, high)
+    return low
+
+
+def number_of_keys(key: Array, n_keys: int | None) -> int:
+    """Return how many keys there are: `n_keys`, or one more than the largest code.
+
+    Raises
+    ------
+    ValueError
+        If a code is larger.
+    """
+    needed = int(key.max(initial=-1)) + 1
+    if n_keys is not None and n_keys < needed:
+        raise ValueError(f"key {needed - 1} is not one of {n_keys}")
+    return needed if n_keys is None else n_keys
+
+
+def first_of_keys(start: Array) -> npt.NDArray[np.bool_]:
+    """Return which events are the first of their key."""
+    heads = np.zeros(start[-1], bool)
+    heads[start[:-1][start[:-1] < start[1:]]] = True
+    return heads
+
+
+def _moments_tree(events: Events) -> tuple[Array, ...]:
+    assert events.values is not None
+    x = np.where(np.abs(events.values) > LARGEST, np.copysign(np.inf, events.values), events.values)
+    return grow((np.ones(len(x)), x, np.where(np.isfinite(x), 0.0, np.nan)), moments_of)
+
+
+def _is_first(events: Events) -> Array:
+    """Return which events have a code that their key has not had before."""
+    assert events.values is not None
+    key = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
+    order = np.lexsort((events.values, key))
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (np.diff(key[order]) != 0) | (np.diff(events.values[order]) != 0)
+    made = np.zeros(len(order), bool)
+    made[order] = is_new
+    return made
+
+
+def _decayed_sums(values: Array, events: Events, rate: float) -> Array:
+    """Return the decayed sum up to each event, by doubling: after step d an event has the sum of the 2 d before it.
+
+    After W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of the ACM 29 (1986) 1170.
+    """
+    time, place = events.time.astype(np.float64), np.arange(len(values))
+    begin = np.repeat(events.start[:-1], np.diff(events.start))
+    sums, d = values.copy(), 1
+    while d < max(len(values), 1) and (place - d >= begin).any():
+        at = np.flatnonzero(place - d >= begin)
+        sums[at] = sums[at] + sums[at - d] * 2.0 ** (-(time[at] - time[at - d]) * rate)
+        d *= 2
+    return sums
+
+
+def _infinities(values: Array, low: Array, high: Array) -> Array:
+    """Return the sum of the infinite values of ``low:high``, 0 where there is none."""
+    up, down = (np.concatenate([[0], np.cumsum(flags)]) for flags in (values > LARGEST, values < -LARGEST))
+    has_up, has_down = up[high] > up[low], down[high] > down[low]
+    return np.where(has_up, np.inf, 0.0) + np.where(has_down, -np.inf, 0.0)

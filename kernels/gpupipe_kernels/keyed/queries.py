@@ -1,0 +1,122 @@
+"""Queries: which events of its key each row sees, and at which time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpupipe_kernels.keyed.history import History
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What each query sees: the events ``low:high`` of a history, all of one key, none of them after its time.
+
+    Attributes
+    ----------
+    history : History
+    low, high : array of int32, shape (queries,)
+        Positions in the history; equal where there is nothing to see.
+    time : array of int64, shape (queries,)
+        The cut-off, microseconds.
+    row : array of int32, shape (queries,), optional
+        Where the result of each query belongs; None: in their own order.
+    n_rows : int
+        Length of the results. Rows that no query belongs to see nothing.
+    includes_current : bool
+        Whether the last event of each query is its own.
+    windowed : bool
+        Whether a query may not reach back to the first event of its key.
+    """
+
+    history: History
+    low: Array
+    high: Array
+    time: Array
+    row: Array | None
+    n_rows: int
+    includes_current: bool = False
+    windowed: bool = False
+
+
+def queries_of_events(history: History, include_current: bool = False) -> Queries:
+    """Let each event see the events of its key that stand before it: earlier ones, and at the same time those above it.
+
+    Parameters
+    ----------
+    history : History
+    include_current : bool
+        Whether an event sees itself too, as its last one.
+
+    Returns
+    -------
+    Queries
+        Results have a value for each row of the table; rows that are no events see nothing.
+    """
+    low, high = history.engine.of_events(history, include_current)
+    return Queries(history, low, high, history.time, history.order, history.n_rows, include_current)
+
+
+def queries_before(history: History, key: Array, time: Array) -> Queries:
+    """Let each row see the events of a key that are earlier than a cut-off.
+
+    Parameters
+    ----------
+    history : History
+    key : array of int, shape (rows,)
+        Codes as in `order_events`; a null and a key without events see nothing.
+    time : array of int64, shape (rows,) or ()
+        The cut-off in microseconds, one for each row or for all; events at that very time are not seen, NAT sees nothing.
+
+    Raises
+    ------
+    ValueError
+        If lengths or dtypes do not fit.
+    """
+    if key.dtype.kind not in "iu" or time.dtype != np.int64:
+        raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
+    if time.ndim == 0:
+        time = history.engine.repeated(int(time), len(key))
+    if key.shape != time.shape:
+        raise ValueError(f"key and time are of one length, got shapes {key.shape} and {time.shape}")
+    low, high = history.engine.before(history, key, time)
+    return Queries(history, low, high, time, None, len(key))
+
+
+def last_rows(queries: Queries, n: int) -> Queries:
+    """Let each query see the last `n` of its events only; nulls count as events.
+
+    Raises
+    ------
+    ValueError
+        If `n` is less than 1.
+    """
+    if n < 1:
+        raise ValueError(f"a window has at least 1 row, got {n}")
+    return replace(queries, low=queries.history.engine.last_rows(queries, n), windowed=True)
+
+
+def last_span(queries: Queries, span: int) -> Queries:
+    """Let each query see only events that are no older than `span`.
+
+    A query that includes its own event at T sees the times (T - span, T], as pandas' ``rolling("7D")``; any other one
+    sees [T - span, T), as with ``closed="left"``.
+
+    Parameters
+    ----------
+    queries : Queries
+    span : int
+        Microseconds.
+
+    Raises
+    ------
+    ValueError
+        If `span` is less than 1.
+    """
+    if span < 1:
+        raise ValueError(f"a window spans at least 1 microsecond, got {span}")
+    return replace(queries, low=queries.history.engine.last_span(queries, span), windowed=True)

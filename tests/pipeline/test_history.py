@@ -1,0 +1,162 @@
+"""Customers and their orders in two tables: a run, its model, and predictions with the orders of a later day."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpupipe
+from gpupipe.config import Config, parse_config
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.scoring import score
+
+CUT_OFF = pd.Timestamp("2024-03-01")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with 300 customers and 3,000 orders; who spent much before March stays."""
+    rng = np.random.default_rng(5)
+    path = tmp_path_factory.mktemp("shop")
+    orders = pd.DataFrame(
+        {
+            "who": rng.integers(0, 300, 3_000).astype(str),
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 120 * 24, 3_000), unit="h"),
+            "spend": rng.gamma(2.0, 20.0, 3_000).round(2),
+            "shop": rng.choice(["north", "south"], 3_000),
+        }
+    )
+    before = orders[orders["at"] < CUT_OFF].groupby("who")["spend"].sum()
+    customers = pd.DataFrame({"id": [str(i) for i in range(300)], "age": rng.integers(18, 90, 300)})
+    spent = customers["id"].map(before).fillna(0.0)
+    customers["joined"] = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 300, 300), unit="D")
+    customers["stays"] = np.where(spent + rng.normal(0, 20, 300) > spent.median(), "yes", "no")
+    customers.to_parquet(path / "customers.parquet")
+    orders.to_parquet(path / "orders.parquet")
+    return path
+
+
+def config(folder: Path, **changes: object) -> Config:
+    settings = {
+        "name": "shop",
+        "source": {"path": str(folder / "customers.parquet"), "target": "stays", "positive": "yes"},
+        "tables": {
+            "orders": {
+                "path": str(folder / "orders.parquet"),
+                "on": {"left": "id", "right": "who"},
+                "cardinality": "one_to_many",
+            }
+        },
+        "features": [
+            {"rfm": {"table": "orders", "time": "at", "as_of": "2024-03-01", "amount": "spend"}},
+            {"aggregate": {"table": "orders", "time": "at", "as_of": "2024-03-01", "columns": {"shop": "last"}}},
+            {"log1p": ["orders_monetary"]},
+            {"one_hot": ["orders_shop_last"]},
+        ],
+        "models": ["logistic_regression"],
+        "report": {"enabled": False},
+        "evaluate": {"metrics": ["roc_auc"], "importance": False},
+    }
+    return parse_config(settings | changes)
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> gpupipe.Run:
+    return run_pipeline(config(folder), tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_what_customers_did_tells_who_stays(run: gpupipe.Run) -> None:
+    assert run.metrics["roc_auc"] > 0.8
+
+
+def test_the_derived_columns_have_a_stage_of_their_own(run: gpupipe.Run) -> None:
+    stages = {stage["name"]: stage for stage in json.loads((run.path / "timeline.json").read_text())["stages"]}
+
+    assert stages["derive"]["rows"] == 300
+    assert "6 columns of the table, orders" in stages["derive"]["notes"][0]
+
+
+def test_a_feature_is_traced_back_to_the_further_table(run: gpupipe.Run) -> None:
+    lineage = json.loads((run.path / "model" / "manifest.json").read_text())["lineage"]
+
+    assert lineage["orders_monetary"] == ["orders.spend", "orders.at"]
+    assert lineage["age"] == ["age"]
+
+
+def test_the_model_predicts_what_the_run_predicted(run: gpupipe.Run, folder: Path) -> None:
+    customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
+    predicted = pd.read_parquet(run.path / "predictions.parquet")
+
+    probability = gpupipe.load_model(run.path).predict_proba(customers, tables={"orders": orders})[:, 1]
+
+    np.testing.assert_allclose(probability[predicted["row"]], predicted["probability_yes"], rtol=1e-6)
+
+
+def test_orders_after_the_cut_off_change_no_prediction(run: gpupipe.Run, folder: Path) -> None:
+    customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
+    model = gpupipe.load_model(run.path)
+
+    with_all = model.predict_proba(customers, {"orders": orders})
+    with_past = model.predict_proba(customers, {"orders": orders[orders["at"] < CUT_OFF]})
+
+    np.testing.assert_array_equal(with_all, with_past)
+
+
+def test_a_later_day_sees_later_orders(run: gpupipe.Run, folder: Path) -> None:
+    customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
+    model = gpupipe.load_model(run.path)
+    shifted = orders.assign(at=orders["at"] + pd.Timedelta(days=31))
+
+    later = model.predict_proba(customers, {"orders": shifted}, as_of="2024-04-01")
+
+    np.testing.assert_allclose(later, model.predict_proba(customers, {"orders": orders}), rtol=1e-6)
+
+
+def test_a_shop_never_seen_before_is_no_shop_that_was(run: gpupipe.Run, folder: Path) -> None:
+    orders = pd.DataFrame({"who": ["a"], "at": [pd.Timestamp("2024-02-01")], "spend": [1.0], "shop": ["moon"]})
+    customers = pd.DataFrame({"id": ["a", "b"], "age": [30, 30], "joined": pd.to_datetime(["2023-05-05"] * 2)})
+
+    assert gpupipe.load_model(run.path).predict(customers, {"orders": orders}).shape == (2,)
+
+
+def test_the_command_line_takes_further_tables(run: gpupipe.Run, folder: Path, tmp_path: Path) -> None:
+    tables = {"orders": str(folder / "orders.parquet")}
+
+    n_rows = score(run.path, str(folder / "customers.parquet"), tmp_path / "scores.csv", "cpu", tables, "2024-03-01")
+
+    assert n_rows == len(pd.read_csv(tmp_path / "scores.csv")) == 300
+
+
+def test_a_table_that_is_not_given_is_asked_for(run: gpupipe.Run, folder: Path) -> None:
+    customers = pd.read_parquet(folder / "customers.parquet")
+
+    with pytest.raises(ConfigError, match=r"further table: orders \(columns at, spend, shop, who\)"):
+        gpupipe.load_model(run.path).predict(customers)
+
+
+def test_a_table_that_the_model_does_not_read_is_refused(run: gpupipe.Run, folder: Path) -> None:
+    customers = pd.read_parquet(folder / "customers.parquet")
+
+    with pytest.raises(ConfigError, match="reads no further table 'order'"):
+        gpupipe.load_model(run.path).predict(customers, {"order": customers})
+
+
+def test_a_further_table_without_a_column_is_refused(run: gpupipe.Run, folder: Path) -> None:
+    customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
+
+    with pytest.raises(SchemaError, match="spend"):
+        gpupipe.load_model(run.path).predict(customers, {"orders": orders.drop(columns="spend")})
+
+
+def test_the_target_is_no_history(folder: Path, tmp_path: Path) -> None:
+    features = [{"aggregate": {"key": "id", "time": "joined", "columns": {"stays": "last"}}}]
+
+    with pytest.raises(ConfigError, match="'stays' is the target"):
+        run_pipeline(
+            config(folder, features=features, source=config(folder).source.model_dump(by_alias=True)), tmp_path / "run"
+        )
