@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made, Sources
 from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
-from gpupipe.settings import Names
+from gpupipe.settings import Names, OneOrMore
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
@@ -21,11 +21,7 @@ OF_CODES = ("count", "nunique", "first", "last")
 OF_ROWS = "*"
 
 
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-Functions = Annotated[tuple[Function, ...], BeforeValidator(_listed)]
+Functions = Annotated[tuple[Function, ...], OneOrMore()]
 
 
 @OPS.register("aggregate")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made, Sources
 from gpupipe.features.keyed import KeyedOp, listed
 from gpupipe.features.spans import Span, span_us
-from gpupipe.settings import Names
+from gpupipe.settings import Names, OneOrMore
 
-
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-HalfLives = Annotated[tuple[Span, ...], BeforeValidator(_listed), Field(min_length=1)]
+HalfLives = Annotated[tuple[Span, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("decay")

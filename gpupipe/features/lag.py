@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made, Sources
 from gpupipe.features.keyed import KeyedOp, listed
-from gpupipe.settings import Names
-
-
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, int) else value
-
+from gpupipe.settings import Names, OneOrMore
 
 Period = Annotated[int, Field(ge=1, le=10_000)]
-Periods = Annotated[tuple[Period, ...], BeforeValidator(_listed), Field(min_length=1)]
+Periods = Annotated[tuple[Period, ...], Field(min_length=1), OneOrMore()]
 
 
 class _Earlier(KeyedOp):

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made, Sources
 from gpupipe.features.keyed import KeyedOp, View, listed
 from gpupipe.features.spans import Span, span_us
-from gpupipe.settings import Names
+from gpupipe.settings import Names, OneOrMore
 
 Function = Literal["count", "sum", "mean", "min", "max", "std"]
 Window = Annotated[int, Field(ge=1)] | Span
 
 
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-Windows = Annotated[tuple[Window, ...], BeforeValidator(_listed), Field(min_length=1)]
-Functions = Annotated[tuple[Function, ...], BeforeValidator(_listed), Field(min_length=1)]
+Windows = Annotated[tuple[Window, ...], Field(min_length=1), OneOrMore()]
+Functions = Annotated[tuple[Function, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("rolling")

@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.readers.formats import GENERATORS
 from gpupipe.readers.where import parse_where
-from gpupipe.settings import NAMES_SCHEMA, Names, Settings
+from gpupipe.settings import Names, Settings
 from gpupipe.table.schema import Declared, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
@@ -225,5 +225,6 @@ class JoinedTable(TableSource):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
-        schema["properties"]["on"] = {"anyOf": [*NAMES_SCHEMA["anyOf"], schema["properties"]["on"]]}
+        names = handler.resolve_ref_schema(schema["properties"]["on"])["properties"]["left"]
+        schema["properties"]["on"] = {"anyOf": [*names["anyOf"], schema["properties"]["on"]]}
         return schema
