@@ -35,7 +35,7 @@ class Auto(Op):
         """Hand each column to the ops that suit it."""
         for column in self.select(builder):
             if isinstance(column, Texts):
-                builder.note(f"{column.name}: free text, left out (declare it categorical to use it)")
+                builder.note(f"{column.name}: free text, left out: text_hash and text_counts make features of it")
             elif isinstance(column, Times):
                 self._times(column, builder)
             elif isinstance(column, Codes) and column.kind == "boolean":
@@ -55,7 +55,9 @@ class Auto(Op):
         if builder.view == "codes":
             builder.put(column, "auto")
             return
-        has_nulls = builder.statistics.null_counts([column])[0] > 0
+        # A product or a distance is null where its columns are, and they have indicators of their own.
+        tells_more = not column.start.operands or column.start.op == "CALL"
+        has_nulls = tells_more and builder.statistics.null_counts([column])[0] > 0
         Impute(columns=[column.name], indicator=has_nulls).apply(builder)
         Standardize(columns=[column.name]).apply(builder)
 

@@ -35,14 +35,10 @@ class FeatureOp(Settings):
         """Add the virtual columns and the columns of the matrix that the op makes."""
 
 
-class Op(FeatureOp):
-    """A feature op that is applied to each column of a selection.
+class SelectingOp(FeatureOp):
+    """A feature op of the columns that a selection names.
 
     A list or a string in place of the settings is the selection alone: ``standardize: [tenure, age]``.
-
-    A subclass names the columns it takes in `select` (numbers or codes), learns in `fit`, and writes columns in
-    `lower`. Neither ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `lower` adds
-    virtual columns to the `Builder`. So the same op works on a device, and on a cluster.
     """
 
     columns: str | list[str] = Field(
@@ -59,6 +55,15 @@ class Op(FeatureOp):
         full = handler.resolve_ref_schema(handler(core_schema))
         selection = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": [full, selection]}
+
+
+class Op(SelectingOp):
+    """A feature op that is applied to each column of a selection.
+
+    A subclass names the columns it takes in `select` (numbers or codes), learns in `fit`, and writes columns in
+    `lower`. Neither ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `lower` adds
+    virtual columns to the `Builder`. So the same op works on a device, and on a cluster.
+    """
 
     @abstractmethod
     def select(self, builder: Builder) -> list[Virtual]:

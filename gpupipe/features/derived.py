@@ -189,6 +189,10 @@ class Made:
 class DerivedOp(FeatureOp):
     """An op whose columns are made before the split."""
 
+    def bound(self, rows: Rows) -> DerivedOp:
+        """Return the op as a model keeps it: with the columns that a selection means in `rows` in its place."""
+        return self
+
     @abstractmethod
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield the columns that the op makes for the rows of ``sources.main``."""
@@ -287,9 +291,10 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
     """
     from gpupipe.table.arrange import append
 
-    main, made = sources.main, dict[str, tuple[str, ...]]()
+    main, made, kept = sources.main, dict[str, tuple[str, ...]](), []
     for op in ops:
         columns = {}
+        kept.append(op.bound(main))
         for column in op.derive(sources):
             if column.name in main.table.schema or column.name in made:
                 raise ConfigError(f"there is a column {column.name!r} already", fix="give the op another prefix")
@@ -301,4 +306,4 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
         for name, events in sources.events.items()
         if events.rows.read
     }
-    return main.table, Derivation(tuple(ops), main.schema, main.read, tables, made)
+    return main.table, Derivation(tuple(kept), main.schema, main.read, tables, made)

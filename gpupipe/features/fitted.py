@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.auto import Auto
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
-from gpupipe.features.columns import Output
+from gpupipe.features.columns import Output, Texts
 from gpupipe.features.derived import Derivation
 from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
@@ -187,7 +187,7 @@ def fit_features(
     Parameters
     ----------
     ops : sequence of Op
-        In the order in which they apply; input columns that none makes a feature of are handled by `Auto`.
+        In the order in which they apply; columns that no feature stands for then are handled by `Auto`.
     statistics : Statistics
         May be used for several views: it remembers what it has reduced.
     view : {"codes", "dense"}
@@ -205,7 +205,9 @@ def fit_features(
         op.apply(builder)
     for name in builder.unused():
         builder.note(f"{name}: no op selects it, so it is not among the features")
-    if rest := builder.leftovers():
+    read = () if derivation is None else derivation.inputs
+    rest = [n for n in builder.leftovers() if not (n in read and isinstance(builder.columns[n], Texts))]
+    if rest:
         Auto(columns=rest).apply(builder)
     builder.fill_the_rest()
     outputs = list(builder.outputs.values())

@@ -1,66 +1,100 @@
 """How kernels are compiled, kept and launched: the one place that knows of Numba's decorators and of the device.
 
-``formula``     a scalar function that compiled code on either processor may call
-``host_loop``   a loop over rows for the host: threads, compiled when first called, kept on disk
-``DeviceLoop``  a loop over rows for the device: compiled when first launched, kept on disk
+``formula``      a scalar function that compiled code on either processor may call; ``array_formula``: one of arrays too
+``host_step``    a loop over part of the rows, called by a host loop
+``host_block``   a loop over a block of rows for the host, kept on disk; the threads are the caller's (`threads`)
+``host_walk``    the same, of formulas that take arrays
+``host_loop``    a loop over all rows for the host on Numba's own threads, kept on disk
+``DeviceLoop``   a loop over rows for the device: compiled when first launched, kept on disk
 
-Compiled code is kept in a folder named by a hash of this package's sources: Numba itself looks only at the file that
-holds a function, and would go on using a loop whose formula, in another file, has changed.
+All are compiled when they are first called, not before. `gpupipe_kernels.code_cache` says where the code is kept.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property, wraps
 from typing import Any
 
 import numba
 from numba import njit
 from numba.core import config
+from numba.extending import register_jitable
+
+from gpupipe_kernels.code_cache import cache_folder, can_keep
 
 THREADS_A_BLOCK = 256
 
+# Division by 0 gives inf or NaN, as in NumPy and on the device; a check that could raise would not be vectorised.
+HOST = {"error_model": "numpy", "nogil": True}
 
-@cache
-def fingerprint() -> str:
-    """Return a hash of the sources of this package."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def cache_folder() -> Path:
-    """Return the folder of compiled code: below ``NUMBA_CACHE_DIR``, or else the user's cache folder."""
-    root = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpupipe"
-    return base / "kernels" / fingerprint()
+_one_at_a_time = threading.Lock()
 
 
 @contextmanager
-def _kept_in_our_folder() -> Iterator[None]:
-    # Numba takes the folder when a function is decorated.
-    before = config.CACHE_DIR
+def _kept_in_our_folder() -> Iterator[bool]:
+    """Let Numba keep what is decorated here in our folder; gives False where nothing can be written there."""
+    before = config.CACHE_DIR  # Numba takes the folder when a function is decorated
     config.CACHE_DIR = str(cache_folder())
     try:
-        yield
+        yield can_keep()
     finally:
         config.CACHE_DIR = before
 
 
 def formula(function: Callable[..., Any]) -> Any:
-    """Let compiled code of either processor call a scalar function; it becomes part of the loop that calls it."""
-    return njit(inline="always")(function)
+    """Let compiled code of either processor call a scalar function; it becomes part of the loop that calls it.
+
+    That is asked of LLVM, since only a loop without calls is vectorised. Numba's own inlining works on the source: a
+    loop of many formulas then takes minutes to compile.
+    """
+    return njit(error_model="numpy", forceinline=True)(function)
+
+
+def array_formula(function: Callable[..., Any]) -> Any:
+    """The same for a function that takes arrays: in the simulator, whose arrays mean nothing to a compiler, plain.
+
+    It is inlined in any case: an array is seven arguments, and a call with a dozen of them costs more than a query.
+    """
+    return register_jitable(function) if is_simulated() else njit(error_model="numpy", forceinline=True)(function)
+
+
+def host_step(function: Callable[..., Any]) -> Any:
+    """Compile a loop that host loops call; it is kept as part of them."""
+    return njit(**HOST)(function)
+
+
+def host_block(function: Callable[..., Any]) -> Any:
+    """Compile a loop over a block of rows for the host: without the interpreter lock, on the thread that calls it."""
+    with _kept_in_our_folder() as kept:
+        return njit(cache=kept, **HOST)(function)
+
+
+def host_walk(function: Callable[..., Any]) -> Any:
+    """Compile a `host_block` that makes no arrays, so that Numba need not count who holds those that it is given.
+
+    Formulas that take arrays want this: counted at each call of one, a query of 5 ns took 120.
+    """
+    with _kept_in_our_folder() as kept:
+        return njit(cache=kept, _nrt=False, **HOST)(function)
 
 
 def host_loop(function: Callable[..., Any]) -> Any:
-    """Compile a loop for the host when it is first called: ``prange`` runs on all threads, without the lock."""
-    with _kept_in_our_folder():
-        return njit(parallel=True, nogil=True, cache=True)(function)
+    """Compile a loop for the host: ``prange`` runs on all of Numba's threads, without the interpreter lock.
+
+    Calls wait for each other: one of Numba's pools ends the process when two threads enter it at once.
+    """
+    with _kept_in_our_folder() as kept:
+        compiled = njit(parallel=True, cache=kept, **HOST)(function)
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with _one_at_a_time:
+            return compiled(*arguments)
+
+    return run
 
 
 class DeviceLoop:
@@ -73,10 +107,13 @@ class DeviceLoop:
     arguments : tuple of str
         Numba types of its arguments, such as ``"float32[::1]"`` or ``"int32"``: what it is compiled for, here and where
         the machine code is inspected.
+    kept : bool
+        Whether compiled code is kept on disk. Numba finds it by the name and the place of the function, so one that was
+        made of another's code must not be.
     """
 
-    def __init__(self, function: Callable[..., Any], *arguments: str) -> None:
-        self.function, self.arguments = function, arguments
+    def __init__(self, function: Callable[..., Any], *arguments: str, kept: bool = True) -> None:
+        self.function, self.arguments, self.kept = function, arguments, kept
 
     @property
     def name(self) -> str:
@@ -87,8 +124,9 @@ class DeviceLoop:
     def _compiled(self) -> Any:
         from numba import cuda
 
-        with _kept_in_our_folder():
-            return cuda.jit(self.function) if is_simulated() else cuda.jit(cache=True)(self.function)
+        with _kept_in_our_folder() as can_be_kept:
+            kept = self.kept and can_be_kept
+            return cuda.jit(self.function) if is_simulated() else cuda.jit(cache=kept)(self.function)
 
     def launch(
         self,

@@ -1,0 +1,172 @@
+"""What happens to one text: the walks over its bytes that the loops of both processors share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpupipe_kernels.launch import array_formula
+from gpupipe_kernels.text.characters import CONTINUATION, DIGIT, LETTER, PUNCTUATION, SPACE, UPPER, WORD
+from gpupipe_kernels.text.counts import LINE_FEED, Count
+from gpupipe_kernels.text.formulas import absorb, bucket, code_point, counted, finish
+from gpupipe_kernels.text.grams import Value
+from gpupipe_kernels.text.items import BLANK, Analyzer
+
+LOG = int(Value.LOG)
+BY_WORD, BY_RUN = int(Analyzer.WORD), int(Analyzer.CHAR_WB)
+CHARACTERS, BYTES, WORDS, LINES, LETTERS, UPPERCASE, DIGITS, MARKS, SPACES = (int(count) for count in Count)
+
+
+@array_formula
+def kind_at(data: Any, classes: Any, p: Any) -> Any:
+    """Return the class bits of byte `p`; see `gpupipe_kernels.text.characters.byte_kinds`."""
+    if data[p] < 0x80:
+        kind = classes[data[p]]
+    else:
+        lead, last = p, data.size - 1
+        while data[lead] & 0xC0 == 0x80 and lead > 0 and lead > p - 3:
+            lead -= 1
+        first = np.int64(data[lead])
+        second = np.int64(data[lead + 1]) if lead < last else 0
+        third = np.int64(data[lead + 2]) if lead + 1 < last else 0
+        fourth = np.int64(data[lead + 3]) if lead + 2 < last else 0
+        kind = np.uint8(classes[code_point(first, second, third, fourth)] | (CONTINUATION if lead < p else 0))
+        if first < 0xC0 or p - lead > 1 + (first >= 0xE0) + (first >= 0xF0):
+            kind = np.uint8(0)
+    return kind
+
+
+@array_formula
+def skip(kinds: Any, p: Any, end: Any, bit: Any, wanted: Any) -> Any:
+    """Return the first place from `p` on whose class `bit` is not as `wanted`, or `end`."""
+    while p < end and (kinds[p] & bit > 0) == wanted:
+        p += 1
+    return p
+
+
+@array_formula
+def count_gram(out: Any, i: Any, h: Any, signed: Any, value: Any) -> None:
+    """Count an n-gram of hash `h` in column `i` of `out`."""
+    b = bucket(h, out.shape[0])
+    out[b, i] = counted(out[b, i], h, signed, value)
+
+
+@array_formula
+def hash_words(
+    data: Any, kinds: Any, begin: Any, end: Any, n_min: Any, n_max: Any, signed: Any, value: Any, out: Any, i: Any
+) -> None:
+    """Count the n-grams of words of ``data[begin:end]`` in column `i` of `out`, shape (buckets, texts)."""
+    first = skip(kinds, begin, end, WORD, False)
+    while first < end:
+        h, k, n, p, second = np.uint32(0), np.uint32(0), 0, first, end
+        for size in range(1, n_max + 1):
+            stop = skip(kinds, p, end, WORD, True)
+            for q in range(p if size == 1 else p - 1, stop):
+                h, k = absorb(h, k, n, BLANK if q < p else data[q])
+                n += 1
+            if size >= n_min:
+                count_gram(out, i, finish(h, k, n), signed, value)
+            p = skip(kinds, stop, end, WORD, False)
+            if size == 1:
+                second = p
+            if p == end:
+                break
+        first = second
+
+
+@array_formula
+def hash_characters(
+    data: Any, kinds: Any, begin: Any, end: Any, pad: Any, n_min: Any, n_max: Any,
+    signed: Any, value: Any, out: Any, i: Any,
+) -> None:  # fmt: skip
+    """Count the n-grams of characters of ``data[begin:end]`` in column `i` of `out`.
+
+    With `pad` 1 the places before and behind the text count as blanks, and a text of fewer characters than `n_min`,
+    these two among them, counts as a whole.
+    """
+    first = begin - pad
+    while first < end + pad:
+        h, k, n, p, second = np.uint32(0), np.uint32(0), 0, first, end + pad
+        for size in range(1, n_max + 1):
+            is_padding = p < begin or p == end
+            stop = p + 1 if is_padding else skip(kinds, p + 1, end, CONTINUATION, True)
+            behind = stop
+            if not is_padding and kinds[p] & SPACE:
+                behind = skip(kinds, stop, end, SPACE, True)
+            is_blank = is_padding or behind > stop  # white space of several characters is one blank
+            for q in range(p, p + 1 if is_blank else stop):
+                h, k = absorb(h, k, n, BLANK if is_blank else data[q])
+                n += 1
+            p = behind
+            if size == 1:
+                second = p
+            if size >= n_min or (first < begin and p > end):
+                count_gram(out, i, finish(h, k, n), signed, value)
+            if p >= end + pad:
+                break
+        first = second
+
+
+@array_formula
+def hash_text(
+    data: Any, kinds: Any, begin: Any, end: Any, analyzer: Any, n_min: Any, n_max: Any,
+    signed: Any, value: Any, l2: Any, out: Any, i: Any,
+) -> None:  # fmt: skip
+    """Write the vector of ``data[begin:end]`` to column `i` of `out`, shape (buckets, texts); see `grams.Grams`."""
+    for b in range(out.shape[0]):
+        out[b, i] = np.float32(0.0)
+    if analyzer == BY_WORD:
+        hash_words(data, kinds, begin, end, n_min, n_max, signed, value, out, i)
+        begin = end
+    while begin < end:
+        stop = end
+        if analyzer == BY_RUN:
+            begin = skip(kinds, begin, end, SPACE, True)
+            stop = skip(kinds, begin, end, SPACE, False)
+        if begin < stop:
+            pad = np.int64(analyzer == BY_RUN)
+            hash_characters(data, kinds, begin, stop, pad, n_min, n_max, signed, value, out, i)
+        begin = stop
+    weigh(out, i, value, l2)
+
+
+@array_formula
+def weigh(out: Any, i: Any, value: Any, l2: Any) -> None:
+    """Turn the counts in column `i` of `out` into what was asked for."""
+    squares = np.float32(0.0)
+    for b in range(out.shape[0]):
+        x = out[b, i]
+        if value == LOG:
+            x = np.float32(math.copysign(math.log1p(abs(x)), x))
+            out[b, i] = x
+        squares += x * x
+    if l2 and squares > np.float32(0.0):
+        length = np.float32(math.sqrt(squares))
+        for b in range(out.shape[0]):
+            out[b, i] /= length
+
+
+@array_formula
+def count_text(data: Any, kinds: Any, begin: Any, end: Any, out: Any, i: Any) -> None:
+    """Write the counts of ``data[begin:end]`` to column `i` of `out`, shape (len(Count), texts)."""
+    characters, words, lines, letters, uppercase, digits, marks, spaces = 0, 0, 0, 0, 0, 0, 0, 0
+    was_word = False
+    for p in range(begin, end):
+        kind = kinds[p]
+        if kind & CONTINUATION == 0:
+            characters += 1
+            letters += kind & LETTER > 0
+            uppercase += kind & UPPER > 0
+            digits += kind & DIGIT > 0
+            marks += kind & PUNCTUATION > 0
+            spaces += kind & SPACE > 0
+        is_word = kind & WORD > 0
+        words += is_word and not was_word
+        was_word = is_word
+        lines += data[p] == LINE_FEED
+    out[CHARACTERS, i], out[BYTES, i], out[WORDS, i] = characters, end - begin, words
+    out[LINES, i] = lines + (end > begin and data[end - 1] != LINE_FEED)
+    out[LETTERS, i], out[UPPERCASE, i], out[DIGITS, i] = letters, uppercase, digits
+    out[MARKS, i], out[SPACES, i] = marks, spaces
