@@ -18,6 +18,7 @@ PUBLIC = [
     "Pipeline",
     "Run",
     "__version__",
+    "kernel",
     "load_config",
     "load_model",
     "run",

@@ -17,6 +17,7 @@ import click
 )
 @click.option("--as-of", metavar="DATE", help="What is known now, in place of the cut-off dates of the training.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     model: Path,
@@ -25,6 +26,7 @@ def command(
     tables: tuple[str, ...],
     as_of: str | None,
     device: Literal["auto", "cpu", "gpu"],
+    allow_code: bool,
     quiet: bool,
 ) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
@@ -33,7 +35,7 @@ def command(
     """
     from gpupipe.pipeline.scoring import score
 
-    n_rows = score(model, data, output, device, dict(_named(table) for table in tables), as_of)
+    n_rows = score(model, data, output, device, dict(_named(table) for table in tables), as_of, allow_code)
     if not quiet:
         click.echo(f"{n_rows:,} rows scored to {output}", err=True)
 

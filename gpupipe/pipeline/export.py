@@ -1,4 +1,7 @@
-"""A trained model to its portable directory: features, estimator, schema, lineage. Numbers and JSON, never pickle."""
+"""A trained model to its portable directory: features, estimator, schema, lineage. Numbers and JSON, never pickle.
+
+Users' kernels go with it as text.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from gpupipe.pipeline.derivation import write_derivation
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.user_code import write_kernels
 from gpupipe.table.schema import Schema
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops")
@@ -44,6 +48,7 @@ def export_model(
     """
     writer = ArtifactWriter(folder)
     write_features(writer, trained.features)
+    kernels = write_kernels(writer, trained.features.program.calls)
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
@@ -59,6 +64,7 @@ def export_model(
             "reading": {"csv": config.source.csv.model_dump(mode="json")},
             "inputs": list(trained.features.inputs),
             "lineage": trained.features.lineage,
+            "kernels": kernels,
             "metrics": plain(metrics),
         },
         libraries(),

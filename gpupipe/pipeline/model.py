@@ -21,11 +21,12 @@ from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import read_derivation
 from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
-from gpupipe_kernels.program import Program, block_id
+from gpupipe_kernels.program import Call, Program, block_id
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -141,7 +142,7 @@ class Model:
         return self.decision.apply(self.estimator.predict(X))
 
 
-def load_model(path: str | Path, device: str = "auto") -> Model:
+def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = False) -> Model:
     """Load a model.
 
     Parameters
@@ -149,6 +150,8 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     path : str or Path
         A model directory, or a run directory that holds one.
     device : {"auto", "cpu", "gpu"}
+    allow_code : bool
+        Whether the text of users' kernels in the model may be compiled and run. A model without any needs no leave.
 
     Returns
     -------
@@ -157,7 +160,8 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     Raises
     ------
     ArtifactError
-        If a file is absent, damaged or altered (it is named), or the format is not one that this version reads.
+        If a file is absent, damaged or altered (it is named), the format is not one that this version reads, or the
+        model holds code that was not allowed.
     DeviceError
         If a GPU is demanded and cannot be had.
     """
@@ -167,7 +171,7 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     manifest = reader.manifest
     backend = choose(device)  # before any library that computes is loaded: it says how its threads wait
     try:
-        features = read_features(reader)
+        features = read_features(reader, read_kernels(reader, allow_code))
         decision = Decision.from_json(manifest["decision"])
         goal = Goal(manifest["task"], manifest["target"], tuple(manifest["labels"]))
         estimator = load_fitted(folder, manifest["estimator"])
@@ -178,7 +182,7 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     return Model(goal, features, estimator, decision, backend, manifest)
 
 
-def read_features(reader: ArtifactReader) -> FittedFeatures:
+def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
     """Return the features that `gpupipe.pipeline.export.write_features` wrote; the program is checked."""
     pairs = reader.table("levels.parquet")
     levels: dict[str, list[str]] = {}
@@ -186,7 +190,7 @@ def read_features(reader: ArtifactReader) -> FittedFeatures:
         levels.setdefault(name, []).append(level)
     schema = Schema.from_json(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
     described = [Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in reader.json("features.json")]
-    program = Program.from_arrays(reader.arrays("program.npz"), len(described))
+    program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)
     states = tuple(reader.json("learned.json"))
     return FittedFeatures(schema, program, tuple(described), states=states, derivation=read_derivation(reader))

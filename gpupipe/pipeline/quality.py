@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.features.statistics import count_codes
+from gpupipe.features.counting import count_codes
 from gpupipe.report.data import ColumnQuality
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column

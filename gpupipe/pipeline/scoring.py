@@ -20,6 +20,7 @@ def score(
     device: str = "auto",
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
+    allow_code: bool = False,
 ) -> int:
     """Write the predictions of `data` to `output`, and return how many there are.
 
@@ -36,6 +37,8 @@ def score(
         The further tables that features are made of: name to file, glob, folder or URL.
     as_of : str, optional
         An ISO date or time in place of the cut-off dates of the training.
+    allow_code : bool
+        Whether users' kernels that the model holds may run.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def score(
         )
     if not output.parent.is_dir():
         raise ConfigError("the folder does not exist", where=str(output.parent), fix="make it first")
-    table = load_model(model, device).predict_table(data, tables, as_of)
+    table = load_model(model, device, allow_code=allow_code).predict_table(data, tables, as_of)
     hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)

@@ -1,0 +1,71 @@
+"""Users' kernels in a model directory: their text, hashed, and read back only where that is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ArtifactError
+from gpupipe_kernels.user import KernelError, UserKernel, restore
+
+if TYPE_CHECKING:
+    from gpupipe.artifact import ArtifactReader, ArtifactWriter
+    from gpupipe_kernels.program import Call
+
+
+def write_kernels(writer: ArtifactWriter, calls: Iterable[Call]) -> list[dict[str, Any]]:
+    """Write the text of each kernel that a program calls; return what the manifest says of them, in their order."""
+    entries = []
+    for i, kernel in enumerate(calls, start=1):
+        assert isinstance(kernel, UserKernel)
+        name = f"kernel_{i}_{re.sub(r'[^a-zA-Z0-9_]', '_', kernel.name)[:80]}.py"
+        writer.file(name).write_bytes(kernel.source.encode())
+        entries.append(_described(kernel, name))
+    return entries
+
+
+def read_kernels(reader: ArtifactReader, allow_code: bool) -> tuple[UserKernel, ...]:
+    """Return the kernels of a model, compiled.
+
+    Raises
+    ------
+    ArtifactError
+        If there are any and `allow_code` is false, or a text is not that of a kernel, or not what the manifest says.
+    """
+    entries = reader.manifest.get("kernels", [])
+    if entries and not allow_code:
+        files = ", ".join(f"{entry['file']} (sha256 {entry['sha256']})" for entry in entries)
+        raise ArtifactError(
+            f"the model holds Python code that computes its features: {files}",
+            where=str(reader.folder),
+            fix="read it; then gpupipe.load_model(path, allow_code=True), or gpupipe predict --allow-code",
+        )
+    return tuple(_read(reader, entry) for entry in entries)
+
+
+def _read(reader: ArtifactReader, entry: Mapping[str, Any]) -> UserKernel:
+    path = reader.path(entry["file"])
+    try:
+        kernel = restore(path.read_bytes().decode(), str(path))
+        kernel.compile()  # what cannot be is not left for the first row
+    except (KernelError, UnicodeDecodeError) as error:
+        raise _refused(path.name, str(error), str(path)) from None
+    if _described(kernel, path.name) != entry:
+        raise _refused(path.name, "is not the kernel that the manifest describes", str(path))
+    return kernel
+
+
+def _described(kernel: UserKernel, file: str) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "file": file,
+        "inputs": list(kernel.parameters),
+        "out": kernel.out,
+        "nulls": kernel.nulls,
+        "sha256": kernel.sha256,
+    }
+
+
+def _refused(name: str, problem: str, where: str) -> ArtifactError:
+    return ArtifactError(f"{name} {problem}", where=where, fix="export the model again")

@@ -1,0 +1,251 @@
+"""``@gp.kernel``: a user's scalar function as a feature, on both processors.
+
+``user_language``  what such a function may say; ``user_flow``: whether it returns on every path
+``user_source``    its text and all that it uses, as one file; ``user_file``: that file, read without running it
+``user_compile``   the function and its null policy, compiled for the host and the device
+
+Numba is imported when a kernel is first computed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from gpupipe_kernels.opcodes import N_REGISTERS
+from gpupipe_kernels.user_file import declared, read
+from gpupipe_kernels.user_language import KernelError, parameters
+from gpupipe_kernels.user_source import Piece, collect, piece_of, text_of
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.user_compile import Compiled
+
+__all__ = ["KernelError", "UserKernel", "kernel", "load", "restore"]
+
+MOST_INPUTS = N_REGISTERS + 1
+Out = Literal["float32", "int32", "bool"]
+Nulls = Literal["propagate", "pass"]
+CHOICES = {"out": ("float32", "int32", "bool"), "nulls": ("propagate", "pass")}
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> UserKernel: ...
+@overload
+def kernel(*, out: Out = "float32", nulls: Nulls = "propagate") -> Callable[[Callable[..., Any]], UserKernel]: ...
+def kernel(
+    function: Callable[..., Any] | None = None, /, *, out: Out = "float32", nulls: Nulls = "propagate"
+) -> UserKernel | Callable[[Callable[..., Any]], UserKernel]:
+    """Make a feature kernel of a scalar function: ``@gp.kernel``, or ``@gp.kernel(out=..., nulls=...)``.
+
+    The function gets one float32 of each input (booleans as 0 and 1) and returns one number. It is arithmetic:
+    ``math``, comparisons, ``if``, loops over ``range``, plain functions and other kernels (their functions, without
+    their null policy), and numbers from around it, which keep the value that they have when the kernel is first used.
+    Where Python would raise, results are those of IEEE 754: ``1.0 / 0.0`` is infinity, ``math.sqrt(-1.0)`` NaN.
+
+    Parameters
+    ----------
+    function : callable
+        Of 1 to 8 plain parameters.
+    out : {"float32", "int32", "bool"}
+        What it returns: any number; a whole number, exact in the matrix up to 2**24; a truth, 1 or 0.
+    nulls : {"propagate", "pass"}
+        A null among the inputs gives null without a call; or the function sees it as NaN.
+
+    Returns
+    -------
+    UserKernel
+
+    Raises
+    ------
+    KernelError
+        If the function cannot be a kernel; has its file and line.
+
+    Examples
+    --------
+    >>> @kernel
+    ... def loyalty(tenure, charges):
+    ...     return tenure / (1.0 + charges)
+    >>> loyalty(3.0, 0.5)
+    np.float32(2.0)
+    """
+    for option, value in (("out", out), ("nulls", nulls)):
+        if value not in CHOICES[option]:
+            raise KernelError(f"{option}={value!r}", fix=f"{option} is one of {', '.join(CHOICES[option])}")
+    if function is None:
+        return lambda decorated: UserKernel.of(decorated, out, nulls)
+    return UserKernel.of(function, out, nulls)
+
+
+class UserKernel:
+    """A user's function with its null policy: a `gpupipe_kernels.program.Call`, and a function of arrays.
+
+    Two of the same text, output and null policy are equal. Pickling keeps the text.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of str
+    out, nulls : str
+        As given to `kernel`.
+    """
+
+    def __init__(
+        self, name: str, inputs: tuple[str, ...], out: str, nulls: str, collected: Callable[[], tuple[Piece, ...]]
+    ) -> None:
+        self.name, self.parameters, self.out, self.nulls = name, inputs, out, nulls
+        self._collected = collected
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], out: str, nulls: str) -> UserKernel:
+        """Return the kernel of a function."""
+        piece = piece_of(function, n_decorators=1)
+        inputs = parameters(piece.function)  # type: ignore[arg-type]
+        if not 1 <= len(inputs) <= MOST_INPUTS:
+            what = f"{piece.name}: takes {len(inputs)} inputs; a kernel takes 1 to {MOST_INPUTS}"
+            raise KernelError(what, f"{piece.file}:{piece.line}", "compute some of them in a kernel of their own")
+        made = cls(piece.name, inputs, out, nulls, lambda: collect(function, piece))
+        made.__doc__ = function.__doc__
+        return made
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """What the function uses, and the function: found when first asked for, so that helpers may follow it."""
+        return self._collected()
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the kernel and of all that it uses: a Python file that a configuration may name."""
+        return text_of(self.pieces, f'@gpupipe.kernel(out="{self.out}", nulls="{self.nulls}")')
+
+    @property
+    def sha256(self) -> str:
+        """The hexadecimal sha256 of `source`."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of float32 arguments."""
+        return len(self.parameters)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The function for both processors; nothing is compiled before it is used."""
+        from gpupipe_kernels.user_compile import compiled
+
+        return compiled(self)
+
+    def compile(self) -> None:
+        """Compile for the host now, or find what was compiled earlier.
+
+        Raises
+        ------
+        KernelError
+            If it cannot be compiled; has the line of the user's file.
+        """
+        _ = self.compiled.ufunc
+
+    def host(self, *inputs: Any, out: Any = None) -> Any:
+        """Compute float32 arrays on the host, nulls handled; `out` may be one of the inputs."""
+        # The compiled loop is vectorised only where its output is none of its inputs: a copy costs a third of what
+        # that gains.
+        return self.compiled.ufunc(*(x.copy() if x is out else x for x in inputs), out=out)
+
+    @property
+    def formula(self) -> Any:
+        """The function for compiled code of either processor to call, nulls handled."""
+        return self.compiled.formula
+
+    def __call__(self, *inputs: Any, out: Any = None, stream: Any = 0) -> Any:
+        """Compute the kernel.
+
+        Parameters
+        ----------
+        *inputs : numbers, or arrays of one shape
+            Taken as float32; NaN is null. On a device: float32 arrays of one dimension.
+        out : array of float32, shape (n,), optional
+            Needed on a device.
+        stream : cuda stream, optional
+
+        Returns
+        -------
+        float32, or array of float32 (`out` if it is given)
+        """
+        import numpy as np
+
+        from gpupipe_kernels.launch import is_on_device
+
+        if len(inputs) != self.n_inputs:
+            raise TypeError(f"{self!r} got {len(inputs)} inputs")
+        if not any(map(is_on_device, inputs)):
+            with np.errstate(all="ignore"):  # NaN and inf are results
+                return self.host(*(np.asarray(x, np.float32) for x in inputs), out=out)
+        if out is None:
+            raise TypeError(f"{self.name}: arrays on a device need out=, a float32 array there")
+        self.compiled.loop.launch(out.size, *inputs, out, stream=stream)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserKernel) and self.source == other.source
+
+    def __hash__(self) -> int:
+        return hash(self.source)
+
+    def __deepcopy__(self, memo: Any) -> UserKernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore, (self.source, f"<kernel {self.name}>")
+
+    def __repr__(self) -> str:
+        return f"kernel {self.name}({', '.join(self.parameters)}) -> {self.out}, nulls {self.nulls}"
+
+
+def load(path: Path, name: str) -> UserKernel:
+    """Run a user's Python file and return the kernel `name` of it.
+
+    Raises
+    ------
+    KernelError
+        If there is none, or the file fails; has the line of the file.
+    """
+    path = path.absolute()
+    declared(path, name)
+    module = ModuleType(f"gpupipe_kernel_file_{path.stem}")
+    module.__file__ = str(path)
+    try:  # not by an import: that would go by the time of the file, and leave byte code beside it
+        exec(compile(path.read_bytes(), path, "exec"), vars(module))
+    except KernelError:
+        raise
+    except Exception as error:  # whatever a user's file raises
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        where = f"{path}:{lines[-1]}" if lines else str(path)
+        raise KernelError(f"the file cannot be run: {type(error).__name__}: {error}", where) from error
+    found = getattr(module, name, None)
+    if not isinstance(found, UserKernel):
+        raise KernelError(f"{name} is {type(found).__name__}, and no kernel", str(path), "write @gp.kernel above it")
+    return found
+
+
+def restore(source: str, file: str) -> UserKernel:
+    """Return the kernel whose `UserKernel.source` is given; `file` is what messages call it.
+
+    Running it defines functions of scalars and does no more: anything else in the text is refused.
+
+    Raises
+    ------
+    KernelError
+        If the text is none that a kernel writes.
+    """
+    pieces, options = read(source, file)
+    inputs = parameters(pieces[-1].function)  # type: ignore[arg-type]
+    unknown = [f"{key}={options[key]}" for key in CHOICES if options[key] not in CHOICES[key]]
+    if unknown or not 1 <= len(inputs) <= MOST_INPUTS:
+        raise KernelError(f"holds no kernel of ours: {', '.join(unknown) or f'{len(inputs)} inputs'}", file)
+    made = UserKernel(pieces[-1].name, inputs, options["out"], options["nulls"], lambda: pieces)
+    made.source = source
+    return made

@@ -1,0 +1,139 @@
+"""Read a kernel's text without running any of it: what a file declares, and the text that a model keeps.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from gpupipe_kernels.user_language import KernelError, check, parameters
+from gpupipe_kernels.user_source import MODULES, Piece, check_names, verify
+
+WRITE = "write @gp.kernel above it"
+
+
+def declared(path: Path, name: str) -> tuple[str, ...] | None:
+    """Return the parameters of the kernel `name` of a Python file, which is read and not run.
+
+    None where only running the file can tell: the name is assigned or imported there.
+
+    Raises
+    ------
+    KernelError
+        If there is no such file or kernel, or it is not written in the language of kernels.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
+    module = parse(text, str(path))
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        if name in _defined(module):
+            return None
+        kernels = [each for each, node in functions.items() if node.decorator_list]
+        raise KernelError(f"there is no kernel {name} in {path}", fix=f"there are {', '.join(kernels) or 'none'}")
+    function = functions[name]
+    if not function.decorator_list:
+        raise KernelError(f"{name} is a function, and no kernel", f"{path}:{function.lineno}", WRITE)
+    check(function, str(path))
+    check_names(function, str(path), _defined(module))
+    return parameters(function)
+
+
+def parse(text: str, file: str) -> ast.Module:
+    """Return the tree of Python text.
+
+    Raises
+    ------
+    KernelError
+        If it is none, with the line.
+    """
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise KernelError(f"is no Python: {error.msg}", f"{file}:{error.lineno}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise KernelError(f"is no Python: {error}", file) from None
+
+
+def read(text: str, file: str) -> tuple[tuple[Piece, ...], dict[str, str]]:
+    """Return the pieces of a text that `gpupipe_kernels.user_source.text_of` wrote, and what its decorator says.
+
+    Raises
+    ------
+    KernelError
+        If it holds anything but imports of math and numpy, numbers, functions in the language of kernels, and one
+        kernel at its end: nothing else is let in, so that running it defines functions and does no more.
+    """
+    *used, kernel = parse(text, file).body or [ast.Pass(lineno=1)]
+    pieces = [piece for node in used for piece in _pieces(node, text, file)]
+    options = _options(kernel)
+    if options is None:
+        raise KernelError("does not end with a kernel", file)
+    pieces.append(_function(kernel, text, file))
+    verify(pieces)
+    return tuple(pieces), options
+
+
+def _pieces(node: ast.stmt, text: str, file: str) -> list[Piece]:
+    source = ast.get_source_segment(text, node) or ""
+    match node:
+        case ast.ImportFrom(module="__future__") | ast.Import(names=[ast.alias(name="gpupipe", asname=None)]):
+            return []
+        case ast.Import(names=[ast.alias(name=module, asname=alias)]) if module in MODULES:
+            return [Piece(alias or module, source, file, node.lineno)]
+        case ast.ImportFrom(module=str(module), names=[ast.alias(name=name, asname=alias)], level=0) if (
+            name in MODULES.get(module, ())
+        ):
+            return [Piece(alias or name, source, file, node.lineno)]
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_number(value):
+            return [Piece(name, source, file, node.lineno)]
+        case ast.FunctionDef(decorator_list=[]):
+            return [_function(node, text, file)]
+    raise KernelError("holds more than numbers and functions", f"{file}:{node.lineno}")
+
+
+def _function(node: ast.stmt, text: str, file: str) -> Piece:
+    assert isinstance(node, ast.FunctionDef)
+    check(node, file)
+    lines = text.split("\n")[node.lineno - 1 : node.end_lineno]
+    return Piece(node.name, "\n".join(lines), file, node.lineno)
+
+
+def _is_number(node: ast.expr) -> bool:
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_number(operand)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value="inf" | "-inf" | "nan")], keywords=[]):
+            return True  # infinity and NaN have no literal
+        case ast.Constant(value=bool() | int() | float()):
+            return True
+    return False
+
+
+def _options(node: ast.stmt) -> dict[str, str] | None:
+    """Return the options of ``@gpupipe.kernel(out=…, nulls=…)`` above a function, None where it is not there."""
+    if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
+        return None
+    match node.decorator_list[0]:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="gpupipe"), attr="kernel"), args=[], keywords=keywords):
+            values = {k.arg or "": k.value.value for k in keywords if isinstance(k.value, ast.Constant)}
+            return {key: str(value) for key, value in values.items()} if set(values) == {"out", "nulls"} else None
+    return None
+
+
+def _defined(module: ast.Module) -> dict[str, ast.FunctionDef | str]:
+    """Return what the names of a module are, as far as its text tells: a function, a module, ``""`` for the rest."""
+    found: dict[str, ast.FunctionDef | str] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, "")
+        elif isinstance(node, ast.FunctionDef):
+            found[node.name] = node
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                found[alias.asname or alias.name] = alias.name if isinstance(node, ast.Import) else ""
+    return found
