@@ -126,13 +126,15 @@ class Builder:
         Raises
         ------
         ConfigError
-            If the one of that name is made of other columns.
+            If that name belongs to what is made of other columns.
         """
         old = self.outputs.get(column.name)
-        if old is not None and old.column.inputs != column.inputs:
+        taken = self.columns.get(column.name) if old is None else old.column
+        if taken is not None and taken.inputs != column.inputs:
             raise ConfigError(
                 f"two features are called {column.name!r}: "
-                f"{old.op} of {', '.join(old.column.inputs)}, and {op} of {', '.join(column.inputs)}",
+                f"{'that' if old is None else old.op} of {', '.join(taken.inputs)}, "
+                f"and {op} of {', '.join(column.inputs)}",
                 fix="rename or drop one of the columns",
             )
         self.outputs[column.name] = Output(column, op, n_codes)
@@ -156,6 +158,23 @@ class Builder:
             )
         self.columns[column.name] = column
         self.derived.append(column.name)
+
+    def drop(self, selection: str | list[str], op: str) -> None:
+        """Forget the columns of a selection, and the columns of the matrix that stand for them.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such column.
+        """
+        gone = {column.name for column in self._select(selection, op)}
+        self.columns = {name: column for name, column in self.columns.items() if name not in gone}
+        self.derived = [name for name in self.derived if name not in gone]
+        self.outputs = {
+            name: output
+            for name, output in self.outputs.items()
+            if name not in gone and output.column.stands_for not in gone
+        }
 
     def hashed(self, source: str, n_buckets: int) -> str:
         """Return the name of the source column that hashes the levels of `source`, made where it is new."""

@@ -13,7 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.errors import ConfigError
 from gpupipe.table.schema import FIRST_LEVEL, NULL
+from gpupipe_kernels.opcodes import N_REGISTERS
 
 if TYPE_CHECKING:
     from gpupipe_kernels.program import Call
@@ -170,11 +172,27 @@ class Numbers:
 
 
 def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
-    """Return the column that an instruction makes of several others, beside them; null where one of them is."""
+    """Return the column that an instruction makes of several others, beside them; null where one of them is.
+
+    Raises
+    ------
+    ConfigError
+        If the columns are themselves made of others, of others..., beyond the registers that a program has.
+    """
+    if (n := max(i + _registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
+        raise ConfigError(
+            f"{name!r} is made of columns of columns with {n} intermediate results; there is room for {N_REGISTERS}",
+            fix="give the column that is itself made of others first",
+        )
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
     may_be_null = op in ("DIVIDE", "CALL") or any(operand.may_be_null for operand in operands)
     start = Start(op, params=params, operands=operands, call=call)
     return Numbers(name, inputs, start, may_be_null=may_be_null, root=name)
+
+
+def _registers(column: Numbers) -> int:
+    """Return how many intermediate results a program holds while it computes a column."""
+    return max((i + _registers(operand) for i, operand in enumerate(column.start.operands)), default=0)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Pairs of categories as one category."""
+"""Combinations of categories as one category."""
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -10,38 +11,54 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, IndexStep, Virtual
-from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.table.schema import FIRST_LEVEL, UNSEEN
 
-MOST_PAIRS = 2**24
+if TYPE_CHECKING:
+    from gpupipe.features.statistics import Statistics
+
+MOST_COMBINATIONS = 2**24
+RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader can deliver as a level
 
 
 @OPS.register("cross")
 class Cross(Op):
-    """Make one categorical column of two: its levels are the pairs, or `buckets` hashes of them.
+    """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
 
-    The new column is named by `as` (``City_x_Contract`` if not) and goes into the matrix through ops that select it:
-    one_hot, target_encode, frequency_encode, categorify. The pairs are hashed, not the rows. Null and levels never
-    seen take part in a hashed pair as such; in a plain cross they make the pair null and unseen.
+    ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
+    which goes into the matrix through the ops that select it: ``target_encode: city_contract``, one_hot,
+    frequency_encode, categorify, encode. The crossed columns stay features of their own.
+
+    A null makes the combination null, a level or a combination never seen makes it unseen. With `buckets` the
+    combinations, null and unseen levels included, are hashed to so many levels instead; combinations of levels are
+    hashed, not rows. One of the columns may be made by an op (bucketize, another cross), the others are columns that
+    were read or hashed.
     """
 
     name: str | None = Field(None, alias="as", description="Name of the new column.")
-    buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the pairs to so many buckets.")
+    buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
 
     def select(self, builder: Builder) -> list[Virtual]:
         columns = builder.codes(self.columns, "cross")
-        if len(columns) != 2:
-            raise ConfigError(f"cross takes two columns, got {len(columns)}", fix="columns: [City, Contract]")
-        left, right = columns
-        if _is_plain(left) and not _is_plain(right):
-            left, right = right, left
-        if not _is_plain(right):
-            raise ConfigError(f"cross: one of {left.name!r} and {right.name!r} must be a column that was read")
-        if left.size * right.size > MOST_PAIRS:
-            raise LimitError(
-                f"cross of {left.name!r} and {right.name!r} has {left.size * right.size:,} pairs of levels",
-                fix="hash_bucket one of them first",
+        if len(columns) < 2:
+            raise ConfigError(
+                f"cross takes two columns or more, got {len(columns)}",
+                where="features: cross",
+                fix="columns: [City, Contract]",
             )
-        return [_pair(left, right, self.name or f"{columns[0].name}_x_{columns[1].name}", self.buckets)]
+        made = [column for column in columns if not _is_plain(column)]
+        if len(made) > 1:
+            raise ConfigError(
+                f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops, and only one may be",
+                fix="cross the columns that were read first, then the result with the other one",
+            )
+        if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
+            raise LimitError(
+                f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
+                where="features: cross",
+                fix=f"{MOST_COMBINATIONS:,} is the most: hash_bucket a column first, or cross fewer",
+            )
+        name = self.name or "_x_".join(column.name for column in columns)
+        return [_crossed(columns, name, self.buckets, builder.statistics)]
 
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         builder.add(column)
@@ -51,44 +68,77 @@ def _is_plain(column: Codes) -> bool:
     return len(column.index) == 1 and column.index[0].op == "INDEX"
 
 
+def _crossed(columns: list[Codes], name: str, buckets: int | None, statistics: Statistics) -> Codes:
+    # The index is computed from left to right, so the column that needs more than one step for its own comes first.
+    ordered = sorted(columns, key=_is_plain)
+    first, *others = ordered
+    index = (*first.index, *(IndexStep("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
+    inputs = tuple(dict.fromkeys(source for column in columns for source in column.inputs))
+    raw = Codes(name, inputs, index, prod(column.size for column in columns), (), root=name)
+    if buckets is not None:
+        labels, remap = tuple(str(i) for i in range(buckets)), _hashed(ordered, buckets)
+    else:
+        labels, remap = _seen(columns, ordered, statistics.counts([raw])[0])
+    return Codes(name, inputs, index, raw.size, labels, remap, root=name)
+
+
 def _codes(column: Codes) -> Any:
+    """Return the code of each raw index of a column."""
     import numpy as np
 
-    return np.arange(column.size) if column.remap is None else np.asarray(column.remap)
+    return np.arange(column.size, dtype=np.int32) if column.remap is None else np.asarray(column.remap, np.int32)
 
 
-def _pair(left: Codes, right: Codes, name: str, buckets: int | None) -> Codes:
-    index = (*left.index, IndexStep("INDEX_PAIR", right.index[0].source, stride=right.size))
-    if buckets is not None:
-        labels, remap = tuple(str(i) for i in range(buckets)), _hashed(left, right, buckets)
-    else:
-        rights = [_written(y) for y in right.labels]
-        labels, remap = tuple(f"{_written(x)}|{y}" for x in left.labels for y in rights), _plain(left, right)
-    inputs = tuple(dict.fromkeys((*left.inputs, *right.inputs)))
-    return Codes(name, inputs, index, left.size * right.size, labels, remap.reshape(-1))
+def _seen(columns: list[Codes], ordered: list[Codes], counts: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the combinations of levels that rows hold, written, and the code of each raw index.
+
+    Combinations are in the order of the levels of `columns`; of several reserved codes the least wins: null.
+
+    Parameters
+    ----------
+    columns : list of Codes
+        As they were named.
+    ordered : list of Codes
+        As the index counts them.
+    counts : array of int, shape (size,)
+        Rows per raw index.
+    """
+    import numpy as np
+
+    codes = [_codes(column) for column in ordered]
+    shape = [len(code) for code in codes]
+    remap = np.full(len(counts), FIRST_LEVEL, np.int32)
+    for axis, code in enumerate(codes):
+        table = remap.reshape(shape)
+        np.minimum(table, code.reshape([-1 if i == axis else 1 for i in range(len(codes))]), out=table)
+    remap[remap == FIRST_LEVEL] = UNSEEN
+
+    raw = np.flatnonzero(counts)
+    by_name = {c.name: code[at] for c, code, at in zip(ordered, codes, np.unravel_index(raw, shape), strict=True)}
+    levels = np.stack([by_name[column.name] for column in columns]) - FIRST_LEVEL  # (columns, raw)
+    complete = levels.min(axis=0) >= 0
+    key = np.ravel_multi_index(levels[:, complete], [max(1, len(c.labels)) for c in columns])
+    found, place = np.unique(key, return_inverse=True)
+    remap[raw[complete]] = FIRST_LEVEL + place
+    parts = np.unravel_index(found, [max(1, len(column.labels)) for column in columns])
+    written = [[_written(label) for label in column.labels] for column in columns]
+    labels = ("|".join(w[i] for w, i in zip(written, row, strict=True)) for row in zip(*parts, strict=True))
+    return tuple(labels), remap
 
 
 def _written(label: str) -> str:
-    """Return a label so that two pairs are never written alike."""
+    """Return a label so that two combinations are never written alike."""
     return label.replace("\\", "\\\\").replace("|", "\\|")
 
 
-def _plain(left: Codes, right: Codes) -> Any:
-    """Return the code of each pair of raw indices, shape (left.size, right.size); the reserved ids win, null first."""
-    import numpy as np
-
-    a, b = np.meshgrid(_codes(left), _codes(right), indexing="ij")
-    pairs = FIRST_LEVEL + (a - FIRST_LEVEL) * len(right.labels) + (b - FIRST_LEVEL)
-    return np.where(np.minimum(a, b) < FIRST_LEVEL, np.minimum(a, b), pairs)
-
-
-def _hashed(left: Codes, right: Codes, buckets: int) -> Any:
-    """Return the bucket code of each pair of raw indices, shape (left.size, right.size)."""
+def _hashed(ordered: list[Codes], buckets: int) -> Any:
+    """Return the bucket code of each raw index."""
     import numpy as np
 
     from gpupipe_kernels.hashing import hash_pairs, hash_strings
 
-    # A reserved id hashes as a text that no reader can deliver as a level.
-    a = hash_strings(["\0null", "\0unseen", "\0rare", *left.labels])[_codes(left)]
-    b = hash_strings(["\0null", "\0unseen", "\0rare", *right.labels])[_codes(right)]
-    return FIRST_LEVEL + (hash_pairs(a, b) % np.uint32(buckets)).astype(np.int64)
+    found: Any = None
+    for column in ordered:
+        own = hash_strings([*RESERVED, *column.labels])[_codes(column)]
+        found = own if found is None else hash_pairs(found, own).reshape(-1)
+    return FIRST_LEVEL + (found % np.uint32(buckets)).astype(np.int64)

@@ -83,8 +83,7 @@ class Impute(Op):
         assert isinstance(column, Numbers)
         builder.replace(column.then("FILL", state["value"]), "impute")
         if self.indicator:
-            made = Numbers(f"{column.name}_missing", column.inputs, _is_null(column.start), may_be_null=False)
-            builder.put(made, "impute")
+            builder.put(_is_null(column), "impute")
 
     def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
         if level is None:
@@ -97,7 +96,9 @@ class Impute(Op):
             )
         builder.columns[column.name] = column.with_null_as(3 + column.labels.index(level))
         if self.indicator:
-            builder.put(builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), f"{column.name}_missing"), "impute")
+            name = f"{column.name}_missing"
+            made = builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
+            builder.put(replace(made, root=name), "impute")  # beside the category, which is still to be encoded
 
 
 def _as_level(value: object) -> str:
@@ -109,11 +110,16 @@ def _as_level(value: object) -> str:
     return str(value)
 
 
-def _is_null(start: Start) -> Start:
-    """Return the column that is 1 where a column that begins with `start` is null."""
+def _is_null(column: Numbers) -> Numbers:
+    """Return the column that is 1 where `column` was null from its start."""
+    name, start = f"{column.name}_missing", column.start
+    if start.operands or start.other:  # no source alone tells: whatever is a number becomes 0, and the rest 1
+        beside = replace(column, name=name, steps=(), root=name)
+        return beside.then("CLIP", 0.0, 0.0).then("FILL", 1.0)
     if start.op != "TAKE":
-        return Start("IS_NULL", start.source)
+        return Numbers(name, column.inputs, Start("IS_NULL", start.source), may_be_null=False, root=name)
 
     import numpy as np
 
-    return replace(start, table=np.isnan(start.table).astype(np.float32))
+    nulls = np.isnan(start.table).astype(np.float32)
+    return Numbers(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

@@ -1,31 +1,39 @@
 """Reductions over the training rows: all that a fit ever learns from data comes from here.
 
-An op asks for several columns at once, so that they can be reduced side by side. Every answer is exact, and does not
-depend on the number of threads.
+An op asks for several columns at once, so that they can be reduced side by side. Every answer is exact (but that of
+`Statistics.exponents`, which says so), and does not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Step
+from gpupipe.features.counting import Counter, regroup
+from gpupipe.features.fit_power import exponent
 from gpupipe.features.lower import lower
+from gpupipe.features.moments import Moments, value_amid
+from gpupipe.features.parts import over_parts
+from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
-from gpupipe_kernels.calendar import MICROSECONDS_A_DAY, part
+from gpupipe_kernels.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.hashing import mix
-from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
+from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.reduce.engines import FLOAT32_MAX, choose
 from gpupipe_kernels.reference import yeo_johnson
 
 Array = Any
-FEW_CODES = 24
-ROWS_AT_ONCE = 65_536  # a block of rows and what is made of it stay in the cache
+Asked = TypeVar("Asked", Numbers, Codes)
+FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: some last digits, which rounding may have made
+ROWS_OF_AN_EXPONENT = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
 
 
 @dataclass(frozen=True)
@@ -67,18 +75,21 @@ class Statistics:
 
     def __init__(self, table: Table, backend: Backend, target: Target | None, seed: int) -> None:
         self.backend, self.target, self.seed = backend, target, seed
+        self._engine = choose(table.n_rows)
+        self._sweeper = Sweeper(backend, self._engine)
         self._memory: dict[Any, Any] = {}
         self.table = self._without_unused_levels(table)
 
     def _without_unused_levels(self, table: Table) -> Table:
         """Drop the levels that no row holds, so that nothing is learned from other rows; keep the counts."""
         names = [c.name for c in table.schema if c.levels is not None]
-        found = self.backend.map(lambda n: count_codes(table.column(n), table.schema[n].n_codes), names)
-        counts = dict(zip(names, found, strict=True))
-        table = drop_unused_levels(table, counts, self.backend)
+        counts = dict(zip(names, Counter(table, self.backend, self._engine).codes(names), strict=True))
+        unused = {name: count for name, count in counts.items() if not count[FIRST_LEVEL:].all()}
+        if unused:
+            table = drop_unused_levels(table, unused, self.backend)
         for name, count in counts.items():
             kept = count if len(count) == table.schema[name].n_codes else _without_zeros(count)
-            self._memory["counts", ((IndexStep("INDEX", name),), None)] = kept
+            self._memory["counts", (IndexStep("INDEX", name),)] = kept
         return table
 
     @property
@@ -93,102 +104,91 @@ class Statistics:
             schema = Schema((*self.table.schema.columns, column))
             self.table = arrange(self.table, schema, self.backend)
 
-    def moments(self, columns: list[Numbers]) -> list[tuple[float, float]]:
+    def moments(self, columns: Sequence[Numbers]) -> list[tuple[float, float]]:
         """Return mean and standard deviation (population) of each column, nulls left out; (0, 0) of an empty one."""
-        return self._each(columns, "moments", self._moments)
+        return [(found.mean, found.deviation) for found in self._moments(columns)]
 
-    def _moments(self, column: Numbers) -> tuple[float, float]:
-        pivot = self._pivot(column)
-        values = self.values(column.then("CENTER", pivot, 1.0))
-        n, first, second = 0, 0.0, 0.0
-        for low in range(0, len(values), ROWS_AT_ONCE):
-            wide = values[low : low + ROWS_AT_ONCE].astype(np.float64)
-            total = float(wide.sum())
-            if not math.isfinite(total):
-                wide = wide[np.isfinite(wide)]
-                total = float(wide.sum())
-            # Not np.dot: BLAS would start threads of its own for each block.
-            n, first, second = n + len(wide), first + total, second + float(np.square(wide, out=wide).sum())
-        if n == 0:
-            return 0.0, 0.0
-        mean = first / n
-        variance = second / n - mean * mean
-        # What is left of a constant is the rounding of the two terms.
-        return pivot + mean, math.sqrt(variance) if variance > 1e-13 * mean * mean else 0.0
+    def null_counts(self, columns: Sequence[Numbers]) -> list[int]:
+        """Return the number of nulls of each column."""
+        filled = [any(step.op == "FILL" for step in _settled(column)[1]) for column in columns]
+        found = iter(self._moments([column for column, full in zip(columns, filled, strict=True) if not full]))
+        return [0 if full else next(found).n_null for full in filled]
+
+    def _moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+        """Return the moments of each column: those of what its last steps fill and scale, filled and scaled."""
+        split = [_settled(column) for column in columns]
+        found = self._each([base for base, _ in split], "moments", _key, self._swept)
+        return [_carried(moments, base, steps) for moments, (base, steps) in zip(found, split, strict=True)]
+
+    def _swept(self, columns: Sequence[Numbers]) -> list[Moments]:
+        # A column that is not read but computed is moved to 0 first, while it has the precision of its source.
+        pivots = [0.0 if _is_source(column) else self._pivot(column) for column in columns]
+        moved = [c if _is_source(c) else c.then("CENTER", pivot, 1.0) for c, pivot in zip(columns, pivots, strict=True)]
+        found = self._sweeper.moments(self._arrays(moved))
+        return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
     def _pivot(self, column: Numbers) -> float:
-        """Return a value near the data, so that a large mean does not drown a small spread."""
+        """Return a float32 near the data, so that a large mean does not drown a small spread."""
         if column.start.op != "LOAD":
             return 0.0
-        raw = self.table.column(column.start.source)
-        value = 0.0
-        for low in range(0, len(raw), ROWS_AT_ONCE):
-            block = raw[low : low + ROWS_AT_ONCE]
-            finite = block[np.isfinite(block)][:1024]
-            if len(finite):
-                value = float(np.median(finite))
-                break
-        for step in column.steps:
-            value = follow(step, value)
-        return value
+        value = followed(column, value_amid(self.table.column(column.start.source)))
+        return float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0
 
-    def quantiles(self, columns: list[Numbers], q: list[float]) -> list[list[float]]:
+    def quantiles(self, columns: Sequence[Numbers], q: list[float]) -> list[list[float]]:
         """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
-        return self._each(columns, ("quantiles", *q), lambda column: self._quantiles(column, q))
 
-    def _quantiles(self, column: Numbers, q: list[float]) -> list[float]:
-        values = np.array(self._raw_or_values(column))
-        n = len(values) - int(np.count_nonzero(np.isnan(values)))
-        return [_quantile(values, n, share) for share in q] if n else [0.0 for _ in q]
+        def reduce(missing: Sequence[Numbers]) -> list[list[float]]:
+            found = self._sweeper.quantiles(self._arrays(missing), q)
+            for column, (moments, _) in zip(missing, found, strict=True):
+                if _is_source(column):
+                    self._memory["moments", _key(column)] = moments
+            return [values for _, values in found]
 
-    def medians(self, columns: list[Numbers]) -> list[float]:
+        return self._each(columns, ("quantiles", *q), _key, reduce)
+
+    def medians(self, columns: Sequence[Numbers]) -> list[float]:
         """Return the median of each column.
 
         Every step but SINE keeps the order of values, so the median of a chain is the chain of the median, and that of
         a source column is reduced once however many columns are made of it.
         """
-        return self.backend.map(self._median, columns)
+        plain = [column.start.op == "LOAD" and all(step.op != "SINE" for step in column.steps) for column in columns]
+        bases = [replace(c, steps=()) if is_plain else c for c, is_plain in zip(columns, plain, strict=True)]
+        found = self.quantiles(bases, [0.5])
+        return [
+            followed(column, median) if is_plain else median
+            for column, is_plain, (median,) in zip(columns, plain, found, strict=True)
+        ]
 
-    def _median(self, column: Numbers) -> float:
-        if column.start.op != "LOAD" or any(step.op == "SINE" for step in column.steps):
-            return self.quantiles([column], [0.5])[0][0]
-        value = self.quantiles([replace(column, steps=())], [0.5])[0][0]
-        for step in column.steps:
-            value = follow(step, value)
-        return value
-
-    def extremes(self, columns: list[Numbers]) -> list[tuple[float, float]]:
+    def extremes(self, columns: Sequence[Numbers]) -> list[tuple[float, float]]:
         """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
-        return self._each(columns, "extremes", self._extremes)
+        return self._each(columns, "extremes", _key, lambda missing: self._sweeper.extremes(self._arrays(missing)))
 
-    def _extremes(self, column: Numbers) -> tuple[float, float]:
-        values = self._raw_or_values(column)
-        values = values[np.isfinite(values)]
-        return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
-
-    def modes(self, columns: list[Numbers]) -> list[float]:
+    def modes(self, columns: Sequence[Numbers]) -> list[float]:
         """Return the most frequent value of each column, the least of several; 0 of an empty one."""
-        return self._each(columns, "modes", self._mode)
+        return self._each(columns, "modes", _key, lambda missing: self.backend.map(_mode, self._arrays(missing)))
 
-    def _mode(self, column: Numbers) -> float:
-        values = self._raw_or_values(column)
-        found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        return float(found[counts.argmax()]) if len(found) else 0.0
+    def exponents(self, columns: Sequence[Numbers]) -> list[tuple[float, bool]]:
+        """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
 
-    def null_counts(self, columns: list[Numbers]) -> list[int]:
-        """Return the number of nulls of each column."""
-        return self._each(columns, "nulls", lambda column: int(np.isnan(self._raw_or_values(column)).sum()))
+        Of more than `ROWS_OF_AN_EXPONENT` rows, about so many are taken: a hash of the position chooses them.
+        """
 
-    def counts(self, columns: list[Codes]) -> list[Array]:
+        def reduce(missing: Sequence[Numbers]) -> list[tuple[float, bool]]:
+            rows: Any = slice(None)
+            if self.n_rows > ROWS_OF_AN_EXPONENT:
+                chosen = mix(np.arange(self.n_rows, dtype=np.uint32))
+                rows = chosen < np.uint32(2**32 * ROWS_OF_AN_EXPONENT // self.n_rows)
+            return self.backend.map(lambda values: exponent(values[rows]), self._arrays(missing))
+
+        return self._each(columns, "exponents", _key, reduce)
+
+    def counts(self, columns: Sequence[Codes]) -> list[Array]:
         """Return rows per code of each column, int64, shape (n_codes,)."""
-        return self._each(columns, "counts", self._counts)
+        found = self._each(columns, "counts", _index, self._counter.indices)
+        return [regroup(raw, column) for column, raw in zip(columns, found, strict=True)]
 
-    def _counts(self, column: Codes) -> Array:
-        index = self.index(column)
-        raw = count_codes(index, column.size)
-        return raw if column.remap is None else _regroup(raw, column)
-
-    def target_counts(self, columns: list[Codes], folds: int) -> list[TargetCounts]:
+    def target_counts(self, columns: Sequence[Codes], folds: int) -> list[TargetCounts]:
         """Return rows and target sums per fold and code of each column (see `folds`).
 
         Raises
@@ -196,77 +196,41 @@ class Statistics:
         ValueError
             If there is no target.
         """
-        return self._each(columns, ("target", folds), lambda column: self._target_counts(column, folds))
-
-    def _target_counts(self, column: Codes, folds: int) -> TargetCounts:
-        if self.target is None:
+        if (target := self.target) is None:
             raise ValueError("target statistics need a target")
-        n_classes = self.target.n_classes
-        width = column.size * max(1, n_classes)
-        cells: Array = np.zeros(folds * width, np.int64)
-        sums: Array = np.zeros(folds * width)
-        fold, index, y = self.folds(folds), self.index(column), self.target.values
-        # Block by block the keys stay in the cache; all rows at once would write and read them in memory.
-        for low in range(0, self.n_rows, ROWS_AT_ONCE):
-            rows = slice(low, low + ROWS_AT_ONCE)
-            key = (fold[rows].astype(np.intp) - 1) * column.size + index[rows]
-            if n_classes:
-                key = key * n_classes + y[rows].astype(np.intp)
-            else:
-                sums += np.bincount(key, y[rows], minlength=len(sums))
-            cells += np.bincount(key, minlength=len(cells))
-        if n_classes:
-            cells = cells.reshape(folds, column.size, n_classes)
-            count = cells.sum(axis=2)
-            total = (cells if n_classes > 2 else cells[:, :, 1:]).astype(np.float64)
-        else:
-            count, total = cells.reshape(folds, column.size), sums.reshape(folds, column.size, 1)
-        if column.remap is not None:
-            count = np.stack([_regroup(c, column) for c in count])
-            total = np.stack([_regroup(t, column) for t in total])
-        return TargetCounts(count, total)
+        given = target, self.folds(folds), folds
+        found = self._each(columns, ("target", folds), _index, lambda missing: self._counter.targets(missing, *given))
+        return [
+            _by_fold(regroup(counts, column), regroup(totals, column), folds, target.n_classes)
+            for column, (counts, totals) in zip(columns, found, strict=True)
+        ]
 
     def folds(self, k: int) -> Array:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
         if ("folds", k) not in self._memory:
             fold = np.empty(self.n_rows, np.int8)
-            for low in range(0, self.n_rows, ROWS_AT_ONCE):
-                rows = np.arange(low, min(low + ROWS_AT_ONCE, self.n_rows), dtype=np.uint32)
-                h = mix(mix(rows) + np.uint32(self.seed * 0x9E3779B1 % 2**32))
-                # The hash as a fraction of 2**32, scaled to k: no division.
-                fold[low : low + len(rows)] = (h.astype(np.uint64) * np.uint64(k)) >> np.uint64(32)
-            self._memory["folds", k] = fold + np.int8(1)
+            over_parts(
+                self.backend,
+                lambda k, start, stop: self._engine.fold(start, self.seed, k, fold[start:stop]),
+                [k],
+                len(fold),
+            )
+            self._memory["folds", k] = fold
         return self._memory["folds", k]
 
-    def values(self, column: Numbers) -> Array:
-        """Return a column as it will be in the matrix, float32, shape (n_rows,)."""
-        program = lower([column], self.table.places, folds=False)
-        out = self.backend.empty_matrix(self.n_rows, 1)
-        self.backend.run_program(program, self.table.blocks, out)
-        return out[:, 0]
+    @property
+    def _counter(self) -> Counter:
+        return Counter(self.table, self.backend, self._engine)
 
-    def _raw_or_values(self, column: Numbers) -> Array:
-        if column.start.op == "LOAD" and not column.steps:
-            return self.table.column(column.start.source)
-        return self.values(column)
-
-    def index(self, column: Codes) -> Array:
-        """Return the raw index of each row, any integer dtype, shape (n_rows,)."""
-        index: Array = None
-        for step in column.index:
-            index = self._index_step(step, index)
-        return index
-
-    def _index_step(self, step: IndexStep, index: Array) -> Array:
-        source = self.table.column(step.source)
-        if step.op == "INDEX":
-            return source
-        if step.op == "INDEX_PAIR":
-            return index.astype(np.int32) * np.int32(step.stride) + source
-        if step.op == "INDEX_PART":
-            return np.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
-        bins = np.searchsorted(np.array(step.edges, np.float32), source.astype(np.float32), side="right")
-        return np.where(np.isnan(source), 0, bins + step.stride)
+    def _arrays(self, columns: Sequence[Numbers]) -> list[Array]:
+        """Return each column, shape (n_rows,): a source as it was read, another as it will be in the matrix."""
+        made = [column for column in columns if not _is_source(column)]
+        program = lower(made, self.table.places, folds=False)
+        out = self.backend.empty_matrix(self.n_rows, len(made))
+        if made:
+            self.backend.run_program(program, self.table.blocks, out)
+        values = iter(out.T)
+        return [self.table.column(c.start.source) if _is_source(c) else next(values) for c in columns]
 
     def time_range(self, source: str) -> tuple[int, int]:
         """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
@@ -280,23 +244,58 @@ class Statistics:
         times = times[times != NAT]
         return bool((times - times // MICROSECONDS_A_DAY * MICROSECONDS_A_DAY).any())
 
-    def _each(self, columns: list[Any], what: Any, reduce: Any) -> list[Any]:
-        def remembered(column: Any) -> Any:
-            key = (what, _key(column))
-            if key not in self._memory:
-                self._memory[key] = reduce(column)
-            return self._memory[key]
+    def _each(
+        self,
+        columns: Sequence[Asked],
+        what: Any,
+        key: Callable[[Asked], Any],
+        reduce: Callable[[list[Asked]], list[Any]],
+    ) -> list[Any]:
+        """Return what is known of each column, after reducing together those of which it is not."""
+        keys = [(what, key(column)) for column in columns]
+        missing = {k: column for k, column in zip(keys, columns, strict=True) if k not in self._memory}
+        if missing:
+            self._memory |= zip(missing, reduce(list(missing.values())), strict=True)
+        return [self._memory[k] for k in keys]
 
-        return self.backend.map(remembered, columns)
 
-
-def _key(column: Numbers | Codes) -> Any:
-    if isinstance(column, Codes):
-        return column.index, None if column.remap is None else column.remap.tobytes()
+def _key(column: Numbers) -> Any:
     start = column.start
     table = None if start.codes is None else (start.codes.index, start.table.tobytes())
     operands = tuple(_key(operand) for operand in start.operands)
     return start.op, start.source, start.arg, start.other, start.params, operands, start.call, table, column.steps
+
+
+def _index(column: Codes) -> Any:
+    return column.index
+
+
+def _is_source(column: Numbers) -> bool:
+    return column.start.op == "LOAD" and not column.steps
+
+
+def _settled(column: Numbers) -> tuple[Numbers, tuple[Step, ...]]:
+    """Return the column without its last steps that only fill, move and stretch; and those."""
+    n = len(column.steps)
+    while n and column.steps[n - 1].op in ("FILL", "CENTER"):
+        n -= 1
+    return replace(column, steps=column.steps[:n]), column.steps[n:]
+
+
+def _carried(moments: Moments, column: Numbers, steps: Sequence[Step]) -> Moments:
+    """Return the moments of a column of which those are known, after steps that only fill, move and stretch."""
+    resolution = 0.0 if _is_source(column) else FLOAT32_RESOLUTION
+    for step in steps:
+        filled = step.op == "FILL"
+        moments = moments.filled(step.params[0], resolution) if filled else moments.centred(*step.params)
+    return moments
+
+
+def followed(column: Numbers, value: float) -> float:
+    """Return what the steps of a column make of one value that is not null."""
+    for step in column.steps:
+        value = follow(step, value)
+    return value
 
 
 def follow(step: Step, value: float) -> float:
@@ -314,37 +313,20 @@ def follow(step: Step, value: float) -> float:
     return value
 
 
-def _quantile(values: Array, n: int, share: float) -> float:
-    """Return a quantile of the `n` numbers among `values` (NaN sorts behind them), which are reordered."""
-    at = share * (n - 1)
-    low = int(at)
-    values.partition(low)
-    below = float(values[low])
-    if at == low:
-        return below
-    above = float(values[low + 1 : n].min()) if n == len(values) else float(np.nanmin(values[low + 1 :]))
-    return below + (at - low) * (above - below)
+def _mode(values: Array) -> float:
+    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return float(found[counts.argmax()]) if len(found) else 0.0
 
 
-def count_codes(codes: Array, size: int) -> Array:
-    """Return rows per code, int64, shape (size,)."""
-    if size <= FEW_CODES and codes.dtype == np.int8:
-        # A comparison a code is vectorised, and beats one table look-up a row while there are few codes.
-        counts = np.array([np.count_nonzero(codes == code) for code in range(FIRST_LEVEL, size)], np.int64)
-        reserved = np.zeros(FIRST_LEVEL, np.int64)
-        if counts.sum() < len(codes):
-            reserved[:] = [np.count_nonzero(codes == code) for code in range(FIRST_LEVEL)]
-        return np.concatenate([reserved, counts])
-    return np.bincount(codes, minlength=size)
+def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> TargetCounts:
+    """Return target counts by the rows of each code in each fold, of each class if there are classes."""
+    if not n_classes:
+        return TargetCounts(counts.T, totals.T[:, :, None])
+    counts = counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1)
+    outputs = counts if n_classes > 2 else counts[:, :, 1:]
+    return TargetCounts(counts.sum(axis=2), outputs.astype(np.float64))
 
 
 def _without_zeros(count: Array) -> Array:
     levels = count[FIRST_LEVEL:]
     return np.concatenate([count[:FIRST_LEVEL], levels[levels > 0]])
-
-
-def _regroup(raw: Array, column: Codes) -> Array:
-    """Return sums per raw index, shape (size, ...), as sums per code."""
-    out = np.zeros((column.n_codes, *raw.shape[1:]), raw.dtype)
-    np.add.at(out, column.remap, raw)
-    return out

@@ -45,6 +45,27 @@ def test_an_empty_list_is_no_feature_at_all(load: Load) -> None:
         ("impute: 5", "features[0].impute: expected a mapping (key: value), got 5"),
         ("standardize: [a, 5]", "features[0].standardize[1]: expected text, got 5"),
         ("[a]", "features[0]: expected one op, such as `- standardize: [age]`"),
+        (
+            "haversine: {from: [a], to: [b, c]}",
+            "features[0].haversine.from: expected at least 2 items, got a list of 1",
+        ),
+        (
+            "bearing: {from: [a, b], to: [c, d], cyclick: true}",
+            "features[0].bearing.cyclick: unknown key; did you mean 'cyclic'?",
+        ),
+        (
+            "arithmetic: {ratio: [a, b], sum: [a, b]}",
+            "features[0].arithmetic: give one of ratio, difference, product, sum; got ratio and sum",
+        ),
+        (
+            "arithmetic: [a, b]",
+            "features[0].arithmetic: unknown key; the keys here are ratio, difference, product, sum, unit, as",
+        ),
+        ("polynomial: {columns: [a, b], degree: 9}", "features[0].polynomial.degree: expected at most 5, got 9"),
+        (
+            "yeo_johnson: {columns: a, standardise: true}",
+            "features[0].yeo_johnson.standardise: unknown key; did you mean 'standardize'?",
+        ),
     ],
 )
 def test_a_wrong_op_is_located_and_explained(problems: Problems, item: str, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +32,47 @@ def test_quantiles_are_those_of_the_training_rows(fit, x) -> None:
     low, high = np.nanquantile(x, [0.1, 0.85])
     np.testing.assert_allclose(made.training["x"], np.clip(x, low, high), rtol=1e-6)
     np.testing.assert_allclose(made.serve({"x": [-1e6, 1e6]})["x"], [low, high], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 999, 70_001])
+def test_each_column_has_quantiles_of_its_own(fit, n: int) -> None:
+    rng = np.random.default_rng(n)
+    frame = {"a": rng.lognormal(3, 2, n), "b": -rng.exponential(1e6, n), "c": rng.integers(0, 9, n)}
+    made = fit(frame, [{"clip": {"columns": "@numeric", "quantiles": [0.01, 0.99]}}], view="codes")
+    for name, values in frame.items():
+        low, high = np.quantile(values, [0.01, 0.99])
+        np.testing.assert_allclose(made.training[name], np.clip(values, low, high), rtol=1e-6)
+    (state, *_) = made.features.states
+    np.testing.assert_allclose([state["lower"], state["upper"]], np.quantile(frame["a"], [0.01, 0.99]), rtol=1e-6)
+
+
+def test_quantiles_are_those_of_the_column_as_earlier_ops_left_it(fit) -> None:
+    x = np.random.default_rng(0).lognormal(3, 2, 500)
+    ops = [{"log1p": "x"}, {"clip": {"columns": "x", "quantiles": [0.05, 0.95]}}]
+    logs = np.log1p(x)
+    got = fit({"x": x}, ops, view="codes").training["x"]
+    np.testing.assert_allclose(got, np.clip(logs, *np.quantile(logs, [0.05, 0.95])), rtol=1e-5)
+
+
+def test_a_large_mean_with_a_small_spread_keeps_its_digits(fit) -> None:
+    x = 1e9 + np.random.default_rng(0).normal(0, 0.1, 1000)
+    ops = [{"clip": {"columns": "x", "quantiles": [0.1, 0.9]}}, {"standardize": "x"}]
+    clipped = np.clip(x, *np.quantile(x, [0.1, 0.9]))
+    expected = (clipped - clipped.mean()) / clipped.std()
+    np.testing.assert_allclose(fit({"x": x}, ops).training["x"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_outermost_quantiles_change_nothing_in_the_training_rows(fit) -> None:
+    x = np.random.default_rng(0).normal(size=100)
+    made = fit({"x": x}, [{"clip": {"columns": "x", "quantiles": [0, 1]}}], view="codes")
+    np.testing.assert_array_equal(made.training["x"], x.astype(np.float32))
+    assert made.serve({"x": [99.0, None]})["x"].tolist() == pytest.approx([x.max(), NULL], nan_ok=True)
+
+
+def test_a_column_without_any_value_does_no_harm(fit) -> None:
+    frame = {"x": pd.array([None] * 3, "Float64"), "y": [1.0, 2.0, 3.0]}
+    made = fit(frame, [{"clip": {"columns": "x", "quantiles": [0.1, 0.9]}}], view="codes")
+    assert made.training["x"].isna().all()
 
 
 @pytest.mark.parametrize(

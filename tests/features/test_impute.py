@@ -136,3 +136,10 @@ def test_categories_have_no_median(fit, strategy: str) -> None:
 def test_a_constant_and_its_value_go_together(fit, op: dict) -> None:
     with pytest.raises(ValidationError):
         fit({"x": [1.0]}, [{"impute": op}])
+
+
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_a_category_with_an_indicator_is_still_to_be_encoded(fit, view: str) -> None:
+    op = {"impute": {"columns": "c", "strategy": "most_frequent", "indicator": True}}
+    names = fit({"c": ["a", None, "b", "b"]}, [op], view=view).names
+    assert names == (["c_missing", "c"] if view == "codes" else ["c_missing", "c=a", "c=b"])

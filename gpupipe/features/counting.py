@@ -1,0 +1,168 @@
+"""Rows per code, per fold and class: every statistic of categories is one of these tables, or a sum over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.columns import Codes, IndexStep
+from gpupipe.features.parts import ROWS_A_PART, over_parts
+from gpupipe.table.blocks import Table, code_storage
+from gpupipe_kernels.calendar import part
+from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
+from gpupipe_kernels.reduce.engines import Cells, Engine, choose
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics import Target
+
+Array = Any
+Tables = tuple[Array, Array]  # rows, and sums of the target
+TASKS_A_THREAD = 4  # so that threads end at about the same time
+
+
+class Counter:
+    """Counts over the rows of a table.
+
+    Parameters
+    ----------
+    table : Table
+    backend : Backend
+    engine : Engine
+    """
+
+    def __init__(self, table: Table, backend: Backend, engine: Engine) -> None:
+        self.table, self.backend, self.engine = table, backend, engine
+
+    def codes(self, names: Sequence[str]) -> list[Array]:
+        """Return rows per code of columns of the table, int64, shape (n_codes,)."""
+        sizes = {name: self.table.schema[name].n_codes for name in names}
+
+        def count(name: str, start: int, stop: int) -> Array:
+            counts = np.zeros(sizes[name], np.int64)
+            self.engine.count(self.table.column(name)[start:stop], counts)
+            return counts
+
+        heights = [self._height(size, len(names)) for size in sizes.values()]
+        found = over_parts(self.backend, count, names, self.table.n_rows, heights)
+        return [reduce(np.add, parts) for parts in found]
+
+    def indices(self, columns: Sequence[Codes]) -> list[Array]:
+        """Return rows per raw index of each column, int64, shape (size,)."""
+        return [counts for counts, _ in self._tally([self._cells(column) for column in columns])]
+
+    def targets(self, columns: Sequence[Codes], target: Target, fold: Array, n_folds: int) -> list[Tables]:
+        """Return rows and target sums per raw index and fold of each column.
+
+        Of classes the rows of each, int64, shape (size, n_folds * n_classes); then there are no sums. Of a number rows,
+        shape (size, n_folds), and sums, float64, likewise.
+
+        Parameters
+        ----------
+        fold : array of int8, shape (n_rows,)
+            In 1..n_folds.
+        """
+        n_groups = n_folds * max(1, target.n_classes)
+        group = self._group(target, fold, n_groups)
+        cells = [self._cells(column, (group, n_groups)) for column in columns]
+        if not target.n_classes:
+            cells = [cell._replace(y=target.values) for cell in cells]
+        found = self._tally(cells)
+        return [(counts.reshape(-1, n_groups), totals.reshape(-1, n_groups)) for counts, totals in found]
+
+    def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> Cells:
+        """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
+        first, *others = column.index
+        steps = [(*self.table.places[step.source], step.stride) for step in others]
+        made: dict[str, list[Array]] = {}
+        if first.op == "INDEX":
+            steps.insert(0, (*self.table.places[first.source], 0))
+        else:
+            steps.insert(0, (*_add(made, self._made(first, column.size)), 0))
+        if group is not None:
+            steps.append((*_add(made, group[0]), group[1]))
+        blocks = {**self.table.blocks, **{name: _stacked(rows) for name, rows in made.items()}}
+        return Cells(blocks, tuple(steps), column.size * (group[1] if group else 1))
+
+    def _made(self, step: IndexStep, size: int) -> Array:
+        """Return the index that a step computes of a number or a time, shape (n_rows,)."""
+        source = self.table.column(step.source)
+        out = np.empty(len(source), code_storage(size))
+
+        def fill(step: IndexStep, start: int, stop: int) -> None:
+            out[start:stop] = computed_index(step, source[start:stop])
+
+        over_parts(self.backend, fill, [step], len(source))
+        return out
+
+    def _group(self, target: Target, fold: Array, n_groups: int) -> Array:
+        """Return the number of fold and class of each row, shape (n_rows,)."""
+        out = np.empty(len(fold), code_storage(n_groups))
+
+        def fill(n_classes: int, start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            np.subtract(fold[rows], 1, out=out[rows])
+            if n_classes:
+                out[rows] *= n_classes
+                out[rows] += target.values[rows].astype(out.dtype)
+
+        over_parts(self.backend, fill, [target.n_classes], len(fold))
+        return out
+
+    def _tally(self, cells: list[Cells]) -> list[Tables]:
+        def tally(cells: Cells, start: int, stop: int) -> Tables:
+            counts, totals = np.zeros(cells.size, np.int64), np.zeros(0 if cells.y is None else cells.size)
+            self.engine.tally(cells, start, stop, counts, totals)
+            return counts, totals
+
+        heights = [self._fixed_height(c.size) if c.y is not None else self._height(c.size, len(cells)) for c in cells]
+        found = over_parts(self.backend, tally, cells, self.table.n_rows, heights)
+        return [reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts) for parts in found]
+
+    def _fixed_height(self, n_cells: int) -> int:
+        """Return how many rows to add up in one table, whatever the number of threads."""
+        return ROWS_A_PART if 4 * n_cells <= ROWS_A_PART else max(1, self.table.n_rows)
+
+    def _height(self, n_cells: int, n_columns: int) -> int:
+        """Return how many rows to count in one table: a part of the rows has its own, and they are added up."""
+        n_rows = max(1, self.table.n_rows)
+        wanted = -(-TASKS_A_THREAD * self.backend.n_threads // n_columns)
+        return max(ROWS_A_PART // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
+
+
+def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
+    """Add a computed column to its block; return its block and row."""
+    name = f"made_{column.dtype}"
+    rows = made.setdefault(name, [])
+    rows.append(column)
+    return name, len(rows) - 1
+
+
+def _stacked(rows: list[Array]) -> Array:
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)
+
+
+def regroup(raw: Array, column: Codes) -> Array:
+    """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
+    if column.remap is None:
+        return raw
+    sums = [np.bincount(column.remap, row, minlength=column.n_codes) for row in raw.reshape(len(raw), -1).T]
+    return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])  # counts are exact to 2**53
+
+
+def count_codes(codes: Array, size: int) -> Array:
+    """Return rows per code, int64, shape (size,)."""
+    counts = np.zeros(size, np.int64)
+    choose(len(codes)).count(codes, counts)
+    return counts
+
+
+def computed_index(step: IndexStep, source: Array) -> Array:
+    """Return the index of each value of a time or a number: its calendar part, or its bin."""
+    if step.op == "INDEX_PART":
+        return np.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
+    bins = np.searchsorted(np.array(step.edges, np.float32), source.astype(np.float32), side="right")
+    return np.where(np.isnan(source), 0, bins + step.stride)

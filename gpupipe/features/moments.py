@@ -1,0 +1,81 @@
+"""Mean and spread of numbers, and what filling and scaling make of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+FIRST_ROWS = 2_048
+
+
+@dataclass(frozen=True)
+class Moments:
+    """How many values, around what, how far apart.
+
+    Attributes
+    ----------
+    n : int
+        Values; those that float32 does not hold are no part of it.
+    n_null : int
+        NaN.
+    mean : float
+        0 where there is no value.
+    squares : float
+        The sum of the squares of the distances from the mean.
+    """
+
+    n: int
+    n_null: int
+    mean: float
+    squares: float
+
+    @classmethod
+    def of_sums(cls, n: int, n_null: int, pivot: float, first: float, second: float) -> Moments:
+        """Return the moments of `n` values by the sums of their distances from `pivot` and of the squares of those."""
+        if n == 0:
+            return cls(0, n_null, 0.0, 0.0)
+        shift = first / n
+        variance = second / n - shift * shift
+        # What is left of a constant is the rounding of the two terms.
+        return cls(n, n_null, pivot + shift, variance * n if variance > 1e-13 * shift * shift else 0.0)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the population."""
+        return math.sqrt(self.squares / self.n) if self.n else 0.0
+
+    def filled(self, value: float, resolution: float = 0.0) -> Moments:
+        """Return the moments with `value` in place of every null.
+
+        A difference between it and the mean that is less than `resolution` of it is none.
+        """
+        if self.n_null == 0:
+            return self
+        if self.n == 0:
+            return Moments(self.n_null, 0, value, 0.0)
+        share = self.n_null / (self.n + self.n_null)
+        away = value - self.mean
+        if abs(away) <= resolution * abs(value):
+            away = 0.0
+        return Moments(self.n + self.n_null, 0, self.mean + away * share, self.squares + away * away * self.n * share)
+
+    def centred(self, center: float, factor: float) -> Moments:
+        """Return the moments of ``(x - center) * factor``."""
+        return replace(self, mean=(self.mean - center) * factor, squares=self.squares * factor * factor)
+
+
+def value_amid(x: Array) -> float:
+    """Return a value near the first of `x`, 0 if none is finite: a large mean then does not drown a small spread."""
+    low, size = 0, FIRST_ROWS
+    while low < len(x):
+        finite = x[low : low + size]
+        finite = finite[np.isfinite(finite)]
+        if len(finite):
+            return float(np.partition(finite, len(finite) // 2)[len(finite) // 2])
+        low, size = low + size, 2 * size
+    return 0.0

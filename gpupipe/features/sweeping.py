@@ -1,0 +1,98 @@
+"""Numbers reduced in one pass over the rows: moments, nulls, and what lies where a quantile is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.moments import Moments, value_amid
+from gpupipe.features.parts import over_parts
+from gpupipe.features.quantiles import Inside, brackets, joined, quantiles
+from gpupipe_kernels.reduce.engines import LANES, Engine
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is asked of a column: its sums around `pivot`, and what it has in some brackets."""
+
+    x: Array
+    pivot: float
+    brackets: Array
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What some rows of a column have; `sums` as in `Engine.sweep`."""
+
+    n: int
+    n_null: int
+    sums: Array
+    inside: list[Inside]
+
+
+class Sweeper:
+    """Reductions of columns of numbers, float32 or float64, shape (n_rows,).
+
+    Parameters
+    ----------
+    backend : Backend
+    engine : Engine
+    """
+
+    def __init__(self, backend: Backend, engine: Engine) -> None:
+        self.backend, self.engine = backend, engine
+
+    def moments(self, columns: Sequence[Array]) -> list[Moments]:
+        """Return the moments of each column."""
+        return [found for found, _ in self.quantiles(columns, [])]
+
+    def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
+        """Return the moments of each column, and its quantiles, which are 0 if all is null."""
+        plans = self.backend.map(lambda x: _Plan(x, value_amid(x), brackets(x, shares)), columns)
+        found = over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
+
+        def finish(at: int) -> tuple[Moments, list[float]]:
+            plan, parts = plans[at], found[at]
+            moments = _moments(plan, parts)
+            inside = [joined(pieces) for pieces in zip(*(part.inside for part in parts), strict=True)]
+            return moments, quantiles(plan.x, moments.n_null, shares, inside, self.engine)
+
+        return self.backend.map(finish, range(len(plans)))
+
+    def extremes(self, columns: Sequence[Array]) -> list[tuple[float, float]]:
+        """Return the least and the greatest finite value of each column; 0 and 0 if there is none."""
+        found = over_parts(self.backend, _extremes, columns, len(columns[0]) if columns else 0)
+        return [_widest(parts) for parts in found]
+
+    def _sweep(self, plan: _Plan, start: int, stop: int) -> _Found:
+        x, k = plan.x[start:stop], len(plan.brackets)
+        sums, out, found = np.zeros((2, LANES)), np.empty((k, len(x)), x.dtype), np.zeros((k, 2), np.int64)
+        n, n_null = self.engine.sweep(x, plan.pivot, sums, plan.brackets, out, found)
+        inside = [Inside(below, values[:size]) for values, (below, size) in zip(out, found.tolist(), strict=True)]
+        return _Found(n, n_null, sums, inside)
+
+
+def _moments(plan: _Plan, parts: list[_Found]) -> Moments:
+    first, second = np.add.reduce([part.sums for part in parts], axis=0).sum(axis=1).tolist()
+    n, n_null = sum(part.n for part in parts), sum(part.n_null for part in parts)
+    return Moments.of_sums(n, n_null, plan.pivot, first, second)
+
+
+def _extremes(x: Array, start: int, stop: int) -> tuple[float, float]:
+    x = x[start:stop]
+    low, high = np.fmin.reduce(x, initial=np.inf), np.fmax.reduce(x, initial=-np.inf)
+    if low == -np.inf or high == np.inf:
+        x = x[np.isfinite(x)]
+        low, high = x.min(initial=np.inf), x.max(initial=-np.inf)
+    return float(low), float(high)
+
+
+def _widest(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    low, high = min(low for low, _ in parts), max(high for _, high in parts)
+    return (low + 0.0, high + 0.0) if low <= high else (0.0, 0.0)  # the zero of either sign is the same one
