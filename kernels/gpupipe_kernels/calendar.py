@@ -50,6 +50,8 @@ def part(time: Any, which: int) -> Any:
         seconds = time // 1_000_000
         return seconds - seconds // 60 * 60
     days = time // MICROSECONDS_A_DAY
+    if hasattr(days, "astype"):
+        days = days.astype("int32")  # they fit, and NumPy divides them in a third of the time
     weekday = days + 3 - (days + 3) // 7 * 7
     if which == Part.WEEKDAY:
         return weekday

@@ -11,17 +11,17 @@ import os
 import platform
 import sys
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+SOURCES = Path(__file__).parent
 
 
 @cache
 def fingerprint() -> str:
     """Return a hash of the sources of this package."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(SOURCES.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -61,9 +61,12 @@ def _mark(name: str) -> Path:
 
 @cache
 def _machine() -> str:
-    """Return a hash of what machine code is made for: Numba discards what was made for another processor."""
+    """Return a hash of what machine code is made for and of: Numba discards that for another processor or file."""
+    from importlib.metadata import version
+
     settings = (os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT"))
-    parts = (sys.version, version("numba"), platform.machine(), *settings, *_processor())
+    written = max(path.stat().st_mtime for path in SOURCES.rglob("*.py"))
+    parts = (sys.version, version("numba"), platform.machine(), str(SOURCES), str(written), *settings, *_processor())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,22 @@ class Argument:
     dtype : str
     shape : tuple of str
         ``("rows",)`` for a column, ``()`` for a scalar.
+    null : number, optional
+        What stands for null. An input that has one may hold any other value of its dtype too; one that has none
+        (a scalar, an order, offsets) holds what `Kernel.sample` gives.
+    least, greatest : number
+        The values that an input with nulls may hold, if not all.
     """
 
     name: str
     dtype: str
     shape: tuple[str, ...] = ("rows",)
+    null: float | None = None
+    least: float = -math.inf
+    greatest: float = math.inf
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(self.shape)}]" if self.shape else f"{self.name}: {self.dtype}"
+        return f"{self.name}: {self.dtype}[{', '.join(self.shape)}]" if self.shape else self.name
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Kernel:
 
     @property
     def signature(self) -> str:
-        """``haversine(lat1: float32[rows], ...) -> float32[rows]``, in one line."""
+        """``yeo_johnson(x: float32[1, rows], exponent) -> float32[rows]``, in one line."""
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(str(output).partition(": ")[2] for output in self.outputs)
         return f"{self.name}({inputs}) -> {outputs}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +17,16 @@ import numpy.typing as npt
 def mix(h: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Return murmur3's finaliser of `h`, elementwise; uint32 arithmetic wraps."""
     h = h ^ (h >> np.uint32(16))
-    h = h * np.uint32(0x85EBCA6B)
-    h = h ^ (h >> np.uint32(13))
-    h = h * np.uint32(0xC2B2AE35)
-    return h ^ (h >> np.uint32(16))
+    h *= np.uint32(0x85EBCA6B)
+    h ^= h >> np.uint32(13)
+    h *= np.uint32(0xC2B2AE35)
+    h ^= h >> np.uint32(16)
+    return h
 
 
 def hash_strings(values: Sequence[str], seed: int = 0) -> npt.NDArray[np.uint32]:
     """Return the hash of each string, shape (len(values),)."""
-    crc = np.fromiter((zlib.crc32(v.encode(), seed) for v in values), np.uint32, len(values))
+    crc = np.fromiter(map(zlib.crc32, map(str.encode, values), repeat(seed)), np.uint32, len(values))
     return mix(crc)
 
 

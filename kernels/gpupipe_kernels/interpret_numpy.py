@@ -7,7 +7,6 @@ the matrix. NumPy lets go of the interpreter lock inside its loops, so blocks ru
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,10 @@ from gpupipe_kernels.calendar import part
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
 from gpupipe_kernels.program import Call, Program
 from gpupipe_kernels.reference import bearing, central_angle, yeo_johnson
+from gpupipe_kernels.threads import run_blocks
 
 BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock, longer ones to the cache
+PART_ROWS = 8_192  # a calendar part takes many passes over temporaries, which stay in the cache so
 
 Array = npt.NDArray[Any]
 
@@ -52,13 +53,7 @@ def run(
     if out.dtype != np.float32 or out.shape != (n_rows, program.n_columns):
         raise ValueError(f"the matrix must be float32 with {program.n_columns} columns, got {out.dtype} {out.shape}")
     steps = [_Step(row, program, blocks, out, fold) for row in program.instructions.tolist()]
-    starts = range(0, n_rows, BLOCK_ROWS)
-    if n_threads == 1 or len(starts) <= 1:
-        for start in starts:
-            _run_block(steps, start, min(start + BLOCK_ROWS, n_rows))
-        return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="gpupipe-features") as pool:
-        list(pool.map(lambda start: _run_block(steps, start, min(start + BLOCK_ROWS, n_rows)), starts))
+    run_blocks(lambda start, stop: _run_block(steps, start, stop), n_rows, BLOCK_ROWS, n_threads)
 
 
 class _Step:
@@ -133,8 +128,13 @@ def _elapsed(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.equal(x, NAT, out=at.mask)
-    np.copyto(acc, part(x, step.arg), casting="unsafe")
+    _calendar(x, step.arg, acc)
     np.copyto(acc, np.nan, where=at.mask)
+
+
+def _calendar(x: Any, which: int, out: Any) -> None:
+    for low in range(0, len(x), PART_ROWS):
+        out[low : low + PART_ROWS] = part(x[low : low + PART_ROWS], which)
 
 
 def _fill(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -158,8 +158,9 @@ def _scale(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 
 def _sine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    _scale(step, x, acc, at)
-    np.sin(acc, out=acc)
+    factor, offset = step.params
+    # float32 would lose the fraction of an angle of many turns.
+    acc[:] = np.sin(acc.astype(np.float64) * factor + offset)
 
 
 def _take(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -183,7 +184,7 @@ def _index_fold(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _index_part(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.equal(x, NAT, out=at.mask)
-    np.copyto(at.index, part(x, step.arg))
+    _calendar(x, step.arg, at.index)
     np.copyto(at.index, step.size, where=at.mask)
 
 

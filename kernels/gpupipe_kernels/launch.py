@@ -1,10 +1,9 @@
 """How kernels are compiled, kept and launched: the one place that knows of Numba's decorators and of the device.
 
 ``formula``      a scalar function that compiled code on either processor may call; ``array_formula``: one of arrays too
-``host_step``    a loop over part of the rows, called by a host loop
+``host_step``    a loop over part of the rows, called by a host block
 ``host_block``   a loop over a block of rows for the host, kept on disk; the threads are the caller's (`threads`)
 ``host_walk``    the same, of formulas that take arrays
-``host_loop``    a loop over all rows for the host on Numba's own threads, kept on disk
 ``DeviceLoop``   a loop over rows for the device: compiled when first launched, kept on disk
 
 All are compiled when they are first called, not before. `gpupipe_kernels.code_cache` says where the code is kept.
@@ -12,25 +11,21 @@ All are compiled when they are first called, not before. `gpupipe_kernels.code_c
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import Any
 
-import numba
 from numba import njit
 from numba.core import config
 from numba.extending import register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
 
-THREADS_A_BLOCK = 256
+THREADS_A_BLOCK = 32 if config.ENABLE_CUDASIM else 256  # in the simulator few rows are to be several blocks
 
 # Division by 0 gives inf or NaN, as in NumPy and on the device; a check that could raise would not be vectorised.
 HOST = {"error_model": "numpy", "nogil": True}
-
-_one_at_a_time = threading.Lock()
 
 
 @contextmanager
@@ -62,7 +57,7 @@ def array_formula(function: Callable[..., Any]) -> Any:
 
 
 def host_step(function: Callable[..., Any]) -> Any:
-    """Compile a loop that host loops call; it is kept as part of them."""
+    """Compile a loop that host blocks call; it is kept as part of them."""
     return njit(**HOST)(function)
 
 
@@ -79,22 +74,6 @@ def host_walk(function: Callable[..., Any]) -> Any:
     """
     with _kept_in_our_folder() as kept:
         return njit(cache=kept, _nrt=False, **HOST)(function)
-
-
-def host_loop(function: Callable[..., Any]) -> Any:
-    """Compile a loop for the host: ``prange`` runs on all of Numba's threads, without the interpreter lock.
-
-    Calls wait for each other: one of Numba's pools ends the process when two threads enter it at once.
-    """
-    with _kept_in_our_folder() as kept:
-        compiled = njit(parallel=True, cache=kept, **HOST)(function)
-
-    @wraps(function)
-    def run(*arguments: Any) -> Any:
-        with _one_at_a_time:
-            return compiled(*arguments)
-
-    return run
 
 
 class DeviceLoop:
@@ -170,8 +149,3 @@ def is_simulated() -> bool:
 def is_on_device(array: Any) -> bool:
     """Return whether an array lies in device memory."""
     return hasattr(array, "__cuda_array_interface__") or type(array).__module__.startswith("numba.cuda")
-
-
-def set_threads(n_threads: int) -> None:
-    """Use so many threads in host loops from now on, or as many as there are if that is less."""
-    numba.set_num_threads(min(n_threads, int(config.NUMBA_NUM_THREADS)))

@@ -1,4 +1,4 @@
-"""What the two compiled engines share: which arrays each loop gets. They differ in how arrays are made and loops run."""
+"""What the two compiled engines share: which arrays each loop gets. How arrays are made and loops run is their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.formulas import COUNT, STD, SUM
+from gpupipe_kernels.keyed.engines import COUNT, STD, SUM
 
 if TYPE_CHECKING:
     from gpupipe_kernels.keyed.history import Events, History

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from gpupipe_kernels.keyed.history import Column, Events, column
+from gpupipe_kernels.keyed.engines import COUNT, MOMENTS
+from gpupipe_kernels.keyed.history import Column, Events, column, in_order
 from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
 Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"]
-MOMENTS = ("count", "sum", "mean", "std")
-"""Aggregates that are made of sums; an engine knows them by their position here."""
 
 
 def count(queries: Queries) -> Array:
     """Return how many events each query sees."""
-    return queries.history.engine.moment(queries.history.events, queries, MOMENTS.index("count"))
+    return queries.history.engine.moment(queries.history.events, queries, COUNT)
 
 
 def aggregate(values: Array | Column, queries: Queries, function: Function) -> Array:
@@ -28,7 +27,7 @@ def aggregate(values: Array | Column, queries: Queries, function: Function) -> A
         In the order of the history; NaN is null. Values beyond 1e100 count as infinite in sums, means and deviations.
     queries : Queries
     function : {"count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"}
-        ``std`` is that of a sample. Of no value, count, nunique and sum are 0 and all else is NaN; so is the std of one.
+        ``std`` is that of a sample, NaN of one value. Of none, count, nunique and sum are 0, and all else is NaN.
 
     Raises
     ------
@@ -66,7 +65,7 @@ def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "
     """
     known = _known_codes(codes, queries, null)
     if function == "count":
-        return queries.history.engine.moment(known, queries, MOMENTS.index("count"))
+        return queries.history.engine.moment(known, queries, COUNT)
     if function == "nunique":
         return _nunique(known, queries)
     raise ValueError(f"unknown aggregate of codes {function!r}")
@@ -100,9 +99,7 @@ def lag(values: Array | Column, queries: Queries, k: int) -> Array:
     """
     if k < 1:
         raise ValueError(f"a lag is at least 1, got {k}")
-    history = queries.history
-    every = Events(history, history.start, history.time, values=history.engine.numbers(_column(values, queries).values))
-    return history.engine.pick(every, queries, k, math.nan)
+    return queries.history.engine.pick(_column(values, queries).events, queries, k, math.nan)
 
 
 def decayed_sum(values: Array | Column | None, queries: Queries, half_life: float) -> Array:
@@ -170,7 +167,7 @@ def time_since(
         The events that count, in the order of the history.
     """
     history = queries.history
-    events = history.events if where is None else history.where(history.engine.flags(where))
+    events = history.events if where is None else history.where(history.engine.flags(in_order(history, where)))
     return history.engine.since(events, queries, _back(which), unit)
 
 
@@ -188,8 +185,9 @@ def _column(values: Array | Column, queries: Queries) -> Column:
 
 
 def _known_codes(codes: Array, queries: Queries, null: int) -> Events:
-    values, keep = queries.history.engine.known_codes(column(queries.history, codes).values, null)
-    return queries.history.where(keep, values)
+    engine = queries.history.engine
+    values = engine.given(in_order(queries.history, codes), "int32")
+    return queries.history.where(engine.known_codes(values, null), values)
 
 
 def _back(which: str) -> int:

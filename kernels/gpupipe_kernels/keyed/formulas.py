@@ -1,34 +1,26 @@
 """What happens to one event or one query: the formulas that the loops of the host and of the device share.
 
-Sums are kept as pairs of float64, a value and its rounding error, about 31 digits together. So the sum over a range is
-a difference of two running sums, for any window, and a variance is what is left of a sum of squares, without loss. After
-M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks of double-word
-arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that of T. J. Dekker, "A
-floating-point technique for extending the available precision", Numerische Mathematik 18 (1971) 224.
+Sums are kept as pairs of float64, a value and its rounding error, about 31 digits together. So the sum over a window is
+the difference of two running sums, and a variance is what is left of a sum of squares, without loss. After M. Joldes,
+J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic", ACM
+Transactions on Mathematical Software 44 (2017), article 15; the product is that of T. J. Dekker, "A floating-point
+technique for extending the available precision", Numerische Mathematik 18 (1971) 224. A device that fuses
+multiplications and additions does no harm to either: what it would not round is exact already.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from numba.extending import register_jitable
-
-from gpupipe_kernels.keyed.numpy_engine import LARGEST
-from gpupipe_kernels.launch import formula, is_simulated
+from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM
+from gpupipe_kernels.keyed.numpy_engine import LARGEST, NOISE
+from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.opcodes import NAT
 
 Array = Any
 
-COUNT, SUM, MEAN, STD = range(4)
 SPLIT = 134_217_729.0  # 2 ** 27 + 1 cuts the 53 bits of a float64 into two halves whose products are exact
-NOISE = 2.0**-90  # less than this share of a sum of squares is rounding
-
-
-def on_arrays(function: Callable[..., Any]) -> Any:
-    """Return a formula that takes arrays; the simulator, whose arrays mean nothing to a compiler, runs its Python."""
-    return register_jitable(inline="always")(function) if is_simulated() else formula(function)
 
 
 @formula
@@ -79,7 +71,8 @@ def elapsed(later: Any, earlier: Any) -> float:
 @formula
 def faded(age: float, rate: float) -> float:
     """Return the weight of what is `age` old; with rate 0 nothing fades."""
-    return 1.0 if rate == 0.0 else 2.0 ** (-age * rate)
+    exponent = age * rate
+    return 1.0 if exponent == 0.0 else 2.0**-exponent
 
 
 @formula
@@ -88,7 +81,19 @@ def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
     return add(share * hi, share * lo, x, x_lo)
 
 
-@on_arrays
+@array_formula
+def share_at(i: Any, time: Array, head: Array, rate: float) -> float:
+    """Return the share of the sum before event `i` that counts on: none where a key begins."""
+    return 0.0 if head[i] else faded(elapsed(time[i], time[i - 1]), rate)
+
+
+@array_formula
+def term_at(i: Any, values: Array, squared: bool) -> Any:
+    """Return what event `i` adds; without values every event adds 1."""
+    return term(values[i] if values.size else 1.0, squared)
+
+
+@array_formula
 def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
     """Return the sum over ``low:high`` as a pair, from the running sums of a key."""
     if head[low]:
@@ -96,7 +101,7 @@ def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
     return add(hi[high - 1], lo[high - 1], -hi[low - 1], -lo[low - 1])
 
 
-@on_arrays
+@array_formula
 def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
     """Return the sum of the infinite values of ``low:high``; `up` and `down` count them, and are empty for none."""
     if up.size == 0:
@@ -120,7 +125,7 @@ def deviation(n: float, s: float, s_lo: float, q: float, q_lo: float, noise: flo
     return math.sqrt(rest / (n * (n - 1.0)))
 
 
-@on_arrays
+@array_formula
 def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
     """Return the first position of ``low:high`` whose time is after `bound`, or `high`."""
     while low < high:
@@ -132,7 +137,7 @@ def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
     return low
 
 
-@on_arrays
+@array_formula
 def least(tree: Array, low: Any, high: Any) -> Any:
     """Return the least of the leaves ``low:high`` of a tree, see `numpy_tree`; there is at least one."""
     n = tree.size // 2
@@ -146,7 +151,7 @@ def least(tree: Array, low: Any, high: Any) -> Any:
     return found
 
 
-@on_arrays
+@array_formula
 def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
     """Return which of the events query `i` sees."""
     if rank.size == 0:
@@ -154,13 +159,13 @@ def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
     return rank[low[i]], rank[high[i]]
 
 
-@on_arrays
+@array_formula
 def place(i: Any, row: Array) -> Any:
     """Return where the result of query `i` belongs."""
     return row[i] if row.size else i
 
 
-@on_arrays
+@array_formula
 def moment_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
     squares_lo: Array, up: Array, down: Array, kind: Any, out: Array,
@@ -184,7 +189,7 @@ def moment_at(
     out[place(i, row)] = made
 
 
-@on_arrays
+@array_formula
 def extreme_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array
 ) -> None:  # fmt: skip
@@ -193,7 +198,7 @@ def extreme_at(
     out[place(i, row)] = sign * least(tree, a, b) if b > a else math.nan
 
 
-@on_arrays
+@array_formula
 def pick_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, values: Array, back: Any, fill: Any, out: Array
 ) -> None:  # fmt: skip
@@ -203,7 +208,7 @@ def pick_at(
     out[place(i, row)] = values[at] if a <= at < b else fill
 
 
-@on_arrays
+@array_formula
 def since_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: Any, unit: float,
     out: Array,
@@ -213,14 +218,14 @@ def since_at(
     out[place(i, row)] = elapsed(cutoff[i], time[b - 1 if back else a]) / unit if b > a else math.nan
 
 
-@on_arrays
+@array_formula
 def nunique_at(i: Any, low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array) -> None:
     """Write the number of flags in the range; `before` counts those before each position."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = before[b] - before[a]
 
 
-@on_arrays
+@array_formula
 def decayed_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float,
     up: Array, down: Array, out: Array,
@@ -233,7 +238,7 @@ def decayed_at(
     out[place(i, row)] = made
 
 
-@on_arrays
+@array_formula
 def session_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
     unit: float, count: Array, events: Array, age: Array,
@@ -252,7 +257,7 @@ def session_at(
     count[at], events[at], age[at] = n, b - begin, since
 
 
-@on_arrays
+@array_formula
 def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array) -> None:
     """Write which events of a key are earlier than a cut-off."""
     low[i] = high[i] = 0
@@ -261,14 +266,14 @@ def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low:
         high[i] = first_after(time, start[key[i]], start[key[i] + 1], cutoff[i] - 1)
 
 
-@on_arrays
+@array_formula
 def span_at(i: Any, low: Array, high: Array, cutoff: Array, time: Array, span: Any, out: Array) -> None:
     """Write the first event that is no older than `span`, and 1 less where the window is closed on its older side."""
     bound = cutoff[i] - span if cutoff[i] >= NAT + span else NAT
     out[i] = first_after(time, low[i], high[i], bound)
 
 
-@on_arrays
+@array_formula
 def gap_at(i: Any, head: Array, time: Array, unit: float, out: Array) -> None:
     """Write the time from the event before."""
     out[i] = math.nan if head[i] else elapsed(time[i], time[i - 1]) / unit

@@ -78,7 +78,7 @@ class Events:
     start: Array
     time: Array
     rank: Array | None = None
-    values: Array | None = None
+    values: Array = None
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def once(self, what: Any, make: Callable[[Events], Any]) -> Any:
@@ -95,17 +95,21 @@ class Column:
     Attributes
     ----------
     history : History
-    values : array, shape (events,)
+    values : array of float64, shape (events,)
     """
 
     history: History
     values: Array
 
     @cached_property
+    def events(self) -> Events:
+        """All events."""
+        return self.history.where(None, self.values)
+
+    @cached_property
     def known(self) -> Events:
         """The events whose value is not NaN."""
-        values, keep = self.history.engine.known_numbers(self.values)
-        return self.history.where(keep, values)
+        return self.history.where(self.history.engine.known_numbers(self.values), self.values)
 
     @cached_property
     def levels(self) -> Events:
@@ -115,7 +119,13 @@ class Column:
 
 
 def order_events(
-    key: Array, time: Array, n_keys: int | None = None, *, order: Array | None = None, engine: str | None = None
+    key: Array,
+    time: Array,
+    n_keys: int | None = None,
+    *,
+    order: Array | None = None,
+    engine: str | None = None,
+    n_threads: int = 1,
 ) -> History:
     """Sort events by key, then time, then their place in the table.
 
@@ -132,6 +142,8 @@ def order_events(
     engine : {"numpy", "numba"}, optional
         What computes on the host, here and with everything that is made of this history; without it, what suits the
         number of rows (see `gpupipe_kernels.keyed.engines`).
+    n_threads : int
+        Of the host, for the compiled loops.
 
     Returns
     -------
@@ -148,10 +160,12 @@ def order_events(
         raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
     if len(key) > MOST_EVENTS:
         raise ValueError(f"{len(key)} rows: more than {MOST_EVENTS} events cannot be ordered at once")
-    chosen = choose(key, engine)
+    chosen = choose(key, engine, n_threads)
+    key, time = chosen.given(key, "int32"), chosen.given(time, "int64")
     if order is None:
         order, start, sorted_time = chosen.sort(key, time, n_keys)
     else:
+        order = chosen.given(order, "int32")
         start, sorted_time = chosen.place(order, key, time, n_keys)
     return History(order, start, sorted_time, len(key), chosen)
 
@@ -170,9 +184,20 @@ def column(history: History, values: Array) -> Column:
     ValueError
         If it is of another length.
     """
+    return Column(history, history.engine.numbers(in_order(history, values)))
+
+
+def in_order(history: History, values: Array) -> Array:
+    """Return values, which must be as many as the history has events.
+
+    Raises
+    ------
+    ValueError
+        If there are more or less.
+    """
     if values.shape != (history.n_events,):
         raise ValueError(f"a column of this history has {history.n_events} values, got shape {values.shape}")
-    return Column(history, values)
+    return values
 
 
 def gaps(history: History, unit: float = 1.0) -> Array:

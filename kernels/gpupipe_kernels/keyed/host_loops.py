@@ -15,12 +15,12 @@ from gpupipe_kernels.keyed.formulas import (
     since_at,
     span_at,
 )
-from gpupipe_kernels.launch import host_block
+from gpupipe_kernels.launch import host_walk
 
 Array = Any
 
 
-@host_block
+@host_walk
 def moment(
     low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
     squares_lo: Array, up: Array, down: Array, kind: int, out: Array, start: int, stop: int,
@@ -29,7 +29,7 @@ def moment(
         moment_at(i, low, high, row, rank, head, hi, lo, squares, squares_lo, up, down, kind, out)
 
 
-@host_block
+@host_walk
 def extreme(
     low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array, start: int, stop: int
 ) -> None:
@@ -37,7 +37,7 @@ def extreme(
         extreme_at(i, low, high, row, rank, tree, sign, out)
 
 
-@host_block
+@host_walk
 def pick(
     low: Array, high: Array, row: Array, rank: Array, values: Array, back: int, fill: float, out: Array,
     start: int, stop: int,
@@ -46,7 +46,7 @@ def pick(
         pick_at(i, low, high, row, rank, values, back, fill, out)
 
 
-@host_block
+@host_walk
 def since(
     low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: int, unit: float, out: Array,
     start: int, stop: int,
@@ -55,15 +55,13 @@ def since(
         since_at(i, low, high, row, rank, cutoff, time, back, unit, out)
 
 
-@host_block
-def nunique(
-    low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array, start: int, stop: int
-) -> None:
+@host_walk
+def nunique(low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array, start: int, stop: int) -> None:
     for i in range(start, stop):
         nunique_at(i, low, high, row, rank, before, out)
 
 
-@host_block
+@host_walk
 def decayed(
     low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float, up: Array,
     down: Array, out: Array, start: int, stop: int,
@@ -72,7 +70,7 @@ def decayed(
         decayed_at(i, low, high, row, rank, cutoff, time, sums, rate, up, down, out)
 
 
-@host_block
+@host_walk
 def session(
     low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
     unit: float, count: Array, events: Array, age: Array, start: int, stop: int,
@@ -81,7 +79,7 @@ def session(
         session_at(i, low, high, row, rank, cutoff, time, before, first, unit, count, events, age)
 
 
-@host_block
+@host_walk
 def before(
     starts: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array, start: int, stop: int
 ) -> None:
@@ -89,7 +87,7 @@ def before(
         before_at(i, starts, time, key, cutoff, low, high)
 
 
-@host_block
+@host_walk
 def span(
     low: Array, high: Array, cutoff: Array, time: Array, microseconds: int, out: Array, start: int, stop: int
 ) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.keyed.formulas import advance, elapsed, faded, on_arrays, term
-from gpupipe_kernels.launch import host_block
+from gpupipe_kernels.keyed.formulas import advance, elapsed, faded, share_at, term_at
+from gpupipe_kernels.launch import array_formula, host_walk
 from gpupipe_kernels.threads import run_blocks
 
 Array = npt.NDArray[Any]
 
 PIECE = 65_536
+MOST_CODES_A_ROW = 4  # codes that are further apart are numbered anew: each thread has a table of them
 
 
 def pieces(start: Array, size: int = PIECE) -> Array:
@@ -62,20 +63,19 @@ def running_sums(
     return hi, lo
 
 
-@on_arrays
+@array_formula
 def _walk(
     values: Array, time: Array, head: Array, rate: float, squared: bool, hi: Array, lo: Array, begin: int, end: int,
     s: float, s_lo: float,
 ) -> None:  # fmt: skip
     """Write the running sums of ``begin:end``; `s` is the one before it."""
     for i in range(begin, end):
-        x, x_lo = term(values[i] if values.size else 1.0, squared)
-        share = 0.0 if head[i] else faded(elapsed(time[i], time[i - 1]), rate)
-        s, s_lo = advance(share, s, s_lo, x, x_lo)
+        x, x_lo = term_at(i, values, squared)
+        s, s_lo = advance(share_at(i, time, head, rate), s, s_lo, x, x_lo)
         hi[i], lo[i] = s, s_lo
 
 
-@host_block
+@host_walk
 def _inner_pieces(
     values: Array, time: Array, head: Array, cuts: Array, rate: float, squared: bool, hi: Array, lo: Array,
     before: Array, start: int, stop: int,
@@ -91,7 +91,7 @@ def _inner_pieces(
             before[c + 1, 0], before[c + 1, 1] = hi[end - 1], lo[end - 1]
 
 
-@host_block
+@host_walk
 def _join_pieces(time: Array, head: Array, cuts: Array, rate: float, before: Array) -> None:
     """Add what the pieces before leave: ``before[c]`` is then the running sum before piece c."""
     for c in range(1, cuts.size - 2):
@@ -102,7 +102,7 @@ def _join_pieces(time: Array, head: Array, cuts: Array, rate: float, before: Arr
             before[c + 1, 0], before[c + 1, 1] = s, s_lo
 
 
-@host_block
+@host_walk
 def _all_pieces(
     values: Array, time: Array, head: Array, cuts: Array, rate: float, squared: bool, hi: Array, lo: Array,
     before: Array, start: int, stop: int,
@@ -122,23 +122,32 @@ def first_of_codes(codes: Array, start: Array, head: Array, n_threads: int) -> n
     head : ndarray of uint8, shape (n,)
     n_threads : int
         Each thread takes whole keys: a key is one walk in the first-level cache, a few ns an event.
+
+    Raises
+    ------
+    ValueError
+        If a code is below 0.
     """
     n, is_first = len(codes), np.empty(len(codes), bool)
+    if codes.min(initial=0) < 0:
+        raise ValueError(f"codes count from 0, got {codes.min()}")
+    if codes.max(initial=0) > MOST_CODES_A_ROW * n:
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int32)
     cuts = start[np.searchsorted(start, np.linspace(0, n, n_threads + 1)[:-1])]
-    cuts, n_codes = np.append(cuts, n), int(codes.max(initial=-1)) + 1
-    run_blocks(lambda a, b: _first_of_codes(codes, head, cuts, n_codes, is_first, a, b), n_threads, 1, n_threads)
+    cuts, last_seen = np.append(cuts, n), np.full((n_threads, int(codes.max(initial=-1)) + 1), -1, np.int32)
+    run_blocks(lambda a, b: _first_of_codes(codes, head, cuts, last_seen, is_first, a, b), n_threads, 1, n_threads)
     return is_first
 
 
-@host_block
+@host_walk
 def _first_of_codes(
-    codes: Array, head: Array, cuts: Array, n_codes: int, is_first: Array, start: int, stop: int
+    codes: Array, head: Array, cuts: Array, last_seen: Array, is_first: Array, start: int, stop: int
 ) -> None:
+    """Flag first appearances; ``last_seen[c]`` of a code is where the last key that had it begins."""
     for c in range(start, stop):
-        last_seen = np.full(n_codes, -1, np.int32)  # where the last key that had the code begins
         key = np.int32(-1)
         for i in range(cuts[c], cuts[c + 1]):
             if head[i]:
                 key = np.int32(i)
-            is_first[i] = last_seen[codes[i]] != key
-            last_seen[codes[i]] = key
+            is_first[i] = last_seen[c, codes[i]] != key
+            last_seen[c, codes[i]] = key

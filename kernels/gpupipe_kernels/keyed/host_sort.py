@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.launch import host_block
+from gpupipe_kernels.launch import host_walk
 from gpupipe_kernels.threads import run_blocks
 
 Array = npt.NDArray[Any]
@@ -16,7 +16,7 @@ DIGIT_BITS = 16
 NO_ORDER = np.empty(0, np.int32)
 
 
-@host_block
+@host_walk
 def _count(code: Array, cuts: Array, counts: Array, start: int, stop: int) -> None:
     for part in range(start, stop):
         for i in range(cuts[part], cuts[part + 1]):
@@ -24,7 +24,7 @@ def _count(code: Array, cuts: Array, counts: Array, start: int, stop: int) -> No
                 counts[part, code[i]] += 1
 
 
-@host_block
+@host_walk
 def _scatter(code: Array, order: Array, cuts: Array, next_place: Array, out: Array, start: int, stop: int) -> None:
     for part in range(start, stop):
         for i in range(cuts[part], cuts[part + 1]):

@@ -108,7 +108,7 @@ def sessions(time: Any, seen: list[list[int]], cutoff: Any, gap: int) -> tuple[A
         count.append(len(begins))
         events.append(len(rows) - begins[-1] if rows else 0)
         age.append(int(t) - int(time[rows[begins[-1]]]) if rows else math.nan)
-    return tuple(np.array(made, np.float64) for made in (count, events, age))
+    return np.array(count, np.float64), np.array(events, np.float64), np.array(age, np.float64)
 
 
 def time_since(time: Any, seen: list[list[int]], cutoff: Any, which: str, where: Any = None) -> Any:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe_kernels.code_cache import mark_kept
 from gpupipe_kernels.keyed import host_loops
 from gpupipe_kernels.keyed.compiled import CompiledEngine
 from gpupipe_kernels.keyed.host_scan import first_of_codes, pieces, running_sums
 from gpupipe_kernels.keyed.host_sort import by_code, by_time
-from gpupipe_kernels.keyed.numpy_engine import LARGEST, NumpyEngine, first_of_keys, number_of_keys
-from gpupipe_kernels.keyed.numpy_tree import grow, least_of
+from gpupipe_kernels.keyed.numpy_engine import LARGEST, NumpyEngine, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.opcodes import NAT
 from gpupipe_kernels.threads import run_blocks
 
@@ -39,10 +39,8 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
     _session_begins = NumpyEngine._session_begins
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
-        n_keys, code = number_of_keys(key, n_keys), key.astype(np.int32, copy=False)
-        is_missing = time == NAT
-        if is_missing.any():
-            code = np.where(is_missing, np.int32(-1), code)
+        n_keys, is_missing = number_of_keys(key, n_keys), time == NAT
+        code = np.where(is_missing, np.int32(-1), key) if is_missing.any() else key
         order, start = by_code(code, n_keys, self.n_threads)
         sorted_time = time[order]
         late = sorted_time[1:] < sorted_time[:-1]
@@ -54,7 +52,10 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
 
     def _run(self, loop: str, n: int, *arguments: Any) -> None:
         run = getattr(host_loops, "pick" if loop == "pick_codes" else loop)
+        is_new = not run.signatures
         run_blocks(lambda start, stop: run(*arguments, start, stop), n, BLOCK_QUERIES, self.n_threads)
+        if is_new and run.signatures:
+            mark_kept(f"keyed_{loop}")
 
     def _new(self, n: int, dtype: str, value: float | None = None) -> Array:
         return np.empty(n, dtype) if value is None else np.full(n, value, dtype)
@@ -69,16 +70,13 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
 
     def _infinities(self, events: Events) -> Pair:
         values = events.values
-        if values is None or -LARGEST <= values.min(initial=0.0) and values.max(initial=0.0) <= LARGEST:
+        if values is None or max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST:
             return (np.empty(0, np.int32),) * 2
         return self.rank(values > LARGEST), self.rank(values < -LARGEST)
 
     def _tree(self, events: Events, sign: float) -> Array:
-        assert events.values is not None
-        with np.errstate(over="ignore"):
-            return grow(((sign * events.values).astype(np.float32),), least_of)[0]
+        return least_tree(events.values, sign)[0]
 
     def _firsts(self, events: Events) -> Array:
-        assert events.values is not None
         head = events.once("head", self._head)
         return self.rank(first_of_codes(events.values, events.start, head, self.n_threads))

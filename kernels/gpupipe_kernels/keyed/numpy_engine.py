@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM
 from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, grow, least_of, moments_of
 from gpupipe_kernels.opcodes import NAT
 
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+NOISE = 2.0**-90  # what is left of a sum of squares that is less than this share of it is rounding
 LARGEST = 1e100  # a larger value counts as infinite in sums: its square might overflow, and float32 ends far below
 
 
 class NumpyEngine:
     """See `gpupipe_kernels.keyed.engines.Engine`."""
+
+    def given(self, array: Array, dtype: str) -> Array:
+        if dtype == "int32" and max(int(array.max(initial=0)), -1 - int(array.min(initial=0))) > np.iinfo(np.int32).max:
+            raise ValueError(f"codes are int32, got {array.min()} to {array.max()}")
+        return np.require(array, dtype, ["C", "A", "W"])  # compiled loops are made for such arrays only
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
         events = np.flatnonzero((key >= 0) & (time != NAT))
@@ -41,16 +48,13 @@ class NumpyEngine:
         return where.astype(bool, copy=False)
 
     def numbers(self, values: Array) -> Array:
-        return np.ascontiguousarray(values, np.float64)
+        return self.given(values, "float64")
 
-    def known_numbers(self, values: Array) -> tuple[Array, Array | None]:
-        values = self.numbers(values)
-        keep = values == values
-        return values, None if keep.all() else keep
+    def known_numbers(self, values: Array) -> Array | None:
+        return _unless_all(values == values)
 
-    def known_codes(self, codes: Array, null: int) -> tuple[Array, Array | None]:
-        keep = codes != null
-        return np.ascontiguousarray(codes, np.int32), None if keep.all() else keep
+    def known_codes(self, codes: Array, null: int) -> Array | None:
+        return _unless_all(codes != null)
 
     def level_codes(self, values: Array) -> Array:
         return np.unique(values, return_inverse=True)[1].astype(np.int32)
@@ -80,7 +84,8 @@ class NumpyEngine:
         return low.astype(np.int32), high
 
     def last_rows(self, queries: Queries, n: int) -> Array:
-        return np.maximum(queries.low, queries.high - min(n, queries.history.n_events)).astype(np.int32)
+        low: Array = np.maximum(queries.low, queries.high - min(n, queries.history.n_events))
+        return low.astype(np.int32)
 
     def last_span(self, queries: Queries, span: int) -> Array:
         open_side = span + int(not queries.includes_current)  # times are whole: [T - span is (T - span - 1
@@ -88,27 +93,28 @@ class NumpyEngine:
         return _first_after(queries.history.time, queries.low, queries.high, bound)
 
     def gaps(self, history: History, unit: float) -> Array:
-        made = np.diff(history.time.astype(np.float64), prepend=np.nan) / unit
+        made: Array = np.diff(history.time.astype(np.float64), prepend=np.nan) / unit
         made[first_of_keys(history.start)] = np.nan
         return made
 
     def moment(self, events: Events, queries: Queries, kind: int) -> Array:
         low, high = _seen(events, queries)
         n = (high - low).astype(np.float64)
-        if kind == 0:
+        if kind == COUNT:
             return _placed(n, queries, 0.0)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             tree = events.once("moments", _moments_tree)
             _, total, squares = climb(tree, low, high, moments_of, NO_MOMENTS)
-            if kind == 1:
+            if kind == SUM:
                 return _placed(total, queries, 0.0)
-            made = total / n if kind == 2 else np.sqrt(squares / np.where(n > 1, n - 1, np.nan))
-            return _placed(made, queries, np.nan)
+            if kind == MEAN:
+                return _placed(total / n, queries, np.nan)
+            squares = np.where(squares <= NOISE * total * (total / n), 0.0, squares)
+            return _placed(np.sqrt(squares / np.where(n > 1, n - 1, np.nan)), queries, np.nan)
 
     def extreme(self, events: Events, queries: Queries, sign: float) -> Array:
         low, high = _seen(events, queries)
-        with np.errstate(over="ignore"):
-            tree = events.once(("least", sign), lambda e: grow(((sign * e.values).astype(np.float32),), least_of))
+        tree = events.once(("least", sign), lambda e: least_tree(e.values, sign))
         (least,) = climb(tree, low, high, least_of, (np.inf,))
         return _placed(np.where(low < high, sign * least, np.nan), queries, np.nan)
 
@@ -154,6 +160,10 @@ class NumpyEngine:
         return self.rank(begins), np.flatnonzero(begins).astype(np.int32)
 
 
+def _unless_all(keep: Array) -> Array | None:
+    return None if keep.all() else keep
+
+
 def _seen(events: Events, queries: Queries) -> tuple[Array, Array]:
     """Return which of the events each query sees."""
     if events.rank is None:
@@ -181,13 +191,19 @@ def _picked(values: Array, low: Array, high: Array, back: int, fill: float) -> A
 
 
 def _first_after(time: Array, low: Array, high: Array, bound: Array) -> Array:
-    """Return for each query the first position of ``low:high`` whose time is after `bound`: bisection of all at once."""
+    """Return the first position of each ``low:high`` whose time is after `bound`: all queries are bisected at once."""
     low, high = low.astype(np.int32), high.astype(np.int32)
     while (low < high).any():
         middle = (low + high) // 2
         is_after = time[np.minimum(middle, len(time) - 1)] > bound
         low, high = np.where((low < high) & ~is_after, middle + 1, low), np.where(is_after & (low < high), middle, high)
     return low
+
+
+def least_tree(values: Array, sign: float) -> tuple[Array, ...]:
+    """Return the tree of least values of `sign` times the values, in float32: rounding keeps their order."""
+    with np.errstate(over="ignore"):
+        return grow(((sign * values).astype(np.float32),), least_of)
 
 
 def number_of_keys(key: Array, n_keys: int | None) -> int:
@@ -212,8 +228,8 @@ def first_of_keys(start: Array) -> npt.NDArray[np.bool_]:
 
 
 def _moments_tree(events: Events) -> tuple[Array, ...]:
-    assert events.values is not None
-    x = np.where(np.abs(events.values) > LARGEST, np.copysign(np.inf, events.values), events.values)
+    values: Array = events.values
+    x: Array = np.where(np.abs(values) > LARGEST, np.copysign(np.inf, values), values)
     return grow((np.ones(len(x)), x, np.where(np.isfinite(x), 0.0, np.nan)), moments_of)
 
 

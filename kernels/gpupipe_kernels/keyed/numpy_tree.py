@@ -38,7 +38,9 @@ def least_of(left: Node, right: Node) -> Node:
 def grow(leaves: Node, combine: Combine) -> Node:
     """Return the nodes of a tree, arrays of 2 n; node 0 is not used."""
     n = len(leaves[0])
-    tree = tuple(np.concatenate([np.zeros(n, leaf.dtype), leaf]) for leaf in leaves)
+    tree = tuple(np.zeros(2 * n, leaf.dtype) for leaf in leaves)
+    for part, leaf in zip(tree, leaves, strict=True):
+        part[n:] = leaf
     end = n
     while end > 1:
         first = (end + 1) // 2  # the children of first:end lie at or behind `end`, so they are done

@@ -11,6 +11,8 @@ from gpupipe_kernels.keyed.history import History
 
 Array = Any
 
+LONGEST_SPAN = 2**62
+
 
 @dataclass(frozen=True, eq=False)
 class Queries:
@@ -70,7 +72,7 @@ def queries_before(history: History, key: Array, time: Array) -> Queries:
     key : array of int, shape (rows,)
         Codes as in `order_events`; a null and a key without events see nothing.
     time : array of int64, shape (rows,) or ()
-        The cut-off in microseconds, one for each row or for all; events at that very time are not seen, NAT sees nothing.
+        The cut-off in microseconds, of each row or of all. Events at that very time are not seen; NAT sees nothing.
 
     Raises
     ------
@@ -83,6 +85,7 @@ def queries_before(history: History, key: Array, time: Array) -> Queries:
         time = history.engine.repeated(int(time), len(key))
     if key.shape != time.shape:
         raise ValueError(f"key and time are of one length, got shapes {key.shape} and {time.shape}")
+    key, time = history.engine.given(key, "int32"), history.engine.given(time, "int64")
     low, high = history.engine.before(history, key, time)
     return Queries(history, low, high, time, None, len(key))
 
@@ -103,8 +106,8 @@ def last_rows(queries: Queries, n: int) -> Queries:
 def last_span(queries: Queries, span: int) -> Queries:
     """Let each query see only events that are no older than `span`.
 
-    A query that includes its own event at T sees the times (T - span, T], as pandas' ``rolling("7D")``; any other one
-    sees [T - span, T), as with ``closed="left"``.
+    A query that includes its own event at T sees the times (T - span, T], as pandas' ``rolling("7D")``. Any other one
+    sees [T - span, T), as with ``closed="left"``; only that an event also sees those of its own time above it.
 
     Parameters
     ----------
@@ -115,8 +118,8 @@ def last_span(queries: Queries, span: int) -> Queries:
     Raises
     ------
     ValueError
-        If `span` is less than 1.
+        If `span` is less than 1, or more than 146 000 years.
     """
-    if span < 1:
-        raise ValueError(f"a window spans at least 1 microsecond, got {span}")
+    if not 1 <= span <= LONGEST_SPAN:
+        raise ValueError(f"a window spans 1 to {LONGEST_SPAN} microseconds, got {span}")
     return replace(queries, low=queries.history.engine.last_span(queries, span), windowed=True)

@@ -1,0 +1,86 @@
+"""Sine, cosine and arctangent in float32. Angles are counted in turns: their whole part is dropped without an error.
+
+The sine of the libraries falls back to a reduction in float64 and local memory for large angles, on the device as well;
+these have no slow path, and a loop over them is vectorised.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import float32, int32
+
+from gpupipe_kernels.launch import formula
+
+ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding it rounds to a whole number, which taking it off again leaves
+LARGE = float32(4_194_304.0)
+UPPER_HALF = int32(-4096)  # a mask of sign, exponent and the upper 12 bits of the mantissa
+PI = float32(math.pi)
+TAN_22_5 = float32(0.41421357)
+
+
+@formula
+def fraction(turns: Any) -> Any:
+    """Return `turns` less the nearest whole number: -0.5 to 0.5, exact."""
+    whole = float32(turns + ROUND) - ROUND
+    return turns - (whole if abs(turns) < LARGE else turns)
+
+
+@formula
+def sine_of_quarter(turns: Any) -> Any:
+    """Return the sine of -0.25 to 0.25 turns, within 1.5e-7 of the value (relative): a minimax polynomial."""
+    z = turns * turns
+    p = float32(-76.57499) + z * float32(39.71091)
+    return turns * (float32(6.2831855) + z * (float32(-41.34168) + z * (float32(81.60223) + z * p)))
+
+
+@formula
+def sine_of_turns(turns: Any) -> Any:
+    """Return the sine of an angle in turns."""
+    f = fraction(turns)
+    return sine_of_quarter(math.copysign(float32(0.5), f) - f if abs(f) > float32(0.25) else f)
+
+
+@formula
+def cosine_of_turns(turns: Any) -> Any:
+    """Return the cosine of an angle in turns."""
+    return sine_of_quarter(float32(0.25) - abs(fraction(turns)))
+
+
+@formula
+def arctangent(y: Any, x: Any) -> Any:
+    """Return the angle of the point (x, y) in radians, -pi to pi; 0 for the origin. After Cephes' ``atanf``."""
+    rise, run = abs(y), abs(x)
+    low = rise if rise <= run else run
+    high = run if rise <= run else rise
+    past = low > TAN_22_5 * high
+    q = (low - high if past else low) / (high + low if past else high)
+    q = float32(0.0) if high == float32(0.0) else q
+    z = q * q
+    p = float32(0.1997447) + z * (float32(-0.13852087) + z * float32(0.079867326))
+    angle = q + q * z * (float32(-0.33332798) + z * p)
+    angle = angle + float32(math.pi / 4) if past else angle
+    angle = angle if rise <= run else float32(math.pi / 2) - angle
+    angle = angle if x >= float32(0.0) else PI - angle
+    return math.copysign(angle, y)
+
+
+@formula
+def wave(x: Any, high: Any, low: Any, phase: Any) -> Any:
+    """Return sin(2 * pi * (x * (high + low) + phase)), within 1e-6 for up to 4,096 turns.
+
+    `high` holds the upper 12 bits of the factor. Products of it with the halves of `x` are exact, so only their
+    fractions are left to be added, however many turns they are.
+    """
+    x_high = int32(float32(x).view(int32) & UPPER_HALF).view(float32)
+    turns = fraction(x_high * high) + fraction((x - x_high) * high)
+    return sine_of_turns(turns + (fraction(x * low) + phase))
+
+
+def wave_parameters(factor: float, offset: float) -> tuple[float, float, float]:
+    """Return what `wave` takes for the sine of ``x * factor + offset`` radians."""
+    per_turn = factor / (2 * math.pi)
+    high = float((np.float32(per_turn).view(np.int32) & UPPER_HALF).view(np.float32))
+    return high, per_turn - high, math.remainder(offset / (2 * math.pi), 1.0)

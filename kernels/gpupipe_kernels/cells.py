@@ -1,0 +1,87 @@
+"""What the simple instructions make of a cell: one scalar formula for each, which both compiled interpreters call.
+
+Their null policy is that of `gpupipe_kernels.opcodes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import float32, float64, int32, uint64
+
+from gpupipe_kernels.launch import array_formula, formula
+from gpupipe_kernels.moments import part
+from gpupipe_kernels.opcodes import NAT
+
+NAN = float32(float("nan"))
+
+
+@formula
+def flag(condition: Any) -> Any:
+    """Return 1 or 0."""
+    return float32(1.0) if condition else float32(0.0)
+
+
+@formula
+def part_value(time: Any, which: Any) -> Any:
+    """Return a calendar part, NaN where the time is missing."""
+    return NAN if time == NAT else float32(part(time, which))
+
+
+@formula
+def part_index(time: Any, which: Any, size: Any) -> Any:
+    """Return a calendar part as an index, `size` where the time is missing."""
+    return int32(size) if time == NAT else part(time, which)
+
+
+@formula
+def elapsed(time: Any, origin: Any, factor: Any) -> Any:
+    """Return the time since `origin` in another unit; float64 until the first subtraction has made it small."""
+    return NAN if time == NAT else float32((float64(time) - origin) * factor)
+
+
+@formula
+def between(time: Any, other: Any, factor: Any) -> Any:
+    """Return the time from `other` to `time` in another unit."""
+    return NAN if time == NAT or other == NAT else float32((float64(time) - float64(other)) * factor)
+
+
+@formula
+def fill(x: Any, value: Any) -> Any:
+    """Return `value` in place of NaN."""
+    return value if x != x else x
+
+
+@formula
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """Return `x` between two bounds; NaN where any of the three is."""
+    x = low if x < low or low != low else x
+    return high if x > high or high != high else x
+
+
+@formula
+def divide(a: Any, b: Any) -> Any:
+    """Return a / b, NaN where b is 0."""
+    return NAN if b == float32(0.0) else a / b
+
+
+@array_formula
+def bin_of(x: Any, edges: Any, first: Any, size: Any, lowest: Any) -> Any:
+    """Return `lowest` and the number of edges that are <= x, 0 where x is NaN; edges[first:first + size] ascend."""
+    if x != x:
+        return int32(0)
+    low, n = int32(0), int32(size)
+    while n > int32(0):
+        half = int32(n >> int32(1))
+        if edges[first + uint64(low + half)] <= x:
+            low, n = int32(low + half + int32(1)), int32(n - half - int32(1))
+        else:
+            n = half
+    return int32(lowest + low)
+
+
+@formula
+def entry(index: Any, size: Any) -> Any:
+    """Return an index that lies inside of a table of `size` entries."""
+    index = index if index > int32(0) else int32(0)
+    return index if index < size else int32(size - int32(1))

@@ -1,0 +1,269 @@
+"""Every kernel against its reference, on inputs that are made to break it.
+
+``python -m gpupipe_kernels.fuzz`` prints one JSON line for each kernel. The device side runs on the GPU, or in Numba's
+simulator where the environment says ``NUMBA_ENABLE_CUDASIM=1``: that is fixed when Numba is imported, so whoever wants
+the other one starts a process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.launch import THREADS_A_BLOCK, is_simulated
+
+BLOCK = THREADS_A_BLOCK  # rows
+MOST_SIMULATED_ROWS = 2 * BLOCK + 1  # the simulator runs but 10 000 threads a second
+MOST_SHRINK_ROWS = 33
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a kernel compared on one processor.
+
+    Attributes
+    ----------
+    cases : int
+    max_error : float
+        The largest absolute difference from the reference.
+    share : float
+        The largest difference as a share of what is tolerated: more than 1 fails.
+    strides : {"taken", "refused"}
+        What was made of arrays whose rows do not lie one behind the other.
+    failure : str
+        The smallest case that failed, or ``""``.
+    """
+
+    cases: int
+    max_error: float
+    share: float
+    strides: str
+    failure: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs of a comparison, and how they are made again.
+
+    Attributes
+    ----------
+    seed, n_rows : int
+    variation : {"sample", "all null", "extremes", "strided"}
+    """
+
+    seed: int
+    n_rows: int
+    variation: str
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}, {self.n_rows} row{'s' * (self.n_rows != 1)}, {self.variation}"
+
+
+class Mismatch(Exception):
+    """A kernel did not do what its declaration says; the message says how."""
+
+
+def compare(kernel: Kernel, run: Callable[..., Any], seed: int, n_rows: int) -> Outcome:
+    """Compare `run`, which takes and returns host arrays, with the reference of `kernel`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    run : callable
+        ``kernel.cpu``, or what `on_device` returns.
+    seed : int
+        Of the inputs: the same gives the same.
+    n_rows : int
+        The largest size; those around the border of a block come before it.
+    """
+    worst, strides, n_cases = (0.0, 0.0), "taken", 0
+    for case in _cases(kernel, seed, n_rows):
+        try:
+            error = _error_of(kernel, run, case)
+        except Mismatch as mismatch:
+            return Outcome(n_cases, *worst, strides, _smallest(kernel, run, case, str(mismatch)))
+        n_cases += 1
+        if error is None:
+            strides = "refused"
+        else:
+            worst = max(worst[0], error[0]), max(worst[1], error[1])
+    return Outcome(n_cases, *worst, strides, "")
+
+
+def _cases(kernel: Kernel, seed: int, n_rows: int) -> Iterator[Case]:
+    for n in (*(n for n in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1) if n < n_rows), n_rows):
+        yield Case(seed, n, "sample")
+    if any(argument.null is not None for argument in kernel.inputs):
+        for n in (1, n_rows):
+            yield Case(seed, n, "all null")
+            yield Case(seed, n, "extremes")
+    yield Case(seed, n_rows, "strided")
+
+
+def _smallest(kernel: Kernel, run: Callable[..., Any], failed: Case, how: str) -> str:
+    """Return the words for the smallest case of the same variation that fails too."""
+    for n in range(min(failed.n_rows, MOST_SHRINK_ROWS)):
+        case = Case(failed.seed, n, failed.variation)
+        try:
+            _error_of(kernel, run, case)
+        except Mismatch as mismatch:
+            return f"{case}: {mismatch}"
+    return f"{failed}: {how}"
+
+
+def _error_of(kernel: Kernel, run: Callable[..., Any], case: Case) -> tuple[float, float] | None:
+    """Return the largest error and its share of the tolerance; None where strided inputs were refused."""
+    inputs = inputs_of(kernel, case)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # the simulator warns of uint32 arithmetic that is to wrap
+        expected = _as_tuple(kernel.reference(*inputs))
+        try:
+            got = _as_tuple(run(*inputs))
+        except ValueError as error:
+            if case.variation == "strided":
+                return None
+            raise Mismatch(f"{type(error).__name__}: {error}") from error
+        except Exception as error:
+            raise Mismatch(f"{type(error).__name__}: {error}") from error
+        return _compare_all(kernel, expected, got)
+
+
+def inputs_of(kernel: Kernel, case: Case) -> tuple[Any, ...]:
+    """Return the inputs of `kernel` for a case."""
+    rng = np.random.default_rng([case.seed, case.n_rows])
+    inputs = kernel.sample(rng, case.n_rows)
+    if case.variation == "sample":
+        return inputs
+    if case.variation == "strided":
+        return tuple(_strided(value) if isinstance(value, np.ndarray) else value for value in inputs)
+    changed = list(inputs)
+    for i, argument in enumerate(kernel.inputs):
+        if argument.null is not None:
+            values = extremes(argument) if case.variation == "extremes" else np.array([argument.null])
+            changed[i] = rng.choice(values, size=inputs[i].shape).astype(inputs[i].dtype)
+    return tuple(changed)
+
+
+def extremes(argument: Argument) -> Array:
+    """Return the values of an input that arithmetic stumbles over, null among them."""
+    dtype = np.dtype(argument.dtype)
+    if dtype.kind == "f":
+        most, least = float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal)
+        values = [np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, most, -most, least, -least]
+    else:
+        limits = np.iinfo(dtype)
+        values = [limits.min, limits.min + 1, -1, 0, 1, limits.max - 1, limits.max]
+    ends = [end for end in (argument.least, argument.greatest) if np.isfinite(end)]
+    allowed = [value for value in values if argument.least <= value <= argument.greatest]
+    return np.array([argument.null, *ends, *allowed], dtype)
+
+
+def _strided(array: Array) -> Array:
+    """Return equal values of which every third element of a longer array is one."""
+    if array.ndim == 0:
+        return array
+    apart = np.zeros((*array.shape[:-1], 3 * array.shape[-1]), array.dtype)[..., ::3]
+    apart[...] = array
+    return apart
+
+
+def _compare_all(kernel: Kernel, expected: tuple[Any, ...], got: tuple[Any, ...]) -> tuple[float, float]:
+    if not len(expected) == len(got) == len(kernel.outputs):
+        raise Mismatch(f"{len(got)} results; {len(kernel.outputs)} are declared, the reference has {len(expected)}")
+    worst = (0.0, 0.0)
+    for argument, a, b in zip(kernel.outputs, expected, got, strict=True):
+        if b.dtype != argument.dtype or b.shape != np.shape(a):
+            raise Mismatch(f"{argument.name} is {b.dtype} {b.shape}; {argument.dtype} {np.shape(a)} is expected")
+        error = difference(np.asarray(a).astype(argument.dtype), b, kernel.rtol, kernel.atol)
+        worst = max(worst[0], error[0]), max(worst[1], error[1])
+    return worst
+
+
+def difference(expected: Array, got: Array, rtol: float, atol: float) -> tuple[float, float]:
+    """Return the largest absolute difference, and the largest as a share of ``atol + rtol * abs(expected)``.
+
+    Raises
+    ------
+    Mismatch
+        If a value is further away than that; NaN equals NaN, and an infinity only itself.
+    """
+    same = (expected == got) | ((expected != expected) & (got != got))
+    if same.all():
+        return 0.0, 0.0
+    places = np.argwhere(~same)
+    exact = np.float64 if np.issubdtype(expected.dtype, np.floating) else object  # whole numbers of any length
+    a, b = expected[~same].astype(exact), got[~same].astype(exact)
+    apart, allowed = np.abs(a - b).astype(np.float64), atol + rtol * np.abs(a).astype(np.float64)
+    wrong = ~(np.isfinite(apart) & (apart <= allowed))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        at = ", ".join(map(str, places[i]))
+        raise Mismatch(f"row {at} is {b[i]!s}, not {a[i]!s} ({int(wrong.sum())} of {same.size} values are wrong)")
+    return float(apart.max()), float((apart / allowed).max())
+
+
+def on_device(kernel: Kernel) -> Callable[..., Any]:
+    """Return a function of host arrays that runs `kernel` on the device and brings its results back."""
+    from numba import cuda
+
+    def there(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if value.ndim and value.size and not value.flags.c_contiguous:  # only a view of something contiguous can go
+            return cuda.to_device(np.ascontiguousarray(value.base))[..., ::3]
+        return cuda.to_device(value)
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        return tuple(result.copy_to_host() for result in _as_tuple(kernel.gpu(*map(there, inputs))))
+
+    return run
+
+
+def device_name() -> str:
+    """Return where kernels for the device run in this process: the GPU's name, or ``"simulator"``."""
+    if is_simulated():
+        return "simulator"
+    from numba import cuda
+
+    name = cuda.get_current_device().name
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the kernels named, or all; print a JSON line for each, and return 1 if one failed."""
+    from gpupipe_kernels.catalog import kernels
+
+    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.fuzz")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--rows", type=int, default=10_000, help="the largest size, of which the simulator gets less")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    where, failed = device_name(), False
+    n_device_rows = min(options.rows, MOST_SIMULATED_ROWS) if is_simulated() else options.rows
+    for name in options.names or kernels():
+        kernel = kernels()[name]
+        cpu = compare(kernel, kernel.cpu, options.seed, options.rows)
+        device = compare(kernel, on_device(kernel), options.seed, n_device_rows)
+        failed |= bool(cpu.failure or device.failure)
+        line = {"kernel": name, "where": where, "cpu": asdict(cpu), "device": asdict(device)}
+        print(json.dumps(line), flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

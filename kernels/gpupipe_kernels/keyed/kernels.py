@@ -1,0 +1,224 @@
+"""The declarations of the keyed kernels: each a feature of a whole table, as both compiled engines make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels import keyed
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.keyed import device_events, device_loops, device_scan, naive
+from gpupipe_kernels.keyed.features import Function
+from gpupipe_kernels.keyed.history import History
+from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.opcodes import NAT
+
+Array = npt.NDArray[Any]
+Tables = tuple[Any, ...]
+
+AGGREGATES: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last", "nunique")
+WINDOWED = AGGREGATES[:6]
+N_SPARE_KEYS = 3
+MOST_OF_ONE_KEY = 300  # the references take the square of it
+
+
+def _aggregate(history: History, x: Any) -> Tables:
+    queries, column = keyed.queries_of_events(history), keyed.column(history, x)
+    return tuple(keyed.aggregate(column, queries, function) for function in AGGREGATES)
+
+
+def _aggregate_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array) -> Tables:
+    seen, x = naive.seen_by_events(key, time, False), _of_rows(order, len(key), x)
+    return tuple(naive.aggregate(x, seen, function) for function in AGGREGATES)
+
+
+def _rolling(history: History, x: Any, rows: int, span: int) -> Tables:
+    queries, column = keyed.queries_of_events(history, include_current=True), keyed.column(history, x)
+    windows = keyed.last_rows(queries, rows), keyed.last_span(queries, span)
+    return tuple(keyed.aggregate(column, window, function) for window in windows for function in WINDOWED)
+
+
+def _rolling_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, rows: int, span: int) -> Tables:
+    seen, x = naive.seen_by_events(key, time, True), _of_rows(order, len(key), x)
+    windows = [r[-rows:] for r in seen], naive.within_span(seen, time, time, span, True)
+    return tuple(naive.aggregate(x, window, function) for window in windows for function in WINDOWED)
+
+
+def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
+    queries = keyed.queries_before(history, query_key, cutoff)
+    return keyed.count(queries), keyed.aggregate(x, queries, "sum"), keyed.time_since(queries)
+
+
+def _before_naive(
+    order: Array, key: Array, time: Array, n_keys: int, x: Array, query_key: Array, cutoff: Array
+) -> Tables:
+    seen = naive.seen_before(key, time, query_key, cutoff)
+    x, count = _of_rows(order, len(key), x), np.array([len(rows) for rows in seen], np.float64)
+    return count, naive.aggregate(x, seen, "sum"), naive.time_since(time, seen, cutoff, "last")
+
+
+def _lag(history: History, x: Any, k: int) -> Tables:
+    return keyed.lag(x, keyed.queries_of_events(history), k), keyed.gaps(history)
+
+
+def _lag_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, k: int) -> Tables:
+    seen = naive.seen_by_events(key, time, False)
+    return naive.lag(_of_rows(order, len(key), x), seen, k), naive.time_since(time, seen, time, "last")[order]
+
+
+def _decayed(history: History, x: Any, half_life: float) -> Tables:
+    queries = keyed.queries_of_events(history)
+    return keyed.decayed_sum(x, queries, half_life), keyed.decayed_sum(None, queries, half_life)
+
+
+def _decayed_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, half_life: float) -> Tables:
+    seen, x = naive.seen_by_events(key, time, False), _of_rows(order, len(key), x)
+    return tuple(naive.decayed_sum(v, time, seen, time, half_life) for v in (x, np.ones(len(key))))
+
+
+def _sessions(history: History, gap: int) -> Tables:
+    return keyed.sessions(keyed.queries_of_events(history), gap)
+
+
+def _sessions_naive(order: Array, key: Array, time: Array, n_keys: int, gap: int) -> Tables:
+    return naive.sessions(time, naive.seen_by_events(key, time, False), time, gap)
+
+
+def _codes(history: History, codes: Any) -> Tables:
+    queries = keyed.queries_of_events(history)
+    picked = (keyed.pick(codes, queries, which) for which in ("first", "last"))
+    return *picked, keyed.aggregate_codes(codes, queries, "nunique")
+
+
+def _codes_naive(order: Array, key: Array, time: Array, n_keys: int, codes: Array) -> Tables:
+    known = _of_rows(order, len(key), np.where(codes == 0, np.nan, codes))
+    seen = naive.seen_by_events(key, time, False)
+    picked = (np.nan_to_num(naive.aggregate(known, seen, which)).astype(np.int32) for which in ("first", "last"))
+    return *picked, naive.aggregate(known, seen, "nunique")
+
+
+def _of_rows(order: Array, n_rows: int, values: Array) -> Array:
+    """Return values in the order of the table; NaN in rows that are no events."""
+    table = np.full(n_rows, np.nan)
+    table[order] = values
+    return table
+
+
+def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    """Return order, key, time and the number of keys: a key with half of a small table, nulls, ties in time."""
+    key = rng.integers(-1, n // 8 + 1, n).astype(np.int32)
+    key[rng.random(n) < min(0.5, MOST_OF_ONE_KEY / max(n, 1))] = 0
+    time = rng.integers(-40, 40, n) * 1_000_000
+    time[rng.random(n) < 0.05] = NAT
+    order = np.lexsort((time, key))
+    order = order[(key[order] >= 0) & (time[order] != NAT)].astype(np.int32)
+    return order, key, time, int(key.max(initial=-1)) + 1 + N_SPARE_KEYS
+
+
+def _numbers(rng: np.random.Generator, n: int) -> Array:
+    return np.where(rng.random(n) < 0.1, np.nan, rng.normal(5.0, 3.0, n).round(2))
+
+
+def _sample_numbers(*rest: Any) -> Callable[..., tuple[Any, ...]]:
+    def sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+        events = _sample(rng, n)
+        return *events, _numbers(rng, len(events[0])), *rest
+
+    return sample
+
+
+def _sample_before(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    order, key, time, n_keys = _sample(rng, n)
+    asked = rng.integers(-1, n_keys + 2, n).astype(np.int32), rng.integers(-50, 50, n) * 1_000_000
+    return order, key, time, n_keys, _numbers(rng, len(order)), *asked
+
+
+def _sample_codes(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    events = _sample(rng, n)
+    return *events, rng.integers(0, 9, len(events[0])).astype(np.int32)
+
+
+def _sample_sessions(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return *_sample(rng, n), 5_000_000
+
+
+def _kernel(
+    name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], compute: Callable[..., Any],
+    reference: Callable[..., Any], sample: Callable[..., Any], device: tuple[DeviceLoop, ...],
+) -> Kernel:  # fmt: skip
+    def cpu(order: Array, key: Array, time: Array, n_keys: int, *rest: Any) -> Any:
+        return compute(keyed.order_events(key, time, n_keys, engine="numba", n_threads=2), *rest)
+
+    def gpu(order: Any, key: Any, time: Any, n_keys: int, *rest: Any) -> Any:
+        return compute(keyed.order_events(key, time, n_keys, order=order), *rest)
+
+    return Kernel(
+        name, summary, (*EVENTS, *inputs), outputs, "skipped; a row without key or time sees nothing", 2e-6, 2e-6,
+        reference, cpu, gpu, sample, (*PREPARES, *device),
+    )  # fmt: skip
+
+
+def _outputs(*names: str, dtype: str = "float32") -> tuple[Argument, ...]:
+    return tuple(Argument(name, dtype) for name in names)
+
+
+EVENTS = (
+    Argument("order", "int32", ("events",)),
+    Argument("key", "int32"),
+    Argument("time", "int64"),
+    Argument("n_keys", "int64", ()),
+)
+X = Argument("x", "float64", ("events",), null=np.nan)
+CODES = Argument("codes", "int32", ("events",), null=0, least=0, greatest=1000)
+
+PREPARES = (device_events.starts, device_events.take, device_events.of_events, device_events.fill, device_events.heads)
+RANKS = (device_scan.count_tiles, device_scan.join_counts, device_scan.rank)
+KEEPS = (device_events.numbers, device_events.known_numbers, device_events.compact, *RANKS)
+SUMS = (device_scan.sum_tiles, device_scan.join_tiles, device_scan.running_sums, device_events.beyond)
+TREES = (device_events.leaves, device_events.branches, device_loops.extreme)
+LEVELS = (device_events.pairs, device_events.insert, device_events.is_first, device_loops.nunique)
+
+KERNELS = (
+    _kernel(
+        "keyed_aggregate", "what the events before each row come to",
+        (X,), _outputs(*AGGREGATES), _aggregate, _aggregate_naive, _sample_numbers(),
+        (*KEEPS, *SUMS, *TREES, *LEVELS, device_loops.moment, device_loops.pick),
+    ),
+    _kernel(
+        "keyed_rolling", "what the last events up to each row come to, by rows and by time",
+        (X, Argument("rows", "int64", ()), Argument("span", "int64", ())),
+        _outputs(*(f"{name}_{by}" for by in ("rows", "span") for name in WINDOWED)),
+        _rolling, _rolling_naive, _sample_numbers(3, 7_000_000),
+        (*KEEPS, *SUMS, *TREES, device_loops.moment, device_loops.span, device_events.last_rows),
+    ),
+    _kernel(
+        "keyed_before", "what the events before a cut-off come to",
+        (X, Argument("query_key", "int32", null=-1), Argument("cutoff", "int64", null=NAT)),
+        _outputs("count", "sum", "since"), _before, _before_naive, _sample_before,
+        (*KEEPS, *SUMS, device_loops.before, device_loops.moment, device_loops.since),
+    ),
+    _kernel(
+        "keyed_lag", "the value of an earlier event, and the time from the one before",
+        (X, Argument("k", "int64", ())), (*_outputs("lag"), Argument("gaps", "float64", ("events",))),
+        _lag, _lag_naive, _sample_numbers(2), (device_events.numbers, device_loops.pick, device_loops.gaps),
+    ),
+    _kernel(
+        "keyed_decayed_sum", "sums in which the past fades",
+        (X, Argument("half_life", "float64", ())), _outputs("sum", "count"), _decayed, _decayed_naive,
+        _sample_numbers(3e6), (*KEEPS, *SUMS, device_loops.decayed),
+    ),
+    _kernel(
+        "keyed_sessions", "the sessions before each row, by gap",
+        (Argument("gap", "int64", ()),), _outputs("count", "events", "age"), _sessions, _sessions_naive,
+        _sample_sessions, (*RANKS, device_events.session_begins, device_events.positions, device_loops.session),
+    ),
+    _kernel(
+        "keyed_codes", "first, last and number of different categories before each row",
+        (CODES,), (*_outputs("first", "last", dtype="int32"), *_outputs("nunique")), _codes, _codes_naive,
+        _sample_codes,
+        (device_events.known_codes, device_events.compact, *RANKS, *LEVELS, device_loops.pick_codes),
+    ),
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""A table's block or a matrix as one line of cells: where an element lies is then the same sum for every layout.
+
+Compiled code has a type for each number of dimensions and each memory order; a line has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def block_line(block: Any) -> tuple[int, int] | None:
+    """Return the cells of the line of a block, and the step in it from column to column.
+
+    Parameters
+    ----------
+    block : array, shape (columns, rows)
+        Its rows may be a part of longer ones.
+
+    Returns
+    -------
+    (int, int), or None where the rows of a column do not lie one behind the other.
+    """
+    columns, rows = block.shape
+    if columns == 0 or rows == 0:
+        return 0, 0
+    step, rest = (rows, 0) if columns == 1 else divmod(block.strides[0], block.dtype.itemsize)
+    if rest or step < rows or (rows > 1 and block.strides[1] != block.dtype.itemsize):
+        return None
+    return (columns - 1) * step + rows, step
+
+
+def matrix_line(out: Any, n_columns: int) -> tuple[int, int, int]:
+    """Return the cells of the line of a matrix, and the steps in it from row to row and from column to column.
+
+    Column-major the first step is 1, row-major the second.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not float32, has another width, or neither memory order.
+    """
+    if out.dtype != "float32" or len(out.shape) != 2 or out.shape[1] != n_columns:
+        raise ValueError(f"the matrix must be float32 with {n_columns} columns, got {out.dtype} {out.shape}")
+    n_rows = out.shape[0]
+    row, column = (stride // out.dtype.itemsize for stride in out.strides)
+    if n_rows == 0 or n_columns == 0:
+        return 0, 1, 0
+    if (row == 1 or n_rows == 1) and (column >= n_rows or n_columns == 1):
+        return (n_columns - 1) * column + n_rows, 1, column
+    if column == 1 and row >= n_columns:
+        return (n_rows - 1) * row + n_columns, row, 1
+    raise ValueError(f"the matrix must be column-major or row-major, got strides {out.strides}")

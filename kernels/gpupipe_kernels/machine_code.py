@@ -1,0 +1,244 @@
+"""What the compilers make of every device loop, for real GPUs and without one: PTX by Numba, machine code by ptxas.
+
+``python -m gpupipe_kernels.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test holds.
+
+Two things are not for a process that does anything else: Numba asks the driver for the GPU at hand as soon as a loop
+calls another device function, and is told one here; and a failed compilation can spoil the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.occupancy import MULTIPROCESSORS
+
+ARCHITECTURES = tuple(MULTIPROCESSORS)
+INSTALL = "pip install 'gpupipe[test]'"
+REGISTER_MARGIN = 4  # another release of a compiler may want so many more; they are given out in eights
+RECORD = "python -m gpupipe_kernels.machine_code --record tests/kernels/machine_code.json"
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """What ptxas says of a loop.
+
+    Attributes
+    ----------
+    registers : int
+        Of a thread.
+    stack, spill_stores, spill_loads : int
+        Bytes a thread: arrays of its own, and registers that had to go to memory and back.
+    shared, constant : int
+        Bytes: static shared memory of a block; constant memory, its arguments among it (0 where ptxas is silent).
+    barriers : int
+    f64 : int
+        Instructions of the PTX that work on float64.
+    """
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    constant: int
+    barriers: int
+    f64: int
+
+
+Table = dict[str, dict[str, MachineCode]]
+
+
+def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCHITECTURES) -> Table:
+    """Compile every loop for every architecture; return name to architecture to what came out.
+
+    Raises
+    ------
+    ValueError
+        If a loop does not compile; the message has its name and the compiler's words.
+    """
+    ptxas = find_ptxas()
+    if ptxas is None:
+        raise ValueError("ptxas is not installed")
+    waiting: dict[str, dict[str, Future[MachineCode]]] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, loop in loops.items():
+            ptx = _ptx(name, loop, architectures)
+            waiting[name] = {a: pool.submit(_assemble, ptxas, name, ptx[a], a) for a in architectures}
+    return {name: {a: future.result() for a, future in row.items()} for name, row in waiting.items()}
+
+
+def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    """Return what is worse than it was recorded, one sentence each; both as `document` returns them."""
+    old, new = recorded["loops"], measured["loops"]
+    found = [f"{name}: recorded, but there is no such loop any more" for name in old if name not in new]
+    found += [f"{name}: not recorded" for name in new if name not in old]
+    for name in old:
+        for architecture, before in old[name].items():
+            after = new.get(name, {}).get(architecture)
+            if after is not None:
+                found += [f"{name} on {architecture}: {text}" for text in _worse(before, after)]
+    return found
+
+
+def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
+    looks = {
+        "spill_stores": "bytes of registers spilled to memory: is a loop unrolled, or an array of its own too large?",
+        "spill_loads": "bytes of spilled registers loaded back",
+        "stack": "bytes of stack: an array of its own is indexed by a value that is not known to the compiler",
+        "shared": "bytes of shared memory: fewer blocks fit",
+        "f64": "instructions in float64: is a constant written 0.5 instead of float32(0.5)?",
+    }
+    for field, meaning in looks.items():
+        if after[field] > before[field]:
+            yield f"{after[field]} {meaning} (recorded: {before[field]})"
+    if after["registers"] > before["registers"] + REGISTER_MARGIN:
+        yield f"{after['registers']} registers: fewer warps fit (recorded: {before['registers']})"
+
+
+def document(loops: Mapping[str, DeviceLoop]) -> dict[str, Any]:
+    """Return everything about `loops` as it is kept in JSON: ``compilers`` and ``loops``."""
+    table = inspect(loops)
+    return {
+        "compilers": compilers(),
+        "loops": {name: {a: asdict(code) for a, code in row.items()} for name, row in sorted(table.items())},
+    }
+
+
+def compilers() -> dict[str, str]:
+    """Return the versions of everything that has a say in the result."""
+    said = subprocess.run([str(find_ptxas()), "--version"], capture_output=True, text=True, check=True).stdout
+    found = {"ptxas": re.findall(r"V([\d.]+)", said)[-1]}
+    for package in ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not from a package"
+    return found
+
+
+def obstacle() -> str:
+    """Return which compiler is missing, in words, or ``""`` if all are there."""
+    if find_spec("numba_cuda") is None:
+        return "numba-cuda is not installed"
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    for library in ("nvrtc", "nvvm"):
+        try:
+            load_nvidia_dynamic_lib(library)
+        except DynamicLibNotFoundError:
+            return f"NVIDIA's {library} is not installed"
+    return "" if find_ptxas() else "NVIDIA's ptxas is not installed"
+
+
+def find_ptxas() -> Path | None:
+    """Return the assembler: that of the wheel, which fits the other compilers, or else what the system has."""
+    try:
+        files = distribution("nvidia-cuda-nvcc").files or []
+        return Path(str(next(file.locate() for file in files if file.name == "ptxas")))
+    except (PackageNotFoundError, StopIteration):
+        toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
+        found = shutil.which("ptxas") or shutil.which("ptxas", path=toolkit)
+        return Path(found) if found else None
+
+
+def _ptx(name: str, loop: DeviceLoop, architectures: Sequence[str]) -> dict[str, str]:
+    """Return the PTX for each architecture: they differ in the last step only, and the ones before take the time."""
+    from numba import cuda
+    from numba.cuda import compiler, dispatcher
+
+    first = _capability(architectures[0])
+    made = []
+
+    def compile_and_remember(*arguments: Any, **options: Any) -> Any:
+        made.append(compile_cuda(*arguments, **options))
+        return made[-1]
+
+    compile_cuda, device = compiler.compile_cuda, SimpleNamespace(compute_capability=first)
+    with (
+        mock.patch.object(compiler, "compile_cuda", compile_and_remember),
+        mock.patch.object(dispatcher, "get_current_device", lambda: device),
+    ):
+        try:
+            cuda.compile_ptx(loop.function, f"void({', '.join(loop.arguments)})", cc=first)
+        except Exception as error:
+            raise ValueError(f"{name} does not compile for a device: {type(error).__name__}: {error}") from error
+    return {a: made[-1].library.get_asm_str(cc=_capability(a)) for a in architectures}
+
+
+def _capability(architecture: str) -> tuple[int, int]:
+    number = int(architecture.removeprefix("sm_"))
+    return number // 10, number % 10
+
+
+def _assemble(ptxas: Path, name: str, ptx: str, architecture: str) -> MachineCode:
+    command = [str(ptxas), "-v", f"-arch={architecture}", "-o", os.devnull, "-"]
+    done = subprocess.run(command, input=ptx, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(f"{name} does not assemble for {architecture}: {done.stderr}")
+    return parse(done.stderr, ptx)
+
+
+def parse(said: str, ptx: str) -> MachineCode:
+    """Return the figures in what ``ptxas -v`` said of `ptx`; it leaves out what is zero."""
+
+    def number(pattern: str) -> int:
+        return sum(map(int, re.findall(pattern, said)))
+
+    return MachineCode(
+        registers=number(r"Used (\d+) registers"),
+        stack=number(r"(\d+) bytes stack frame"),
+        spill_stores=number(r"(\d+) bytes spill stores"),
+        spill_loads=number(r"(\d+) bytes spill loads"),
+        shared=number(r"(\d+) bytes smem"),
+        constant=number(r"(\d+) bytes cmem"),
+        barriers=number(r"used (\d+) barriers"),
+        f64=len(re.findall(r"^\s*(?:@\S+\s+)?[a-z][\w.]*\.f64\b", ptx, re.MULTILINE)),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the machine code of all kernels as JSON, or write it to a file; return 1 if a compiler is missing."""
+    from gpupipe_kernels.catalog import device_loops
+
+    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.machine_code")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write it to this file")
+    options = parser.parse_args(arguments)
+    if missing := obstacle():
+        print(f"{missing}: {INSTALL}", file=sys.stderr)
+        return 1
+    text = _text(document(device_loops()))
+    if options.record:
+        options.record.write_text(text + "\n", encoding="utf8")
+    else:
+        print(text)
+    return 0
+
+
+def _text(made: Mapping[str, Any]) -> str:
+    """Return JSON with a line for each loop and architecture: a change of one is a change of one line."""
+    loops = []
+    for name, row in made["loops"].items():
+        lines = [f'      "{architecture}": {json.dumps(code)}' for architecture, code in row.items()]
+        loops.append(f'    "{name}": {{\n' + ",\n".join(lines) + "\n    }")
+    head = f'{{\n  "compilers": {json.dumps(made["compilers"])},\n  "loops": {{\n'
+    return head + ",\n".join(loops) + "\n  }\n}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

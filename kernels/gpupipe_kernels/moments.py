@@ -1,0 +1,91 @@
+"""Calendar parts for compiled code: the formulas of `gpupipe_kernels.calendar` in 32-bit arithmetic without branches.
+
+The host runs that in vectors, and a device has no other integers. One division is left in 64 bits, that of a time by a
+day. Constants are added so that numbers are positive, whose division needs no correction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int32, int64, uint32, uint64
+
+from gpupipe_kernels.launch import formula
+from gpupipe_kernels.opcodes import Part
+
+DAY = 86_400_000_000
+UNITS = DAY >> 13  # a day is as many times 2**13
+DAYS_BEFORE = 106_751_992  # 1970 in an int64 of microseconds
+ERAS = 800  # of 400 years, added: more than lie before 1970 in an int64 of microseconds
+DAYS_AN_ERA = 146_097
+EPOCH = uint32(719_468 + ERAS * DAYS_AN_ERA)  # days from then to 1970
+THURSDAY = uint32(7 * 16_000_000 + 3)
+
+
+@formula
+def day_of(time: Any) -> Any:
+    """Return the days since 1970-01-01 of any int64 time; they fit into an int32."""
+    # A shift rounds down, as a floor division does: of negative times too.
+    positive = uint64(int64(time >> int64(13)) + int64(DAYS_BEFORE * UNITS))
+    return int32(uint64(positive // uint64(UNITS))) - int32(DAYS_BEFORE)
+
+
+@formula
+def clock_part(time: Any, day: Any, which: Any) -> Any:
+    """Return an hour, a minute, a second or a part of the week, of a time and its day."""
+    rest = time - int64(day) * int64(DAY)
+    # Factors of two are shifted away: what is left of a day then fits into 32 bits.
+    hour = uint32(uint32(rest >> int64(10)) // uint32(3_515_625))
+    minute = uint32(uint32(rest >> int64(8)) // uint32(234_375))
+    second = uint32(uint32(rest >> int64(6)) // uint32(15_625))
+    weekday = uint32(uint32(uint32(day) + THURSDAY) % uint32(7))
+    found = hour
+    found = uint32(minute % uint32(60)) if which == Part.MINUTE else found
+    found = uint32(second % uint32(60)) if which == Part.SECOND else found
+    found = weekday if which == Part.WEEKDAY else found
+    found = uint32(weekday // uint32(5)) if which == Part.IS_WEEKEND else found
+    found = uint32(weekday * uint32(24) + hour) if which == Part.HOUR_OF_WEEK else found
+    return int32(found)
+
+
+@formula
+def date_part(day: Any, which: Any) -> Any:
+    """Return a part of a date, given as days since 1970-01-01."""
+    z = uint32(uint32(day) + EPOCH)
+    era = uint32(z // uint32(DAYS_AN_ERA))
+    e = uint32(z - uint32(era * uint32(DAYS_AN_ERA)))  # day of the era
+    leaps = uint32(uint32(e // uint32(36_524)) - uint32(e // uint32(1_460)) - uint32(e // uint32(146_096)))
+    year = uint32(uint32(e + leaps) // uint32(365))  # of the era; it begins in March
+    past = uint32(uint32(365) * year + uint32(year >> uint32(2)) - uint32(year // uint32(100)))
+    march_day = uint32(e - past)
+    shifted = uint32(uint32(uint32(5) * march_day + uint32(2)) // uint32(153))  # March is 0
+    first = uint32(uint32(uint32(153) * shifted + uint32(2)) // uint32(5))
+    following = uint32(uint32(uint32(153) * shifted + uint32(155)) // uint32(5))
+    late = uint32(1) if shifted > uint32(9) else uint32(0)  # January and February
+    civil = uint32(year + late)
+    is_century = civil == uint32(100) or civil == uint32(200) or civil == uint32(300)
+    leap = uint32(1) if uint32(civil & uint32(3)) == uint32(0) and not is_century else uint32(0)
+    last = uint32(364) + leap if shifted == uint32(11) else following - uint32(1)
+    month = uint32(shifted - uint32(9)) if late == uint32(1) else uint32(shifted + uint32(3))
+    of_year = uint32(march_day - uint32(305)) if late == uint32(1) else uint32(march_day + uint32(60) + leap)
+    found = int32(civil) + int32(int32(400) * int32(int32(era) - int32(ERAS)))
+    found = int32(uint32(month + uint32(2)) // uint32(3)) if which == Part.QUARTER else found
+    found = int32(month) if which == Part.MONTH else found
+    found = int32(march_day - first) + int32(1) if which == Part.DAY else found
+    found = int32(of_year) if which == Part.DAY_OF_YEAR else found
+    found = int32(march_day == first) if which == Part.IS_MONTH_START else found
+    found = int32(march_day == last) if which == Part.IS_MONTH_END else found
+    return int32(found)
+
+
+@formula
+def is_of_clock(which: Any) -> Any:
+    """Return whether `clock_part` knows a part, or `date_part`."""
+    return which >= Part.WEEKDAY and which <= Part.IS_WEEKEND
+
+
+@formula
+def part(time: Any, which: Any) -> Any:
+    """Return calendar part `which` of an int64 time that is not NAT."""
+    day = day_of(time)
+    return clock_part(time, day, which) if is_of_clock(which) else date_part(day, which)

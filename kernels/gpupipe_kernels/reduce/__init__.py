@@ -1,0 +1,6 @@
+"""Reductions over the rows of encoded columns: what a fit learns from data.
+
+``engines``       what a reduction takes and gives, and which of the two implementations runs
+``numpy_engine``  NumPy: the readable reference, and what runs where nothing is compiled
+``numba_engine``  the same by compiled loops (``host_loops``), equal to the last bit
+"""

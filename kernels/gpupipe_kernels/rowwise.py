@@ -1,0 +1,302 @@
+"""The instructions, declared as kernels: each is a small program, run by the compiled interpreters.
+
+What they are measured against is written here once more, in float64 NumPy and without any of their code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from gpupipe_kernels import interpret_cpu, interpret_cuda, reference
+from gpupipe_kernels.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.launch import is_simulated
+from gpupipe_kernels.opcodes import BLOCKS, NAT, Op, Part
+from gpupipe_kernels.program import Program
+
+RADIUS_KM = 6_371.0088
+DEVICE_THREADS = 8 if is_simulated() else 0  # of four rows each: a block is then one of `fuzz`
+
+Array = npt.NDArray[Any]
+Instruction = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """A program as a function of one block of columns and of scalars.
+
+    Attributes
+    ----------
+    program : callable
+        ``program(*scalars)`` returns the program.
+    """
+
+    program: Callable[..., Program]
+
+    def cpu(self, block: Array, *scalars: Any) -> Any:
+        """Return the matrix of the block, column-major; a program of one column returns it."""
+        program = self.program(*scalars)
+        out = np.empty((block.shape[1], program.n_columns), np.float32, order="F")
+        interpret_cpu.run(program, {block.dtype.name: block}, out)
+        return out[:, 0] if program.n_columns == 1 else out
+
+    def gpu(self, block: Any, *scalars: Any) -> Any:
+        """The same of and as device arrays."""
+        program = self.program(*scalars)
+        out = cuda.device_array((block.shape[1], program.n_columns), np.float32, order="F")
+        interpret_cuda.run(program, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
+        return out[:, 0] if program.n_columns == 1 else out
+
+
+def _load(dtype: str, row: int = 0, to: int = 0, param: int = 0) -> Instruction:
+    return (Op.LOAD, to, BLOCKS.index(dtype), row, 0, param, 0, 0)
+
+
+def _store(register: int, to: int = 0) -> Instruction:
+    return (Op.STORE, to, -1, -1, register, 0, 0, 0)
+
+
+def _apply(op: Op, to: int = 0, param: int = 0) -> Instruction:
+    return (op, to, -1, -1, 0, param, 0, 0)
+
+
+def _program(rows: Any, params: Sequence[float], luts: Any = (), n_columns: int = 1) -> Program:
+    return Program(np.array(rows, np.int32), np.array(params, np.float64), np.array(luts, np.float32), n_columns)
+
+
+def _of_one(op: Op) -> Rowwise:
+    """Return a function of one number and the instruction's parameters; a LOAD takes off 0."""
+    return Rowwise(lambda *params: _program([_load("float32"), _apply(op, param=1)], [0.0, *params]))
+
+
+def _of_points(op: Op, radius: float) -> Rowwise:
+    loads = [step for i in range(3) for step in (_load("float32", i), _store(i))]
+    rows = [*loads, _load("float32", 3), _apply(op, param=1)]
+    return Rowwise(lambda origin: _program(rows, [0.0, radius, origin]))
+
+
+def _arithmetic() -> Program:
+    rows: list[Instruction] = []
+    for to, op in enumerate((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE)):
+        rows += [_load("float32", 0, to), _store(0, to), _load("float32", 1, to), _apply(op, to)]
+    return _program(rows, [0.0], n_columns=4)
+
+
+def _impute(fill: float, low: float, high: float, factor: float, offset: float) -> Program:
+    null = (Op.IS_NULL, 0, BLOCKS.index("float32"), 0, 0, 0, 0, 0)
+    chain = [_load("float32", 0, 1), _apply(Op.FILL, 1, 1), _apply(Op.CLIP, 1, 2), _apply(Op.SCALE, 1, 4)]
+    return _program([null, *chain], [0.0, fill, low, high, factor, offset], n_columns=2)
+
+
+def _standardize(mean: float, scale: float) -> Program:
+    return _program([_load("float64"), _apply(Op.SCALE, param=1)], [mean, scale, 0.0])
+
+
+def _bins(*edges: float) -> Program:
+    n = len(edges)
+    rows = [(Op.INDEX_BIN, -1, BLOCKS.index("float32"), 0, 1, 0, 0, n), (Op.TAKE, 0, -1, -1, 0, 0, n, n + 2)]
+    return _program(rows, [], [*edges, *range(n + 2)])
+
+
+def _calendar_parts() -> Program:
+    return _program([(Op.PART, part, 5, 0, part, 0, 0, 0) for part in Part], [], n_columns=len(Part))
+
+
+def _elapsed(origin: float, unit: float) -> Program:
+    since, between = (Op.ELAPSED, 0, 5, 0, 0, 0, 0, 0), (Op.BETWEEN, 1, 5, 0, 1, 1, 0, 0)
+    return _program([since, between], [origin, 1 / unit], n_columns=2)
+
+
+def _lookup(n_codes: int) -> Program:
+    """Return a program that is 1 for code 1, and that looks up pairs of codes below `n_codes`."""
+    equal = (Op.EQUAL, 0, 1, 0, 1, 0, 0, 0)
+    pair = [(Op.INDEX, -1, 1, 0, 0, 0, 0, 0), (Op.INDEX_PAIR, -1, 1, 1, n_codes, 0, 0, 0)]
+    take = (Op.TAKE, 1, -1, -1, 0, 0, 0, n_codes * n_codes)
+    return _program([equal, *pair, take], [], np.arange(n_codes * n_codes) * 0.5, n_columns=2)
+
+
+def _arithmetic_in_float64(x: Array) -> Array:
+    a, b = x.astype(np.float64)
+    return np.stack([a + b, a - b, a * b, np.where(b == 0, np.nan, a / b)], axis=1)
+
+
+def _impute_in_float64(x: Array, fill: float, low: float, high: float, factor: float, offset: float) -> Array:
+    null, wide = np.isnan(x[0]), x[0].astype(np.float64)
+    return np.stack([null, np.clip(np.where(null, fill, wide), low, high) * factor + offset], axis=1)
+
+
+def _calendar_of_numpy(time: Array) -> Array:
+    """Return the parts by NumPy's own calendar, of the same moment of 1970 to 2370: it repeats after 400 years."""
+    cycle, moment = np.divmod(time[0], 146_097 * MICROSECONDS_A_DAY)
+    t = moment.view("datetime64[us]")
+    year, month, day, hour = (t.astype(f"datetime64[{unit}]") for unit in "YMDh")
+    month_of_year, day_of_month = (
+        (month - year).astype(np.int64),
+        (day - month.astype("datetime64[D]")).astype(np.int64),
+    )
+    weekday = (day.astype(np.int64) + 3) % 7
+    of_day = moment - day.astype("datetime64[us]").view(np.int64)
+    parts = {
+        Part.YEAR: year.astype(np.int64) + 1970 + 400 * cycle,
+        Part.QUARTER: month_of_year // 3 + 1,
+        Part.MONTH: month_of_year + 1,
+        Part.DAY: day_of_month + 1,
+        Part.DAY_OF_YEAR: (day - year.astype("datetime64[D]")).astype(np.int64) + 1,
+        Part.WEEKDAY: weekday,
+        Part.HOUR: of_day // 3_600_000_000,
+        Part.MINUTE: of_day // 60_000_000 % 60,
+        Part.SECOND: of_day // 1_000_000 % 60,
+        Part.HOUR_OF_WEEK: (hour.astype(np.int64) + 72) % 168,
+        Part.IS_WEEKEND: weekday >= 5,
+        Part.IS_MONTH_START: day_of_month == 0,
+        Part.IS_MONTH_END: (day + 1).astype("datetime64[M]") != month,
+    }
+    return np.where(time[0] == NAT, np.nan, np.stack([parts[part] for part in Part])).T
+
+
+def _elapsed_in_python(time: Array, origin: float, unit: float) -> Array:
+    a, b = time.astype(object)  # whole numbers of any length
+    since = np.where(a == NAT, np.nan, (a - int(origin)) / unit)
+    between = np.where((a == NAT) | (b == NAT), np.nan, (a - b) / unit)
+    return np.stack([since, between], axis=1).astype(np.float64)
+
+
+def _degrees(points: Array, origin: float) -> tuple[Array, Array, Array, Array]:
+    lat1, lon1, lat2, lon2 = points.astype(np.float64)
+    return lat1 + origin, lon1, lat2 + origin, lon2
+
+
+def _lookup_in_numpy(codes: Array, n_codes: int) -> Array:
+    return np.stack([codes[0] == 1, (codes[0].astype(np.int64) * n_codes + codes[1]) * 0.5], axis=1)
+
+
+def _numbers(rng: np.random.Generator, n: int, k: int = 1) -> Array:
+    """Return numbers of many sizes, nulls and zeros among them."""
+    x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 7, (k, n))
+    return rng.permuted(np.where(rng.random((k, n)) < 0.1, rng.choice([np.nan, 0.0], (k, n)), x), axis=1)
+
+
+def _points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[Array, float]:
+    """Return latitudes relative to an origin, and longitudes: neighbours, anything, and antipodes (kind 3)."""
+    origin = 40.0
+    lat1, lon1 = rng.uniform(-90, 90, n), rng.uniform(-180, 180, n)
+    kind = rng.integers(0, n_kinds, n)
+    near = rng.normal(size=(2, n)) * 10.0 ** rng.integers(-4, 1, n)
+    lat2 = np.select([kind == 0, kind == 3], [lat1 + near[0], -lat1 + near[0]], rng.uniform(-90, 90, n))
+    lon2 = np.select([kind == 0, kind == 3], [lon1 + near[1], lon1 + 180 + near[1]], rng.uniform(-180, 180, n))
+    block = np.stack([lat1 - origin, lon1, lat2 - origin, lon2])
+    block[:, rng.random(n) < 0.05] = np.nan
+    return block.astype(np.float32), origin
+
+
+def _times(rng: np.random.Generator, n: int, k: int) -> Array:
+    times = rng.integers(-(2**56), 2**58, (k, n))
+    times[rng.random((k, n)) < 0.1] = NAT
+    return times
+
+
+def _scalars(*names: str) -> tuple[Argument, ...]:
+    return tuple(Argument(name, "float64", ()) for name in names)
+
+
+def _of(dtype: str, n_columns: int, **limits: float) -> Argument:
+    null = {"int64": NAT, "int16": 0}.get(dtype, np.nan)
+    return Argument("x", dtype, (str(n_columns), "rows"), null=null, **limits)
+
+
+COLUMN = (Argument("y", "float32"),)
+POINTS = (_of("float32", 4, least=-180.0, greatest=180.0), *_scalars("origin"))  # (lat1, lon1, lat2, lon2)
+
+
+def _matrix(n_columns: int) -> tuple[Argument, ...]:
+    return (Argument("y", "float32", ("rows", str(n_columns))),)
+
+
+def _kernel(
+    name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], nulls: str, rtol: float,
+    atol: float, made: Callable[..., Any], run: Rowwise, sample: Callable[..., tuple[Any, ...]],
+) -> Kernel:  # fmt: skip
+    return Kernel(
+        name, summary, inputs, outputs, nulls, rtol, atol, made, run.cpu, run.gpu, sample, interpret_cuda.LOOPS[:1]
+    )
+
+
+KERNELS = (
+    _kernel(
+        "arithmetic", "sum, difference, product and quotient of two numbers", (_of("float32", 2),), _matrix(4),
+        "null where either is; division by 0 is null", 0.0, 0.0,
+        _arithmetic_in_float64, Rowwise(_arithmetic), lambda rng, n: (_numbers(rng, n, 2).astype(np.float32),),
+    ),
+    _kernel(
+        "bins", "in which bin a number is, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
+        "bin 0", 0.0, 0.0,
+        lambda x, *edges: np.where(np.isnan(x[0]), 0, 1 + np.digitize(x[0], edges)),
+        Rowwise(_bins), lambda rng, n: (_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
+    ),
+    _kernel(
+        "calendar_parts", "every calendar part of a time, in the order of Part", (_of("int64", 1),), _matrix(len(Part)),
+        "null", 0.0, 0.0,
+        _calendar_of_numpy, Rowwise(_calendar_parts), lambda rng, n: (_times(rng, n, 1),),
+    ),
+    _kernel(
+        "elapsed", "time since an origin, and from the second time to the first; ms are exact up to 285 years",
+        (_of("int64", 2), *_scalars("origin", "unit")), _matrix(2),
+        "null", 1.2e-7, 2048e-6,
+        _elapsed_in_python, Rowwise(_elapsed), lambda rng, n: (_times(rng, n, 2), 1.6e15, 1e6),
+    ),
+    _kernel(
+        "impute", "whether a number is null, and the number filled, clipped and scaled",
+        (_of("float32", 1), *_scalars("fill", "low", "high", "factor", "offset")), _matrix(2),
+        "filled", 2e-7, 5e-7,
+        _impute_in_float64, Rowwise(_impute),
+        lambda rng, n: (_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
+    ),
+    _kernel(
+        "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as below -1", 3e-7, 1e-44,
+        lambda x: np.log1p(x[0].astype(np.float64)), _of_one(Op.LOG1P),
+        lambda rng, n: (_numbers(rng, n).astype(np.float32),),
+    ),
+    _kernel(
+        "lookup", "whether a code is 1, and the entry of a pair of codes in a table",
+        (_of("int16", 2, least=0, greatest=6), Argument("n_codes", "int64", ())), _matrix(2),
+        "a code like others", 0.0, 0.0,
+        _lookup_in_numpy, Rowwise(_lookup), lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
+    ),
+    _kernel(
+        "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
+        "latitudes relative to an origin", POINTS, COLUMN, "null where any is", 1e-6, 1e-6 * RADIUS_KM,
+        lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
+        _of_points(Op.HAVERSINE, RADIUS_KM), _points,
+    ),
+    _kernel(
+        # No tolerance holds for points that are nearly the same, or nearly antipodes: any course leads there.
+        "bearing", "initial course between such points in degrees, 0 to 360; antipodes apart",
+        (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null where any is", 0.0, 1e-2,
+        lambda x, origin: reference.bearing(*_degrees(x, origin)), _of_points(Op.BEARING, 1.0),
+        lambda rng, n: _points(rng, n, n_kinds=3),
+    ),
+    _kernel(
+        "sine", "sin(x * factor + offset)",
+        (_of("float32", 1, least=-1e4, greatest=1e4), *_scalars("factor", "offset")), COLUMN, "null", 0.0, 1e-6,
+        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_one(Op.SINE),
+        lambda rng, n: (rng.uniform(-1e4, 1e4, (1, n)).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
+    ),
+    _kernel(
+        "standardize", "(x - mean) * scale, subtracted in float64", (_of("float64", 1), *_scalars("mean", "scale")),
+        COLUMN, "null", 2e-7, 1e-44,
+        lambda x, mean, scale: (x[0] - mean) * scale, Rowwise(_standardize),
+        lambda rng, n: (1e6 + _numbers(rng, n), 1e6, 0.3),
+    ),
+    _kernel(
+        "yeo_johnson", "the power transformation of Yeo and Johnson",
+        (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
+        lambda x, exponent: reference.yeo_johnson(x[0].astype(np.float64), exponent), _of_one(Op.YEO_JOHNSON),
+        lambda rng, n: (_numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
+    ),
+)  # fmt: skip

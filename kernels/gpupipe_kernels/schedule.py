@@ -1,0 +1,107 @@
+"""A program in the order and the form in which the compiled interpreters run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.angle import wave_parameters
+from gpupipe_kernels.opcodes import STARTS_SEGMENT, WRITES_INDEX, Field, Op
+from gpupipe_kernels.program import PARAMS_READ, Program
+
+OP, DST, BLOCK, ROW, ARG, LAST, LUT, SIZE = map(int, Field)
+"""`Field`, as numbers that compiled code can index by. Parameters lie in tables of their own here: in place of PARAM,
+LAST is 1 where an instruction finishes the cell."""
+
+READS_ACCUMULATOR = sorted(frozenset(Op) - STARTS_SEGMENT - WRITES_INDEX - {Op.TAKE})
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A program, ready to be run.
+
+    Attributes
+    ----------
+    instructions : ndarray of int32, shape (n, 8)
+        The segments of the program, which are independent, in another order; PARAM is `LAST`.
+    groups : ndarray of int32, shape (groups + 1,)
+        Offsets of the runs of segments that start with the same source column, or write into the same panel of columns.
+    scalars : ndarray of float32, shape (n, 3)
+        The parameters of each instruction, as its formula takes them.
+    wide : ndarray of float64, shape (n, 2)
+        The parameters of each instruction, for the few that subtract in float64.
+    """
+
+    instructions: npt.NDArray[np.int32]
+    groups: npt.NDArray[np.int32]
+    scalars: npt.NDArray[np.float32]
+    wide: npt.NDArray[np.float64]
+
+
+def schedule(program: Program, panel: int = 0) -> Schedule:
+    """Return the schedule of a program that `Program.check` accepts.
+
+    Parameters
+    ----------
+    program : Program
+    panel : int
+        0 brings segments together that start with the same source column; a number orders them by the first column that
+        they write, in groups of so many columns.
+    """
+    table, cuts = program.instructions, program.segments
+    key = first_columns(table, cuts) if panel else _sources(table, cuts)
+    order = np.argsort(key, kind="stable")
+    rows = [np.arange(cuts[i], cuts[i + 1]) for i in order]
+    ordered = table[np.concatenate(rows)] if rows else table[:0].copy()
+    wide = np.array([_parameters(row, program) for row in ordered.tolist()]).reshape(-1, 2)
+    scalars = [_scalars(op, pair) for op, pair in zip(ordered[:, OP].tolist(), wide.tolist(), strict=True)]
+    ordered[:, LAST] = _is_last(ordered)
+    groups = _groups(key[order] // max(1, panel), [len(part) for part in rows])
+    with np.errstate(over="ignore"):  # infinity is what NumPy makes of such a parameter too
+        singles = np.array(scalars).reshape(-1, 3).astype(np.float32)
+    return Schedule(ordered, groups, singles, wide)
+
+
+def _sources(table: npt.NDArray[np.int32], cuts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Return a number for the source column that each segment starts with."""
+    starts = table[cuts[:-1]].astype(np.int64)
+    key: npt.NDArray[np.int64] = starts[:, BLOCK] << 32 | starts[:, ROW]
+    return key
+
+
+def first_columns(table: npt.NDArray[np.int32], cuts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Return the first column that each part of an instruction table writes; parts lie between the offsets `cuts`."""
+    columns = np.where(table[:, DST] < 0, np.int64(2**31 - 1), table[:, DST])
+    first: npt.NDArray[np.int64] = np.minimum.reduceat(columns, cuts[:-1]) if len(cuts) > 1 else columns[:0]
+    return first
+
+
+def _groups(key: npt.NDArray[np.int64], sizes: list[int]) -> npt.NDArray[np.int32]:
+    """Return the offsets of the runs of segments of the same key."""
+    ends = np.cumsum([0, *sizes], dtype=np.int32)
+    last = np.append(key[1:] != key[:-1], True)[: len(key)]
+    return np.append(ends[:1], ends[1:][last])
+
+
+def _is_last(table: npt.NDArray[np.int32]) -> Any:
+    """Return where the accumulator is finished: the instruction behind does not work on it."""
+    ops, columns = table[:, OP], table[:, DST]
+    goes_on = np.append(np.isin(ops, READS_ACCUMULATOR) & (columns == np.roll(columns, 1)), False)[1:]
+    return (columns >= 0) & (ops != Op.STORE) & ~goes_on
+
+
+def _parameters(row: list[int], program: Program) -> list[float]:
+    n = PARAMS_READ.get(Op(row[Field.OP]), 0)
+    values: list[float] = program.params[row[Field.PARAM] : row[Field.PARAM] + n].tolist()
+    return values + [0.0] * (2 - n)
+
+
+def _scalars(op: int, pair: list[float]) -> tuple[float, float, float]:
+    first, second = pair
+    if op == Op.SINE:
+        return wave_parameters(first, second)
+    # x + -0.0 is x for every x; 0.0 would turn -0.0 around.
+    return first, -0.0 if op == Op.SCALE and second == 0.0 else second, 0.0

@@ -1,0 +1,24 @@
+"""Blocks of rows on threads, each taken by the thread that is free: for work that lets go of the interpreter lock.
+
+Threads belong to the call. Numba's own pool would be shared by the whole process: its portable variant ends the process
+when two threads call it at once, and its OpenMP variant does so after a fork.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+def run_blocks(function: Callable[[int, int], None], n_rows: int, block_rows: int, n_threads: int) -> None:
+    """Call ``function(start, stop)`` for each block of rows, `n_threads` of them side by side.
+
+    The first exception, in the order of the rows, is raised when all blocks are done.
+    """
+    starts = range(0, n_rows, block_rows)
+    if n_threads == 1 or len(starts) <= 1:
+        for start in starts:
+            function(start, min(start + block_rows, n_rows))
+        return
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="gpupipe-features") as pool:
+        list(pool.map(lambda start: function(start, min(start + block_rows, n_rows)), starts))

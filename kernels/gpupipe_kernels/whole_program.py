@@ -1,0 +1,106 @@
+"""A program of every kind of instruction at once, declared as a kernel: the interpreters against the one in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from gpupipe_kernels import interpret_cpu, interpret_cuda, interpret_numpy, rowwise
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.opcodes import BLOCKS, NAT, Field, Op
+from gpupipe_kernels.program import Program
+
+N_CODES, N_FOLDS = 7, 3
+
+Array = npt.NDArray[Any]
+
+
+@cache
+def program() -> Program:
+    """Return the program: 30 columns of which row-major two panels are made."""
+    parts = [
+        rowwise._arithmetic(), rowwise._bins(-1.0, 0.0, 1.0), rowwise._impute(0.5, -8.0, 8.0, 0.3, 0.1),
+        rowwise._of_one(Op.LOG1P).program(), rowwise._of_one(Op.YEO_JOHNSON).program(0.5),
+        rowwise._of_one(Op.SINE).program(1e-4, 0.7), rowwise._standardize(1e6, 0.3), rowwise._calendar_parts(),
+        rowwise._elapsed(1.6e15, 1e6), rowwise._lookup(N_CODES), _out_of_fold(),
+    ]  # fmt: skip
+    points = rowwise._of_points(Op.HAVERSINE, rowwise.RADIUS_KM).program(40.0)
+    points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
+    return _joined([*parts, points])
+
+
+def _out_of_fold() -> Program:
+    index = (Op.INDEX, -1, BLOCKS.index("int16"), 1, 0, 0, 0, 0)
+    fold, take = (Op.INDEX_FOLD, -1, -1, -1, N_CODES, 0, 0, 0), (Op.TAKE, 0, -1, -1, 0, 0, 0, N_CODES * N_FOLDS)
+    return rowwise._program([index, fold, take], [], np.arange(N_CODES * N_FOLDS) * 0.25)
+
+
+def _joined(parts: list[Program]) -> Program:
+    """Return one program whose columns are those of all."""
+    whole = rowwise._program(np.empty((0, len(Field))), [], n_columns=0)
+    for part in parts:
+        moved = part.instructions.copy()
+        moved[:, Field.DST] += np.where(moved[:, Field.DST] >= 0, whole.n_columns, 0)
+        moved[:, Field.PARAM] += len(whole.params)
+        moved[:, Field.LUT] += len(whole.luts)
+        whole = Program(
+            np.concatenate([whole.instructions, moved]),
+            np.concatenate([whole.params, part.params]),
+            np.concatenate([whole.luts, part.luts]),
+            whole.n_columns + part.n_columns,
+        )
+    return whole
+
+
+def _blocks(f32: Any, f64: Any, i64: Any, i16: Any) -> Mapping[str, Any]:
+    return {"float32": f32, "float64": f64, "int64": i64, "int16": i16}
+
+
+def _in_numpy(*inputs: Array) -> tuple[Array, Array]:
+    out = np.empty((inputs[0].shape[1], program().n_columns), np.float32, order="F")
+    interpret_numpy.run(program(), _blocks(*inputs[:4]), out, inputs[4])
+    return out, out
+
+
+def _on_host(*inputs: Array) -> tuple[Array, Array]:
+    columns, lines = (np.empty((inputs[0].shape[1], program().n_columns), np.float32, order) for order in ("F", "C"))
+    for out in (columns, lines):
+        interpret_cpu.run(program(), _blocks(*inputs[:4]), out, inputs[4])
+    return columns, lines
+
+
+def _on_device(*inputs: Any) -> tuple[Any, Any]:
+    shape = (inputs[0].shape[1], program().n_columns)
+    columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
+    for out in (columns, lines):
+        interpret_cuda.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=rowwise.DEVICE_THREADS)
+    return columns, lines
+
+
+def _sample(rng: np.random.Generator, n: int) -> tuple[Array, ...]:
+    points, _ = rowwise._points(rng, n)
+    f32 = np.concatenate([rowwise._numbers(rng, n, 2).astype(np.float32), points])
+    codes, fold = rng.integers(0, N_CODES, (2, n)).astype(np.int16), rng.integers(0, N_FOLDS, n).astype(np.int8)
+    return f32, 1e6 + rowwise._numbers(rng, n), rowwise._times(rng, n, 2), codes, fold
+
+
+KERNELS = (
+    Kernel(
+        "program", "every kind of instruction at once, into a column-major matrix and into a row-major one",
+        inputs=(
+            Argument("f32", "float32", ("6", "rows")),
+            Argument("f64", "float64", ("1", "rows"), null=np.nan),
+            Argument("i64", "int64", ("2", "rows"), null=NAT),
+            Argument("i16", "int16", ("2", "rows"), null=0, least=0, greatest=N_CODES - 1),
+            Argument("fold", "int8"),
+        ),
+        outputs=tuple(Argument(order, "float32", ("rows", "columns")) for order in ("column_major", "row_major")),
+        nulls="each instruction its own", rtol=1e-5, atol=1e-2,
+        reference=_in_numpy, cpu=_on_host, gpu=_on_device, sample=_sample, device=interpret_cuda.LOOPS,
+    ),
+)  # fmt: skip

@@ -1,0 +1,195 @@
+"""The interpreter for the device against the one that goes row by row: run by `test_interpret_cuda`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import cuda
+
+from gpupipe_kernels import interpret_cuda
+from gpupipe_kernels.launch import formula
+from gpupipe_kernels.opcodes import NAT, Op, Part
+from gpupipe_kernels.program import Program
+from tests.kernels.programs import (
+    F32,
+    F64,
+    HOUR,
+    I8,
+    I16,
+    I64,
+    Writer,
+    assert_same,
+    naive,
+    random_program,
+    random_table,
+)  # fmt: skip
+
+THREADS = 32
+ROWS_A_BLOCK = 4 * THREADS
+# Of arithmetic on infinity, which Python does in the simulator; and of grids that are too small for a real device.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::Warning:numba")
+
+ORDERS = pytest.mark.parametrize("order", ["F", "C"])
+
+
+def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, order="F") -> np.ndarray:
+    """Run a program, or one that is in device memory, over a table that goes there and back."""
+    width = getattr(program, "program", program).n_columns
+    out = cuda.to_device(np.full((n, width), 99, np.float32, order=order))
+    there = {name: cuda.to_device(block) for name, block in blocks.items()}
+    folds = None if fold is None else cuda.to_device(fold)
+    interpret_cuda.run(program, there, out, folds, threads=THREADS)
+    return out.copy_to_host()
+
+
+@ORDERS
+@pytest.mark.parametrize("n", [0, 1, ROWS_A_BLOCK - 1, ROWS_A_BLOCK, ROWS_A_BLOCK + 1, 2 * ROWS_A_BLOCK + 5])
+def test_random_programs_give_the_same_as_row_by_row(n: int, order: str) -> None:
+    for seed in range(2):
+        rng = np.random.default_rng([seed, n])
+        (blocks, fold), (program, exact) = random_table(rng, n), random_program(rng, 18)
+        got = compute(program, blocks, n, fold if seed else None, order)
+        assert_same(got, naive(program, blocks, n, fold if seed else None), exact)
+
+
+@ORDERS
+def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str) -> None:
+    x = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, -1.0, 3e38, 1e-45, 88.0, -0.999]
+    times = np.array([[NAT, 0, 1, -1, *np.arange(7) * 1234567 * HOUR // 1000], [0, NAT, *range(9)]])
+    blocks = {
+        "float32": np.array([x, x[::-1]], np.float32),
+        "float64": np.array([x, x[::-1]]),
+        "int64": times,
+        "int8": np.array([range(-3, 8)], np.int8),
+    }
+    made = every_instruction()
+    got = compute(made, blocks, len(x), order=order)
+    expected = naive(made, blocks, len(x))
+    np.testing.assert_allclose(got, expected, rtol=3e-6, atol=2e-6)
+
+
+def every_instruction() -> Program:
+    writer, dst = Writer(), 0
+    for op, params in (
+        (Op.FILL, (2.0,)),
+        (Op.CLIP, (-2.0, 3.0)),
+        (Op.SCALE, (0.5, 2.0)),
+        (Op.LOG1P, ()),
+        (Op.YEO_JOHNSON, (0.5,)),
+    ):
+        for block in (F32, F64):
+            writer.put(Op.LOAD, dst, (block, 0), params=(0.0,))
+            writer.put(op, dst, params=params)
+            dst += 1
+    for op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE):
+        writer.put(Op.LOAD, dst, (F32, 0), params=(0.0,))
+        writer.put(Op.STORE, dst, arg=0)
+        writer.put(Op.LOAD, dst, (F64, 1), params=(0.5,))
+        writer.put(op, dst, arg=0)
+        dst += 1
+    for part in Part:
+        writer.put(Op.PART, dst, (I64, 0), arg=int(part))
+        dst += 1
+    writer.put(Op.ELAPSED, dst, (I64, 0), params=(3.0, 0.5))
+    writer.put(Op.BETWEEN, dst + 1, (I64, 0), arg=1, params=(0.5,))
+    writer.put(Op.EQUAL, dst + 2, (I8, 0), arg=-3)
+    writer.put(Op.IS_NULL, dst + 3, (I64, 0))
+    writer.put(Op.IS_NULL, dst + 4, (F64, 0))
+    return writer.program()
+
+
+@ORDERS
+@pytest.mark.parametrize("n_entries", [300, 5000])  # in shared memory, and not
+def test_lookup_tables_are_read_wherever_they_lie(n_entries: int, order: str) -> None:
+    rng = np.random.default_rng(n_entries)
+    writer, n = Writer(), 2 * ROWS_A_BLOCK + 3
+    for dst in range(4):
+        writer.put(Op.INDEX, -1, (I16, dst % 2))
+        writer.put(Op.TAKE, dst, table=rng.normal(size=n_entries))
+    codes = rng.integers(0, n_entries, (2, n)).astype(np.int16)
+    got = compute(writer.program(), {"int16": codes}, n, order=order)
+    np.testing.assert_array_equal(got, naive(writer.program(), {"int16": codes}, n))
+
+
+def test_columns_of_a_segment_in_several_panels_are_all_written() -> None:
+    writer, n = Writer(), ROWS_A_BLOCK + 1
+    for dst in range(14):
+        writer.put(Op.EQUAL, dst, (I8, 0), arg=dst)
+    writer.put(Op.INDEX, -1, (I8, 0))
+    for dst in range(14, 40):
+        writer.put(Op.TAKE, dst, table=np.arange(6) + dst)
+    for dst in range(40, 45):
+        writer.put(Op.EQUAL, dst, (I8, 0), arg=dst - 40)
+    codes = np.random.default_rng(0).integers(0, 6, (1, n)).astype(np.int8)
+    got = compute(writer.program(), {"int8": codes}, n, order="C")
+    np.testing.assert_array_equal(got, naive(writer.program(), {"int8": codes}, n))
+
+
+@dataclass(frozen=True)
+class UsersKernel:
+    formula: Any
+    n_inputs: int
+
+
+@ORDERS
+def test_users_kernels_become_part_of_the_interpreter(order: str) -> None:
+    @formula
+    def twice(a):
+        return a * np.float32(2)
+
+    @formula
+    def weighted(a, b, c):
+        return a + b * np.float32(10) + c * np.float32(100)
+
+    calls = (UsersKernel(twice, 1), UsersKernel(weighted, 3))
+    writer = Writer()
+    for i in range(3):
+        writer.put(Op.LOAD, 0, (F32, i), params=(0.0,))
+        if i < 2:
+            writer.put(Op.STORE, 0, arg=i)
+    writer.put(Op.CALL, 0, arg=0, size=1)
+    writer.put(Op.CALL, 0, arg=0, size=0)
+    writer.put(Op.LOAD, 1, (F32, 0), params=(0.0,))
+    made = writer.program()
+    program = Program(made.instructions, made.params, made.luts, 2, calls)
+    x = np.arange(3 * 130, dtype=np.float32).reshape(3, 130)
+    got = compute(program, {"float32": x}, 130, order=order)
+    np.testing.assert_array_equal(got, np.stack([2 * (x[0] + 10 * x[1] + 100 * x[2]), x[0]], axis=1))
+
+
+@ORDERS
+def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
+    rng = np.random.default_rng(3)
+    program, exact = random_program(rng, 8)
+    ready = interpret_cuda.DeviceProgram(program)
+    for n in (5, 140):
+        blocks, fold = random_table(rng, n)
+        assert_same(compute(ready, blocks, n, fold, order), naive(program, blocks, n, fold), exact)
+
+
+def test_parts_of_longer_tables_and_larger_matrices_are_read_and_written_where_they_lie() -> None:
+    rng = np.random.default_rng(4)
+    (blocks, _), (program, exact) = random_table(rng, 300), random_program(rng, 6)
+    there = {name: cuda.to_device(block)[:, 100:250] for name, block in blocks.items()}
+    here = {name: block[:, 100:250] for name, block in blocks.items()}
+    for order in ("F", "C"):
+        large = cuda.to_device(np.full((200, 10), 7, np.float32, order=order))
+        interpret_cuda.run(program, there, large[20:170, 2:-2], threads=THREADS)
+        got = large.copy_to_host()
+        assert_same(got[20:170, 2:-2], naive(program, here, 150), exact)
+        got[20:170, 2:-2] = 7
+        assert (got == 7).all()
+
+
+def test_what_does_not_fit_the_program_is_refused() -> None:
+    program = every_instruction()
+    with pytest.raises(ValueError, match="block float32 must have 6 rows"):
+        compute(program, {"float32": np.zeros((2, 5), np.float32)}, 6)
+    with pytest.raises(ValueError, match="block float32 must have 6 rows"):
+        compute(program, {"float32": np.zeros((2, 6))}, 6)
+    with pytest.raises(ValueError, match="folds must be int8 of 6 rows"):
+        compute(program, {"float32": np.zeros((2, 6), np.float32)}, 6, np.zeros(5, np.int8))

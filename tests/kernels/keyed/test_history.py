@@ -1,0 +1,127 @@
+"""The order of events, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupipe_kernels import keyed
+from gpupipe_kernels.keyed import engines
+from gpupipe_kernels.opcodes import NAT
+
+ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
+TIMES = st.integers(0, 3) | st.sampled_from([NAT, NAT + 1, 2**63 - 1]) | st.integers(-(2**62), 2**62)
+EVENTS = st.lists(st.tuples(st.integers(-2, 4), TIMES), max_size=40)
+I32 = np.int32
+
+
+@ENGINES
+@settings(max_examples=60, deadline=None)
+@given(events=EVENTS, in_time=st.booleans())
+def test_events_stand_by_key_then_time_then_place(engine: str, events: list[tuple[int, int]], in_time: bool) -> None:
+    events = sorted(events, key=lambda event: event[1]) if in_time else events
+    key, time = np.array([k for k, _ in events], I32), np.array([t for _, t in events], np.int64)
+
+    history = keyed.order_events(key, time, engine=engine, n_threads=2)
+
+    expected = sorted((k, t, i) for i, (k, t) in enumerate(events) if k >= 0 and t != NAT)
+    assert history.order.tolist() == [i for _, _, i in expected]
+    assert history.time.tolist() == [t for _, t, _ in expected]
+    n_keys = max((k for k, _ in events), default=-1) + 1
+    assert history.start.tolist() == [sum(k < key for k, _, _ in expected) for key in range(max(n_keys, 0) + 1)]
+
+
+@ENGINES
+def test_many_rows_in_no_order_are_sorted_as_numpy_does(engine: str) -> None:
+    rng = np.random.default_rng(0)
+    key = np.where(rng.random(200_000) < 0.5, 3, rng.integers(0, 5000, 200_000)).astype(I32)
+    time = rng.integers(0, 10**15, 200_000) // 10**9 * 10**9
+    order = keyed.order_events(key, time, engine=engine, n_threads=3).order
+    np.testing.assert_array_equal(order, np.lexsort((time, key)))
+
+
+@ENGINES
+def test_an_order_that_is_given_is_taken(engine: str) -> None:
+    key, time = np.array([1, -1, 0, 1], I32), np.array([5, 1, 2, NAT])
+    history = keyed.order_events(key, time, 4, order=np.array([2, 0], I32), engine=engine)
+    assert (history.start.tolist(), history.time.tolist()) == ([0, 1, 2, 2, 2], [2, 5])
+
+
+@ENGINES
+def test_arrays_need_not_be_contiguous_or_writable(engine: str) -> None:
+    key, time = np.arange(8, dtype=np.int64)[::2] // 4, np.arange(4)[::-1]
+    key.flags.writeable = False
+    history = keyed.order_events(key, time, engine=engine)
+    queries = keyed.queries_before(history, key, np.full(8, 9)[::2])
+    assert history.order.tolist() == [1, 0, 3, 2]
+    assert keyed.count(queries).tolist() == [2, 2, 2, 2]
+    column = np.arange(8, dtype=np.float32)[::2]
+    assert keyed.aggregate(column, queries, "sum").tolist() == [2, 2, 10, 10]
+
+
+@ENGINES
+def test_a_cut_off_for_all_rows_is_one_number(engine: str) -> None:
+    history = keyed.order_events(np.zeros(5, I32), np.arange(5), engine=engine)
+    queries = keyed.queries_before(history, np.array([0, 0, 1, -1], I32), np.array(3))
+    assert keyed.count(queries).tolist() == [3, 3, 0, 0]
+
+
+@ENGINES
+def test_what_cannot_be_ordered_is_refused(engine: str) -> None:
+    key, time = np.zeros(3, I32), np.arange(3)
+    for wrong, message in (
+        ((key, time[:2]), "one length"),
+        ((key[None], time[None]), "one length"),
+        ((key.astype(float), time), "of integers"),
+        ((key, time.astype("datetime64[us]")), "of int64"),
+        ((np.array([0, 2**31, 1]), time), "codes are int32"),
+        ((np.array([0, 7, 1]), time, 5), "key 7 is not one of 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            keyed.order_events(*wrong, engine=engine)
+
+
+def test_an_engine_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="'cuda' for arrays on the host: numpy or numba"):
+        keyed.order_events(np.zeros(3, I32), np.arange(3), engine="cuda")
+
+
+@ENGINES
+def test_what_cannot_be_asked_is_refused(engine: str) -> None:
+    history = keyed.order_events(np.zeros(3, I32), np.arange(3), engine=engine)
+    other = keyed.order_events(np.zeros(3, I32), np.arange(3))
+    queries, x = keyed.queries_of_events(history), np.arange(3.0)
+    window = keyed.last_rows(queries, 2)
+    for ask, message in (
+        (lambda: keyed.last_rows(queries, 0), "at least 1 row"),
+        (lambda: keyed.last_span(queries, 0), "1 to"),
+        (lambda: keyed.last_span(queries, 2**62 + 1), "1 to"),
+        (lambda: keyed.lag(x, queries, 0), "at least 1, got 0"),
+        (lambda: keyed.aggregate(x[:2], queries, "sum"), "has 3 values"),
+        (lambda: keyed.aggregate(keyed.column(other, x), queries, "sum"), "another history"),
+        (lambda: keyed.aggregate(x, queries, "median"), "unknown aggregate 'median'"),
+        (lambda: keyed.aggregate(x, window, "nunique"), "not of a window"),
+        (lambda: keyed.aggregate_codes(np.ones(3, I32), queries, "mean"), "of codes 'mean'"),
+        (lambda: keyed.pick(np.ones(3, I32), queries, "second"), "first or last"),
+        (lambda: keyed.time_since(queries, where=np.ones(2, bool)), "has 3 values"),
+        (lambda: keyed.sessions(queries, -1), "at least 0"),
+        (lambda: keyed.decayed_sum(x, queries, 0.0), "more than 0"),
+        (lambda: keyed.decayed_sum(x, queries, float("inf")), "more than 0"),
+        (lambda: keyed.decayed_sum(x, window, 1.0), "a window has none"),
+        (lambda: keyed.queries_before(history, np.zeros(2, I32), np.arange(3)), "one length"),
+        (lambda: keyed.queries_before(history, np.zeros(3), np.arange(3)), "of integers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
+
+
+def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = np.zeros(engines.ROWS_WORTH_RUNNING - 1, I32)
+    assert type(engines.choose(few)).__name__ == "NumpyEngine"
+    monkeypatch.delitem(engines.sys.modules, "gpupipe_kernels.keyed.host_loops", raising=False)
+    for kept, rows in ((True, engines.ROWS_WORTH_LOADING), (False, engines.ROWS_WORTH_COMPILING)):
+        monkeypatch.setattr(engines, "is_kept", lambda name, kept=kept: kept)
+        assert type(engines.choose(np.zeros(rows - 1, np.int8))).__name__ == "NumpyEngine"
+        assert type(engines.choose(np.zeros(rows, np.int8))).__name__ == "NumbaEngine"

@@ -1,0 +1,205 @@
+"""Scalar formulas against float64, over the whole range of float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit, vectorize
+
+from gpupipe_kernels import calendar, reference
+from gpupipe_kernels.angle import arctangent, cosine_of_turns, sine_of_turns, wave, wave_parameters
+from gpupipe_kernels.cells import between, bin_of, clip, divide, elapsed, entry, fill, part_index, part_value
+from gpupipe_kernels.distance import bearing, course, distance
+from gpupipe_kernels.logarithm import log1p
+from gpupipe_kernels.moments import part
+from gpupipe_kernels.opcodes import NAT, Part
+from gpupipe_kernels.power import expm1, yeo_johnson
+
+F = np.float32
+NAN = F(math.nan)
+EVERYWHERE = np.concatenate(
+    [np.arange(0, 2**32, 4999, np.uint64).astype(np.uint32).view(F), F([-1, 0, -0.0, math.inf, -math.inf, math.nan])]
+)
+DAY = 86_400_000_000
+
+
+@cache
+def ufunc(formula: Any) -> Any:
+    """Return a formula as a ufunc, compiled once."""
+    return vectorize(getattr(formula, "py_func", formula))
+
+
+def over(formula: Any, *arrays: Any) -> np.ndarray:
+    """Return a formula of every element."""
+    return ufunc(formula)(*arrays)
+
+
+def assert_near(got: np.ndarray, expected: np.ndarray, rtol: float, atol: float = 0.0) -> None:
+    """Compare with float64: what is beyond float32 must be infinite."""
+    assert got.dtype == np.float32
+    with np.errstate(over="ignore"):
+        single = np.asarray(expected).astype(np.float32)
+    np.testing.assert_allclose(got, single, rtol=rtol, atol=atol)
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64)
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with np.errstate(all="ignore"):  # NumPy's references are asked for logarithms of negative numbers
+        yield
+
+
+def test_the_logarithm_is_within_an_ulp_everywhere() -> None:
+    assert_near(over(log1p, EVERYWHERE), np.log1p(wide(EVERYWHERE)), rtol=2e-7)
+
+
+def test_the_logarithm_keeps_the_sign_of_zero() -> None:
+    assert np.signbit(over(log1p, F([-0.0, 0.0]))).tolist() == [True, False]
+
+
+def test_the_exponential_is_within_two_ulps_everywhere() -> None:
+    x = EVERYWHERE[~(np.abs(EVERYWHERE - 88.7228) < 1e-4)]  # the last number before infinity may be on either side
+    assert_near(over(expm1, x), np.expm1(wide(x)), rtol=2.5e-7)
+
+
+@pytest.mark.parametrize("exponent", [-3.0, -1.0, -0.3, 0.0, 1e-6, 0.5, 1.0, 1.999999, 2.0, 2.7, 5.0])
+def test_the_power_transformation_is_that_of_float64(exponent: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.append(rng.normal(size=50_000) * 10 ** rng.uniform(-6, 6, 50_000), [0, -0.0, math.inf, -math.inf, NAN])
+    x = x.astype(F)
+    assert_near(over(yeo_johnson, x, F(exponent)), reference.yeo_johnson(wide(x), float(F(exponent))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [1e-6, 1.0, 1e5, 1e30])
+def test_sine_and_cosine_of_turns_are_those_of_float64(limit: float) -> None:
+    turns = np.random.default_rng(1).uniform(-limit, limit, 50_000).astype(F)
+    angle = 2 * np.pi * (wide(turns) % 1.0)
+    assert_near(over(sine_of_turns, turns), np.sin(angle), rtol=0, atol=2.5e-7)
+    assert_near(over(cosine_of_turns, turns), np.cos(angle), rtol=0, atol=2.5e-7)
+
+
+def test_a_small_sine_is_precise_relative_to_itself() -> None:
+    turns = (10.0 ** np.random.default_rng(2).uniform(-30, -2, 10_000)).astype(F)
+    assert_near(over(sine_of_turns, turns), np.sin(2 * np.pi * wide(turns)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("offset", [0.0, math.pi / 2, -7.0])
+@pytest.mark.parametrize(("factor", "limit"), [(2 * math.pi / 24, 1e3), (2 * math.pi / 1440, 5e6), (1.0, 100.0)])
+def test_a_wave_of_thousands_of_turns_keeps_its_fraction(factor: float, limit: float, offset: float) -> None:
+    x = np.round(np.random.default_rng(3).uniform(-limit, limit, 50_000)).astype(F)
+    high, low, phase = (F(value) for value in wave_parameters(factor, offset))
+    assert_near(over(wave, x, high, low, phase), np.sin(wide(x) * factor + offset), rtol=0, atol=1e-6)
+
+
+def test_what_is_not_finite_has_no_sine() -> None:
+    assert np.isnan(over(sine_of_turns, F([math.inf, -math.inf, math.nan]))).all()
+
+
+def test_the_arctangent_is_that_of_all_quadrants() -> None:
+    rng = np.random.default_rng(4)
+    y, x = ((rng.normal(size=50_000) * 10 ** rng.uniform(-5, 5, 50_000)).astype(F) for _ in range(2))
+    assert_near(over(arctangent, y, x), np.arctan2(wide(y), wide(x)), rtol=3e-7)
+    assert_near(
+        over(arctangent, F([0, -1, 1, 0, 1]), F([0, 0, 0, -2, 1])), np.arctan2([0, -1, 1, 0, 1], [0, 0, 0, -2, 1]), 3e-7
+    )
+    assert np.isnan(over(arctangent, F([math.nan, 1]), F([1, math.nan]))).all()
+
+
+def path(*points: np.ndarray, origin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return distance and bearing by the formulas and in float64; latitudes are relative to `origin`."""
+    at = [p.astype(F) for p in points]
+
+    def far(a: Any, b: Any, c: Any, d: Any, o: Any) -> Any:
+        north, east, inwards = course(a, b, c, d, o)
+        return distance(north, east, inwards, F(1.0))
+
+    def where(a: Any, b: Any, c: Any, d: Any, o: Any) -> Any:
+        north, east, _ = course(a, b, c, d, o)
+        return bearing(north, east)
+
+    exact = [wide(p) for p in at]
+    exact[0], exact[2] = exact[0] + origin, exact[2] + origin
+    got = over(far, *at, F(origin)), over(where, *at, F(origin))
+    return *got, reference.central_angle(*exact), reference.bearing(*exact)
+
+
+def test_distances_within_a_city_keep_their_digits() -> None:
+    rng = np.random.default_rng(5)
+    lat, lon = rng.uniform(-0.3, 0.3, 50_000), rng.uniform(-74.2, -73.7, 50_000)
+    far, where, exact_far, exact_where = path(lat, lon, lat + rng.normal(size=50_000) * 0.01, lon + 0.01, origin=40.75)
+    np.testing.assert_allclose(far, exact_far, rtol=6e-7)
+    assert (np.abs((where - exact_where + 180) % 360 - 180) < 1e-4).all()
+
+
+def test_distances_across_the_world_and_to_antipodes_hold() -> None:
+    rng = np.random.default_rng(6)
+    lat, lon = rng.uniform(-90, 90, 50_000), rng.uniform(-180, 180, 50_000)
+    lat2, lon2 = rng.permutation(lat), rng.permutation(lon)
+    lat2[:5000], lon2[:5000] = -lat[:5000] + 1e-3, lon[:5000] + 180
+    far, where, exact_far, exact_where = path(lat, lon, lat2, lon2, origin=0.0)
+    np.testing.assert_allclose(far, exact_far, rtol=0, atol=1.5e-6)
+    clear = np.sin(exact_far) > 0.01  # nearly any course leads to an antipode
+    assert (np.abs((where - exact_where + 180) % 360 - 180)[clear] < 1e-2).all()
+
+
+def test_a_point_has_no_distance_to_itself_and_its_bearing_is_0() -> None:
+    lat, lon = np.array([0.0, -33.3, 90.0, -90.0]), np.array([0.0, 151.2, 10.0, -180.0])
+    far, where, _, _ = path(lat, lon, lat, lon, origin=0.0)
+    assert far.tolist() == where.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("which", list(Part))
+def test_calendar_parts_in_32_bits_are_those_of_python_integers(which: Part) -> None:
+    rng = np.random.default_rng(7)
+    days = np.arange(-100 * 366, 100 * 366) * DAY
+    ends = [-(2**63) + 1, 2**63 - 1, -1, 0, DAY - 1, DAY, -DAY, -DAY - 1]
+    times = np.concatenate([days + rng.integers(0, DAY, days.size), rng.integers(-(2**63) + 1, 2**63, 20_000), ends])
+    expected = [calendar.part(time, which) for time in times.tolist()]
+    np.testing.assert_array_equal(over(part, times, np.int32(which)), expected)
+
+
+def test_a_missing_time_is_nan_or_the_last_entry() -> None:
+    times = np.array([NAT, 3 * DAY])
+    np.testing.assert_array_equal(over(part_value, times, np.int32(Part.DAY)), F([math.nan, 4]))
+    np.testing.assert_array_equal(over(part_index, times, np.int32(Part.DAY), np.int32(32)), [32, 4])
+    np.testing.assert_array_equal(over(elapsed, times, float(DAY), 1 / DAY), F([math.nan, 2]))
+    np.testing.assert_array_equal(over(between, times, times[::-1].copy(), 1.0), F([math.nan, math.nan]))
+    np.testing.assert_array_equal(over(between, times, np.int64(DAY), 1 / DAY), F([math.nan, 2]))
+
+
+def test_filling_clipping_and_dividing_follow_the_policy() -> None:
+    x = F([math.nan, -2, -0.0, 3, math.inf, -math.inf])
+    np.testing.assert_array_equal(over(fill, x, F(7)), F([7, -2, -0.0, 3, math.inf, -math.inf]))
+    np.testing.assert_array_equal(over(clip, x, F(-1), F(2)), F([math.nan, -1, -0.0, 2, 2, -1]))
+    assert np.isnan(over(clip, x, NAN, F(2))).all()
+    assert np.isnan(over(clip, x, F(-1), NAN)).all()
+    np.testing.assert_array_equal(
+        over(divide, x, F([1, 0, 2, -0.0, 2, 4])), F([math.nan, math.nan, -0.0, math.nan, math.inf, -math.inf])
+    )
+
+
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 3, 8, 100])
+def test_a_bin_is_that_of_searchsorted(n_edges: int) -> None:
+    edges = np.sort(np.random.default_rng(n_edges).normal(size=n_edges)).astype(F)
+    padded = np.concatenate([F([99, 99]), edges, F([-99])])
+    x = np.concatenate([edges, edges + F(1e-3), F([math.inf, -math.inf, 0.0, -0.0])])
+
+    @njit
+    def bins(x: Any, edges: Any) -> Any:
+        return [bin_of(v, edges, np.uint64(2), np.int32(n_edges), np.int32(3)) for v in x]
+
+    np.testing.assert_array_equal(bins(x, padded), 3 + np.searchsorted(edges, x, side="right"))
+    assert bins(F([math.nan]), padded) == [0]
+
+
+def test_an_entry_lies_inside_of_its_table() -> None:
+    got = over(entry, np.array([-(2**31), -1, 0, 4, 5, 2**31 - 1], np.int32), np.int32(5))
+    np.testing.assert_array_equal(got, [0, 0, 0, 4, 4, 4])

@@ -1,0 +1,37 @@
+"""The interpreter for the device, in Numba's simulator, and on a GPU if there is one.
+
+Which of the two it is is fixed when Numba is imported, so `device_checks` runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpupipe.backends.probe import probe_gpu
+
+CHECKS = Path(__file__).with_name("device_checks.py")
+
+
+def run_checks(simulated: bool) -> None:
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": str(int(simulated)), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(CHECKS)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_it_is_right_in_the_simulator() -> None:
+    run_checks(simulated=True)
+
+
+@pytest.mark.gpu
+def test_it_is_right_on_the_gpu() -> None:
+    gpu = probe_gpu()
+    if not gpu.usable:
+        pytest.skip(f"no GPU: {gpu.reason}")
+    run_checks(simulated=False)

@@ -1,0 +1,161 @@
+"""The machine code of every device loop, held to a recorded table."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupipe_kernels import machine_code
+from gpupipe_kernels.machine_code import ARCHITECTURES, REGISTER_MARGIN, differences, parse
+
+RECORDED = Path(__file__).with_name("machine_code.json")
+PLANTED = """
+import json
+from numba import cuda, float32
+from gpupipe_kernels.launch import DeviceLoop, formula
+from gpupipe_kernels.machine_code import document
+
+@formula
+def third(x):
+    return x * float32(0.25) + float32(1.0)
+
+def plain(x, out):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = third(x[i])
+
+def doubled(x, out):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = x[i] * 0.1 + 1.0
+
+def stacked(x, out):
+    own = cuda.local.array(64, float32)
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        own[i % 64] += x[i]
+        out[i] = own[(i * 7) % 64]
+
+def shared(x, out):
+    block = cuda.shared.array(256, float32)
+    i = cuda.grid(1)
+    block[cuda.threadIdx.x] = x[i]
+    cuda.syncthreads()
+    out[i] = block[255 - cuda.threadIdx.x]
+
+loops = [DeviceLoop(f, "float32[::1]", "float32[::1]") for f in (plain, doubled, stacked, shared)]
+print(json.dumps(document({loop.name: loop for loop in loops})))
+"""
+PTXAS_SAID = """
+ptxas info    : 32 bytes gmem, 16 bytes cmem[4]
+ptxas info    : Compiling entry function 'kernel' for 'sm_75'
+ptxas info    : Function properties for kernel
+    48 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads
+ptxas info    : Used 27 registers, used 1 barriers, 256 bytes smem, 464 bytes cmem[0], 8 bytes cmem[2]
+"""
+PTX = """
+	.reg .f64 	%fd<5>;
+	ld.param.f64 	%fd1, [kernel_param_0];
+	@%p1 mul.rn.f64 	%fd2, %fd1, %fd1;
+	// add.f64 in a comment
+	cvt.rn.f32.f64 	%f1, %fd2;
+	st.global.f32 	[%rd1], %f1;
+"""
+
+
+def run_python(*arguments: str) -> str:
+    """Run a fresh Python: compilers that failed once are not to be trusted, and nobody else is to be handed them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.pop("NUMBA_ENABLE_CUDASIM", None)
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def compilers() -> None:
+    """Skip without the compilers, except where they must be: then that is a failure."""
+    missing = machine_code.obstacle()
+    if missing and os.environ.get("CI"):
+        pytest.fail(f"{missing}, and this is CI: {machine_code.INSTALL}")
+    if missing:
+        pytest.skip(f"{missing}: {machine_code.INSTALL}")
+
+
+@pytest.mark.usefixtures("compilers")
+def test_no_loop_is_worse_than_it_was_recorded() -> None:
+    measured = json.loads(run_python("-m", "gpupipe_kernels.machine_code"))
+    recorded = json.loads(RECORDED.read_text())
+    found = differences(recorded, measured)
+    assert found == [], "\n".join(
+        [
+            "\nthe machine code of kernels has changed:",
+            *found,
+            f"recorded with {recorded['compilers']}, compiled with {measured['compilers']}.",
+            f"Look at each. Where it is meant to be so, record it: {machine_code.RECORD}",
+        ]
+    )
+
+
+@pytest.mark.usefixtures("compilers")
+def test_the_compilers_words_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(PLANTED)
+    loops = json.loads(run_python(str(tmp_path / "planted.py")))["loops"]
+    for architecture in ARCHITECTURES:
+        plain, doubled, stacked, shared = (loops[n][architecture] for n in ("plain", "doubled", "stacked", "shared"))
+        assert 8 <= plain["registers"] <= 64
+        assert (plain["f64"], plain["stack"], plain["shared"], plain["barriers"]) == (0, 0, 0, 0)
+        assert doubled["f64"] >= 4  # to float64, times, plus, back
+        assert stacked["stack"] == 64 * 4
+        assert (shared["shared"], shared["barriers"]) == (256 * 4, 1)
+
+
+@pytest.mark.usefixtures("compilers")
+def test_a_loop_that_does_not_compile_is_named() -> None:
+    code = PLANTED.replace("x[i] * 0.1 + 1.0", "x.no_such_thing")
+    code = code.replace("print(json.dumps(", "try:\n    ").replace("})))", "})\nexcept ValueError as e:\n    print(e)")
+    said = run_python("-c", code)
+    assert said.startswith("doubled does not compile for a device: ")
+    assert "no_such_thing" in said
+
+
+def test_what_ptxas_says_is_read() -> None:
+    code = parse(PTXAS_SAID, PTX)
+    assert (code.registers, code.stack, code.spill_stores, code.spill_loads) == (27, 48, 40, 44)
+    assert (code.shared, code.constant, code.barriers) == (256, 16 + 464 + 8, 1)
+
+
+def test_instructions_in_float64_are_counted_and_nothing_else() -> None:
+    assert parse(PTXAS_SAID, PTX).f64 == 3
+
+
+def table(**changed: int) -> dict[str, Any]:
+    figures = dict.fromkeys(("stack", "spill_stores", "spill_loads", "shared", "constant", "barriers", "f64"), 8)
+    return {"loops": {"haversine": {"sm_90": {**figures, "registers": 40, **changed}}}}
+
+
+@pytest.mark.parametrize("field", ["stack", "spill_stores", "spill_loads", "shared", "f64"])
+def test_a_figure_that_grows_is_a_difference(field: str) -> None:
+    (found,) = differences(table(), table(**{field: 9}))
+    assert found.startswith("haversine on sm_90: 9 ")
+    assert found.endswith("(recorded: 8)")
+    assert differences(table(), table(**{field: 7})) == []
+
+
+def test_registers_may_grow_by_the_margin_only() -> None:
+    assert differences(table(), table(registers=40 + REGISTER_MARGIN)) == []
+    (found,) = differences(table(), table(registers=41 + REGISTER_MARGIN))
+    assert found == f"haversine on sm_90: {41 + REGISTER_MARGIN} registers: fewer warps fit (recorded: 40)"
+
+
+def test_a_new_loop_and_a_loop_that_went_are_differences() -> None:
+    more = copy.deepcopy(table())
+    more["loops"]["bearing"] = more["loops"]["haversine"]
+    assert differences(table(), more) == ["bearing: not recorded"]
+    assert differences(more, table()) == ["bearing: recorded, but there is no such loop any more"]
