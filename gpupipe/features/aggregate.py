@@ -91,7 +91,7 @@ def _of_codes(function: Function, made: str, column: Column, codes: Any, view: V
 
     if function in ("first", "last"):
         yield view.made(made, keyed.pick(codes, view.queries, function, NULL), column.name, like=column)
-    elif function in OF_CODES:
+    elif function in ("count", "nunique"):
         yield view.made(made, keyed.aggregate_codes(codes, view.queries, function, NULL), column.name)
     elif column.kind == "boolean":
         yield view.made(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)

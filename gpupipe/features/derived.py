@@ -127,6 +127,8 @@ class Sources:
         A time in microseconds in place of every date that an op names as its cut-off: "today", when a model serves.
     memory : dict
         What ops share: the order of a history, found once.
+    engines : dict of str to None
+        What computed over histories (numpy, numba, cuda), each once, for the timeline.
     """
 
     main: Rows
@@ -134,6 +136,7 @@ class Sources:
     backend: Backend
     as_of: int | None = None
     memory: dict[Any, Any] = field(default_factory=dict)
+    engines: dict[str, None] = field(default_factory=dict)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` made when it was first called under `key`."""

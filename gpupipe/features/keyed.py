@@ -75,7 +75,9 @@ class KeyedOp(DerivedOp):
         times = sources.backend.xp.zeros(events.n_rows, "int64")
         if self.time is not None:
             times = events.column(self.time, "datetime")[1]
-        return events, keyed.order_events(keys, times), main_keys
+        history = keyed.order_events(keys, times, n_threads=sources.backend.n_threads)
+        sources.engines[type(history.engine).__name__.removesuffix("Engine").lower()] = None
+        return events, history, main_keys
 
     def _keys(self, sources: Sources) -> tuple[Rows, Array, Array]:
         """Return the table of the events, and the key codes of the main table's rows and of the events."""

@@ -109,6 +109,7 @@ def derive_columns(
     with timeline.stage("derive", device=backend.name, reason=backend.reason) as stage:
         table, derivation = derive(derived_ops(config.features), found.sources)
         stage.rows = table.n_rows
+        stage.interpreter = ", ".join(found.sources.engines) or None
         stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
     return table, derivation
 

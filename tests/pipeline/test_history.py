@@ -78,6 +78,7 @@ def test_the_derived_columns_have_a_stage_of_their_own(run: gpupipe.Run) -> None
     stages = {stage["name"]: stage for stage in json.loads((run.path / "timeline.json").read_text())["stages"]}
 
     assert stages["derive"]["rows"] == 300
+    assert stages["derive"]["interpreter"] == "numpy"
     assert "6 columns of the table, orders" in stages["derive"]["notes"][0]
 
 
