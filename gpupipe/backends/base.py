@@ -48,11 +48,15 @@ class Backend(ABC):
         Why this one was chosen, in words.
     n_threads : int
         How many threads the machine really gives (cgroup quota and affinity counted).
+    last_interpreter : str
+        The interpreter of the last `run_program`, for the timeline: ``"numpy"``, ``"numba"`` or ``"cuda"``; ``""``
+        before the first.
     """
 
     name: Literal["cpu", "gpu"]
     reason: str
     n_threads: int
+    last_interpreter: str = ""
 
     @property
     @abstractmethod
@@ -98,8 +102,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def interpreter(self, n_rows: int) -> str:
-        """Return the name of the interpreter that `run_program` takes for so many rows, for the timeline."""
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return the name of the interpreter that `run_program` would take now for so many rows."""
 
     @abstractmethod
     def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:

@@ -41,6 +41,8 @@ ESTIMATORS: dict[str, str] = {
     "XGBClassifier": "xgboost",
     "XGBRegressor": "xgboost",
 }
+# interpreter → the module whose `run` it is; that of "numba" loads a compiler
+INTERPRETERS = {"numpy": "gpupipe_kernels.interpret_numpy", "numba": "gpupipe_kernels.interpret_cpu"}
 INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
 
 
@@ -104,15 +106,18 @@ class CpuBackend(Backend):
 
         out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
 
-    def interpreter(self, n_rows: int) -> str:
-        """Return ``"numpy"``: it needs no compiler and is within twice of what the memory gives."""
-        return "numpy"
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return ``"numpy"``, or ``"numba"`` where compiled code is at hand or pays: `gpupipe_kernels.choice` says."""
+        from gpupipe_kernels.choice import choose_interpreter
+
+        return choose_interpreter(program, n_rows, self.n_threads)
 
     def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
-        """Run `program` with the NumPy interpreter; see `Backend.run_program`."""
-        from gpupipe_kernels import interpret_numpy
-
-        interpret_numpy.run(program, blocks, out, fold, self.n_threads)
+        """Run `program` with the interpreter that `interpreter` names; see `Backend.run_program`."""
+        chosen = self.interpreter(program, out.shape[0])
+        module = import_module(INTERPRETERS[chosen])
+        module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
+        self.last_interpreter = chosen
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the results in the order of `items`, computed on `n_threads` threads.

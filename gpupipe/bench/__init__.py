@@ -10,4 +10,5 @@
 ``figures``     the rows of the table: medians and ratios
 ``machine``     what it was measured on
 ``render``      the tables as people read them
+``floor``       how near features come to the memory's bandwidth, by itself
 """

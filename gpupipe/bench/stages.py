@@ -76,7 +76,7 @@ def run_stages(
         "model": None if features_only else describe(entry),
         "rows": job.table.n_rows,
         "features": len(features.names),
-        "interpreter": job.backend.interpreter(rows.n_rows),
+        "interpreter": job.backend.last_interpreter,
         "device": job.backend.name,
         "task": job.goal.task,
         "metric": measured_metrics(job)[0],

@@ -17,6 +17,7 @@ COMMANDS = {
     "init": "Read a table and write a starter configuration for it.",
     "check": "Validate a configuration: every mistake at once.",
     "bench": "Measure a configuration, cold and warm, against hand-written peers.",
+    "kernels": "List the feature kernels with their contracts; test, compile or inspect them.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 

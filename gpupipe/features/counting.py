@@ -54,7 +54,27 @@ class Counter:
         """Return rows per raw index of each column, int64, shape (size,)."""
         return [counts for counts, _ in self._tally([self._cells(column) for column in columns])]
 
-    def targets(self, columns: Sequence[Codes], target: Target, fold: Array, n_folds: int) -> list[Tables]:
+    def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
+        """Return the fold of each row, int8 in 1..n_folds, and the number of its fold and class; shapes (n_rows,).
+
+        The fold is a hash of seed and position. The other number is ``(fold - 1) * n_classes + class``, and without
+        classes ``fold - 1``.
+        """
+        n_rows, n_classes = self.table.n_rows, 0 if target is None else target.n_classes
+        fold, group = np.empty(n_rows, np.int8), np.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
+
+        def fill(target: Target | None, start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            self.engine.fold(start, seed, n_folds, fold[rows])
+            np.subtract(fold[rows], 1, out=group[rows])
+            if target is not None and n_classes:
+                group[rows] *= n_classes
+                group[rows] += target.values[rows].astype(group.dtype)
+
+        over_parts(self.backend, fill, [target], n_rows)
+        return fold, group
+
+    def targets(self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int) -> list[Tables]:
         """Return rows and target sums per raw index and fold of each column.
 
         Of classes the rows of each, int64, shape (size, n_folds * n_classes); then there are no sums. Of a number rows,
@@ -62,16 +82,21 @@ class Counter:
 
         Parameters
         ----------
-        fold : array of int8, shape (n_rows,)
-            In 1..n_folds.
+        group : array of int, shape (n_rows,)
+            As in `groups`.
         """
         n_groups = n_folds * max(1, target.n_classes)
-        group = self._group(target, fold, n_groups)
-        cells = [self._cells(column, (group, n_groups)) for column in columns]
-        if not target.n_classes:
-            cells = [cell._replace(y=target.values) for cell in cells]
-        found = self._tally(cells)
-        return [(counts.reshape(-1, n_groups), totals.reshape(-1, n_groups)) for counts, totals in found]
+        y = None if target.n_classes else target.values
+        wider = [_wider(column, columns, self.table.n_rows) if y is None else None for column in columns]
+        own = [column for column, other in zip(columns, wider, strict=True) if other is None]
+        cells = [self._cells(column, (group, n_groups))._replace(y=y) for column in own]
+        found = {column.index: tables for column, tables in zip(own, self._tally(cells), strict=True)}
+        for column, other in zip(columns, wider, strict=True):
+            if other is not None:  # the sums over what the other adds to its index
+                counts, totals = found[other.index]
+                found[column.index] = summed(counts.reshape(column.size, -1, n_groups), 1), totals
+        tables = [found[column.index] for column in columns]
+        return [(counts.reshape(-1, n_groups), totals.reshape(-1, n_groups)) for counts, totals in tables]
 
     def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> Cells:
         """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
@@ -98,20 +123,6 @@ class Counter:
         over_parts(self.backend, fill, [step], len(source))
         return out
 
-    def _group(self, target: Target, fold: Array, n_groups: int) -> Array:
-        """Return the number of fold and class of each row, shape (n_rows,)."""
-        out = np.empty(len(fold), code_storage(n_groups))
-
-        def fill(n_classes: int, start: int, stop: int) -> None:
-            rows = slice(start, stop)
-            np.subtract(fold[rows], 1, out=out[rows])
-            if n_classes:
-                out[rows] *= n_classes
-                out[rows] += target.values[rows].astype(out.dtype)
-
-        over_parts(self.backend, fill, [target.n_classes], len(fold))
-        return out
-
     def _tally(self, cells: list[Cells]) -> list[Tables]:
         def tally(cells: Cells, start: int, stop: int) -> Tables:
             counts, totals = np.zeros(cells.size, np.int64), np.zeros(0 if cells.y is None else cells.size)
@@ -133,6 +144,13 @@ class Counter:
         return max(ROWS_A_PART // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
 
 
+def _wider(column: Codes, columns: Sequence[Codes], most_cells: int) -> Codes | None:
+    """Return the column with the longest index that starts with that of `column`, if there is one of few cells."""
+    n = len(column.index)
+    found = [c for c in columns if c.index[:n] == column.index and len(c.index) > n and c.size <= most_cells]
+    return max(found, key=lambda c: len(c.index), default=None)
+
+
 def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
     """Add a computed column to its block; return its block and row."""
     name = f"made_{column.dtype}"
@@ -147,10 +165,16 @@ def _stacked(rows: list[Array]) -> Array:
 
 def regroup(raw: Array, column: Codes) -> Array:
     """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
-    if column.remap is None:
+    if column.remap is None or not raw.size:
         return raw
-    sums = [np.bincount(column.remap, row, minlength=column.n_codes) for row in raw.reshape(len(raw), -1).T]
-    return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])  # counts are exact to 2**53
+    rows = np.ascontiguousarray(raw.reshape(len(raw), -1).T, np.float64)  # counts are exact to 2**53
+    sums = [np.bincount(column.remap, row, minlength=column.n_codes) for row in rows]
+    return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])
+
+
+def summed(table: Array, axis: int) -> Array:
+    """Return the sums over a short axis: NumPy would add up few numbers at a time."""
+    return reduce(np.add, np.moveaxis(table, axis, 0))
 
 
 def count_codes(codes: Array, size: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 Array = Any
 
-FIRST_ROWS = 2_048
+FIRST_ROWS = 256
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from gpupipe_kernels.hashing import mix
 from gpupipe_kernels.reduce.engines import LANES, Engine
 
 Array = Any
+Ranks = tuple[int, int]  # two places in the order of the values from 0 on, the lesser first
 
-FEW_ROWS = 8_192  # partitioned as they are
+FEW_VALUES = 16_384  # partitioned as they are
 MOST_BRACKETS = 8  # with more quantiles, one partition by all of them is quicker
 MOST_SAMPLED = 16_384
 DEVIATIONS = 3.0  # of a rank in the sample: one bracket in some hundreds misses, and its column is partitioned
@@ -31,62 +32,50 @@ class Inside:
 
     Attributes
     ----------
-    n_below : int
-        Values below it.
-    values : array
-        Those inside.
+    low, high : float
+        The bracket.
+    n_below, n : int
+        Values below it; values inside.
+    values : array, shape (n,)
+        Those inside; none where they are all alike, as low is high.
     """
 
+    low: float
+    high: float
     n_below: int
+    n: int
     values: Array
 
-    def holds(self, ranks: tuple[int, int]) -> bool:
-        """Return whether the values of two ranks, the lesser first, are among them."""
-        return self.n_below <= ranks[0] and ranks[1] < self.n_below + len(self.values)
+    def holds(self, ranks: Ranks) -> bool:
+        """Return whether the values of two ranks are inside."""
+        return self.n_below <= ranks[0] and ranks[1] < self.n_below + self.n
 
-    def within(self, ranks: tuple[int, int]) -> tuple[int, int]:
-        """Return the ranks among the values inside."""
-        return ranks[0] - self.n_below, ranks[1] - self.n_below
+
+def insides(given: Array, out: Array, found: Array) -> list[Inside]:
+    """Return what `Engine.sweep` has found in the brackets that it was given."""
+    return [
+        Inside(low, high, n_below, n, values[: n if low < high else 0].copy())
+        for (low, high), (n_below, n), values in zip(given.tolist(), found.tolist(), out, strict=True)
+    ]
 
 
 def joined(parts: Sequence[Inside]) -> Inside:
-    """Return what several parts of the rows have in a bracket."""
-    return Inside(sum(part.n_below for part in parts), np.concatenate([part.values for part in parts]))
+    """Return what several parts of the rows have in the same bracket."""
+    values = np.concatenate([part.values for part in parts])
+    n_below, n = sum(part.n_below for part in parts), sum(part.n for part in parts)
+    return Inside(parts[0].low, parts[0].high, n_below, n, values)
 
 
-def brackets(x: Array, shares: Sequence[float]) -> Array:
+def brackets(x: Array, shares: Sequence[float], engine: Engine) -> Array:
     """Return for each share two values between which that quantile of `x` very probably lies, shape (k, 2).
 
     Nulls of `x` do not count. There are no brackets where it would not pay to look for them.
     """
-    if len(x) <= FEW_ROWS or len(shares) > MOST_BRACKETS:
+    if len(x) <= FEW_VALUES or len(shares) > MOST_BRACKETS:
         return np.empty((0, 2), x.dtype)
-    sample = x[sample_rows(len(x))]
+    sample = _sample(x)
     sample = sample[~np.isnan(sample)]
-    return np.array([_bracket(sample, share) for share in shares], x.dtype).reshape(-1, 2)
-
-
-def _bracket(sample: Array, share: float) -> tuple[float, float]:
-    """Return the values of `sample` that lie some deviations of a rank around a quantile; inf beyond its ends."""
-    n = len(sample)
-    if n == 0:
-        return -math.inf, math.inf
-    rank, margin = share * (n - 1), DEVIATIONS * math.sqrt(n * share * (1 - share)) + 1
-    low, high = math.floor(rank - margin), math.ceil(rank + margin)
-    sample.partition(sorted({max(low, 0), min(high, n - 1)}))
-    return float(sample[low]) if low >= 0 else -math.inf, float(sample[high]) if high < n else math.inf
-
-
-def sample_rows(n: int) -> Array:
-    """Return about n**(2/3) of `n` rows, ascending: one of each stretch of rows, by a hash, as no pattern has it."""
-    size = min(MOST_SAMPLED, 2 ** round(math.log2(n) * 2 / 3))
-    return (_places(size) * (n / size)).astype(np.intp)
-
-
-@lru_cache(maxsize=16)
-def _places(size: int) -> Array:
-    """Return a number in each of 0..1, 1..2, ... size - 1..size; the largest stays below `size` times anything."""
-    return np.arange(size) + mix(np.arange(size, dtype=np.uint32)) / 2**32 * 0.999
+    return np.array([_bracket(sample, share, share, engine) for share in shares], x.dtype).reshape(-1, 2)
 
 
 def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[Inside], engine: Engine) -> list[float]:
@@ -105,32 +94,59 @@ def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[In
     n = len(x) - n_null
     if n == 0 or not shares:
         return [0.0 for _ in shares]
-    ranks = [share * (n - 1) for share in shares]
-    pairs = [(int(rank), min(int(rank) + 1, n - 1)) for rank in ranks]
-    if found and all(inside.holds(pair) for inside, pair in zip(found, pairs, strict=True)):
-        ends = [_ranked(inside.values, inside.within(pair), engine) for inside, pair in zip(found, pairs, strict=True)]
+    at = [share * (n - 1) for share in shares]
+    pairs = [(int(rank), min(int(rank) + 1, n - 1)) for rank in at]
+    if found and all(inside.holds(ranks) for inside, ranks in zip(found, pairs, strict=True)):
+        ends = [_chosen(inside, ranks, engine) for inside, ranks in zip(found, pairs, strict=True)]
     else:
         known = x[~np.isnan(x)]
-        known.partition(sorted({at for pair in pairs for at in pair}))
+        known.partition(sorted({rank for ranks in pairs for rank in ranks}))
         ends = [(float(known[low]), float(known[high])) for low, high in pairs]
-    return [_between(*pair, rank % 1) for pair, rank in zip(ends, ranks, strict=True)]
+    return [_between(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
 
 
-def _ranked(values: Array, ranks: tuple[int, int], engine: Engine) -> tuple[float, float]:
-    """Return the values of two neighbouring ranks of an array without NaN."""
-    if len(values) > FEW_ROWS:
-        around = brackets(values, [ranks[0] / (len(values) - 1)])
-        out, found = np.empty((1, len(values)), values.dtype), np.zeros((1, 2), np.int64)
-        engine.sweep(values, 0.0, np.zeros((2, LANES)), around, out, found)
-        inside = Inside(int(found[0, 0]), out[0, : found[0, 1]])
-        if inside.holds(ranks):
-            low, high = around[0].tolist()
-            if low == high:
-                return low, high
-            if len(inside.values) < len(values):
-                return _ranked(inside.values, inside.within(ranks), engine)
+def _chosen(inside: Inside, ranks: Ranks, engine: Engine) -> tuple[float, float]:
+    """Return the values of two ranks, which `inside` holds."""
+    if inside.low == inside.high:
+        return inside.low, inside.high
+    return ranked(inside.values, (ranks[0] - inside.n_below, ranks[1] - inside.n_below), engine)
+
+
+def ranked(values: Array, ranks: Ranks, engine: Engine) -> tuple[float, float]:
+    """Return the values of two ranks of an array without NaN."""
+    n = len(values)
+    if n > FEW_VALUES:
+        low, high = ranks[0] / (n - 1), ranks[1] / (n - 1)
+        given = np.array([_bracket(_sample(values), low, high, engine)], values.dtype)
+        out, found = np.empty((1, n), values.dtype), np.zeros((1, 2), np.int64)
+        engine.sweep(values, 0.0, np.empty((0, LANES)), given, out, found)
+        (inside,) = insides(given, out, found)
+        if inside.n < n and inside.holds(ranks):
+            return _chosen(inside, ranks, engine)
     ordered = np.partition(values, ranks)
     return float(ordered[ranks[0]]), float(ordered[ranks[1]])
+
+
+def _bracket(sample: Array, low: float, high: float, engine: Engine) -> tuple[float, float]:
+    """Return the values of `sample` some deviations of a rank before one share and behind another; inf off its ends."""
+    n = len(sample)
+    if n == 0:
+        return -math.inf, math.inf
+    first = math.floor(low * (n - 1) - DEVIATIONS * math.sqrt(n * low * (1 - low)) - 1)
+    last = math.ceil(high * (n - 1) + DEVIATIONS * math.sqrt(n * high * (1 - high)) + 1)
+    ends = ranked(sample, (max(first, 0), min(last, n - 1)), engine)
+    return ends[0] if first >= 0 else -math.inf, ends[1] if last < n else math.inf
+
+
+def _sample(x: Array) -> Array:
+    """Return about n**(2/3) of n values: one of each stretch of rows, by a hash, as no pattern of the rows has it."""
+    return x[_sampled(len(x), min(MOST_SAMPLED, 2 ** round(math.log2(len(x)) * 2 / 3)))]
+
+
+@lru_cache(maxsize=4)
+def _sampled(n: int, size: int) -> Array:
+    share = mix(np.arange(size, dtype=np.uint32)) / 2**32 * 0.999  # the last row stays before n
+    return ((np.arange(size) + share) * (n / size)).astype(np.intp)
 
 
 def _between(a: float, b: float, share: float) -> float:

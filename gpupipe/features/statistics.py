@@ -15,11 +15,10 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Step
-from gpupipe.features.counting import Counter, regroup
+from gpupipe.features.counting import Counter, regroup, summed
 from gpupipe.features.fit_power import exponent
 from gpupipe.features.lower import lower
 from gpupipe.features.moments import Moments, value_amid
-from gpupipe.features.parts import over_parts
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
@@ -117,14 +116,21 @@ class Statistics:
     def _moments(self, columns: Sequence[Numbers]) -> list[Moments]:
         """Return the moments of each column: those of what its last steps fill and scale, filled and scaled."""
         split = [_settled(column) for column in columns]
-        found = self._each([base for base, _ in split], "moments", _key, self._swept)
-        return [_carried(moments, base, steps) for moments, (base, steps) in zip(found, split, strict=True)]
+        bases = [base for base, _ in split]
+        found = {}
+        for is_source, reduce in ((True, self._read_moments), (False, self._made_moments)):
+            alike = [base for base in bases if _is_source(base) is is_source]
+            found |= dict(zip(map(_key, alike), self._each(alike, "moments", _key, reduce), strict=True))
+        return [_carried(found[_key(base)], base, steps) for base, steps in split]
 
-    def _swept(self, columns: Sequence[Numbers]) -> list[Moments]:
-        # A column that is not read but computed is moved to 0 first, while it has the precision of its source.
-        pivots = [0.0 if _is_source(column) else self._pivot(column) for column in columns]
-        moved = [c if _is_source(c) else c.then("CENTER", pivot, 1.0) for c, pivot in zip(columns, pivots, strict=True)]
-        found = self._sweeper.moments(self._arrays(moved))
+    def _read_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+        return self._sweeper.moments([self.table.column(column.start.source) for column in columns])
+
+    def _made_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+        # They are moved to 0 first, while they have the precision of their sources.
+        pivots = [self._pivot(column) for column in columns]
+        moved = [column.then("CENTER", pivot, 1.0) for column, pivot in zip(columns, pivots, strict=True)]
+        found = self._sweeper.moments_made(lower(moved, self.table.places, folds=False), self.table)
         return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
     def _pivot(self, column: Numbers) -> float:
@@ -198,7 +204,7 @@ class Statistics:
         """
         if (target := self.target) is None:
             raise ValueError("target statistics need a target")
-        given = target, self.folds(folds), folds
+        given = target, self._groups(folds)[1], folds
         found = self._each(columns, ("target", folds), _index, lambda missing: self._counter.targets(missing, *given))
         return [
             _by_fold(regroup(counts, column), regroup(totals, column), folds, target.n_classes)
@@ -207,16 +213,13 @@ class Statistics:
 
     def folds(self, k: int) -> Array:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
-        if ("folds", k) not in self._memory:
-            fold = np.empty(self.n_rows, np.int8)
-            over_parts(
-                self.backend,
-                lambda k, start, stop: self._engine.fold(start, self.seed, k, fold[start:stop]),
-                [k],
-                len(fold),
-            )
-            self._memory["folds", k] = fold
-        return self._memory["folds", k]
+        return self._groups(k)[0]
+
+    def _groups(self, k: int) -> tuple[Array, Array]:
+        if ("groups", k) not in self._memory:
+            self._memory["groups", k] = self._counter.groups(self.seed, k, self.target)
+        fold, group = self._memory["groups", k]
+        return fold, group
 
     @property
     def _counter(self) -> Counter:
@@ -322,9 +325,9 @@ def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> Targ
     """Return target counts by the rows of each code in each fold, of each class if there are classes."""
     if not n_classes:
         return TargetCounts(counts.T, totals.T[:, :, None])
-    counts = counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1)
+    counts = np.ascontiguousarray(counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1))
     outputs = counts if n_classes > 2 else counts[:, :, 1:]
-    return TargetCounts(counts.sum(axis=2), outputs.astype(np.float64))
+    return TargetCounts(summed(counts, 2), outputs.astype(np.float64))
 
 
 def _without_zeros(count: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.moments import Moments, value_amid
 from gpupipe.features.parts import over_parts
-from gpupipe.features.quantiles import Inside, brackets, joined, quantiles
+from gpupipe.features.quantiles import Inside, brackets, insides, joined, quantiles
+from gpupipe.table.blocks import Table
+from gpupipe_kernels.program import Program
 from gpupipe_kernels.reduce.engines import LANES, Engine
 
 Array = Any
@@ -47,19 +50,34 @@ class Sweeper:
 
     def __init__(self, backend: Backend, engine: Engine) -> None:
         self.backend, self.engine = backend, engine
+        self._room = _Room()
 
     def moments(self, columns: Sequence[Array]) -> list[Moments]:
         """Return the moments of each column."""
-        return [found for found, _ in self.quantiles(columns, [])]
+        plans = [_Plan(x, value_amid(x), _no_brackets(x)) for x in columns]
+        found = over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
+        return [_moments(plan.pivot, parts) for plan, parts in zip(plans, found, strict=True)]
+
+    def moments_made(self, program: Program, table: Table) -> list[Moments]:
+        """Return the moments of each column that a program makes; part by part they are made, and left."""
+
+        def sweep(program: Program, start: int, stop: int) -> list[_Found]:
+            blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
+            out = self.backend.empty_matrix(stop - start, program.n_columns)
+            self.backend.run_program(program, blocks, out)
+            return [self._sweep(_Plan(x, 0.0, _no_brackets(x)), 0, len(x)) for x in out.T]
+
+        (parts,) = over_parts(self.backend, sweep, [program], table.n_rows)
+        return [_moments(0.0, found) for found in zip(*parts, strict=True)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
         """Return the moments of each column, and its quantiles, which are 0 if all is null."""
-        plans = self.backend.map(lambda x: _Plan(x, value_amid(x), brackets(x, shares)), columns)
+        plans = self.backend.map(lambda x: _Plan(x, value_amid(x), brackets(x, shares, self.engine)), columns)
         found = over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
 
         def finish(at: int) -> tuple[Moments, list[float]]:
             plan, parts = plans[at], found[at]
-            moments = _moments(plan, parts)
+            moments = _moments(plan.pivot, parts)
             inside = [joined(pieces) for pieces in zip(*(part.inside for part in parts), strict=True)]
             return moments, quantiles(plan.x, moments.n_null, shares, inside, self.engine)
 
@@ -72,16 +90,30 @@ class Sweeper:
 
     def _sweep(self, plan: _Plan, start: int, stop: int) -> _Found:
         x, k = plan.x[start:stop], len(plan.brackets)
-        sums, out, found = np.zeros((2, LANES)), np.empty((k, len(x)), x.dtype), np.zeros((k, 2), np.int64)
+        sums, out, found = np.zeros((2, LANES)), self._room.of(k, x), np.zeros((k, 2), np.int64)
         n, n_null = self.engine.sweep(x, plan.pivot, sums, plan.brackets, out, found)
-        inside = [Inside(below, values[:size]) for values, (below, size) in zip(out, found.tolist(), strict=True)]
-        return _Found(n, n_null, sums, inside)
+        return _Found(n, n_null, sums, insides(plan.brackets, out, found))
 
 
-def _moments(plan: _Plan, parts: list[_Found]) -> Moments:
+class _Room(threading.local):
+    """Memory that a thread uses for part after part: little of it is written, and new memory would cost more."""
+
+    cells = np.empty(0, np.uint8)
+
+    def of(self, k: int, x: Array) -> Array:
+        """Return an array of shape (k, len(x)) of the dtype of `x`."""
+        if self.cells.size < k * x.nbytes:
+            self.cells = np.empty(k * x.nbytes, np.uint8)
+        return self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
+
+
+def _no_brackets(x: Array) -> Array:
+    return np.empty((0, 2), x.dtype)
+
+
+def _moments(pivot: float, parts: Sequence[_Found]) -> Moments:
     first, second = np.add.reduce([part.sums for part in parts], axis=0).sum(axis=1).tolist()
-    n, n_null = sum(part.n for part in parts), sum(part.n_null for part in parts)
-    return Moments.of_sums(n, n_null, plan.pivot, first, second)
+    return Moments.of_sums(sum(part.n for part in parts), sum(part.n_null for part in parts), pivot, first, second)
 
 
 def _extremes(x: Array, start: int, stop: int) -> tuple[float, float]:

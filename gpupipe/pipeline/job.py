@@ -128,7 +128,7 @@ def compete(
             for view in views
         }
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
-        stage.interpreter = job.backend.interpreter(rows.n_rows)
+        stage.interpreter = job.backend.last_interpreter
     contests = []
     for entry in entries:
         with job.stage(f"{label}train {entry.label}") as stage:

@@ -21,8 +21,8 @@ Interpreter = Literal["numpy", "numba"]
 NAME = "gpupipe_kernels.interpret_cpu"
 
 # Seconds until the Numba interpreter computes, in fresh processes: it is imported and read from disk, or compiled.
-LOAD_SECONDS = 0.6
-COMPILE_SECONDS = 9.0
+LOAD_SECONDS = 0.45
+COMPILE_SECONDS = 8.0
 
 # Nanoseconds of processor time that it saves of a row and an instruction: both interpreters ran columns of one kind
 # over a million rows, on one thread of an EPYC 9004.

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from gpupipe_kernels import code_cache
 from gpupipe_kernels import steps as each
 from gpupipe_kernels.launch import host_block
-from gpupipe_kernels.lines import block_line, matrix_line
+from gpupipe_kernels.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.opcodes import BLOCKS, N_REGISTERS, Op
 from gpupipe_kernels.program import Program
 from gpupipe_kernels.schedule import ARG, BLOCK, DST, LUT, OP, ROW, SIZE, schedule
@@ -78,15 +78,16 @@ def run(
     Raises
     ------
     ValueError
-        If the shape or dtype of `out` is not the program's, its layout is neither of the two, or the program has users'
-        kernels.
+        If the shape or dtype of `out` is not the program's, its layout is neither of the two, the blocks do not hold
+        what the program reads, or the program has users' kernels.
     """
     if not supports(program):
         raise ValueError("the Numba interpreter runs no users' kernels: interpret_numpy does")
     length, row_stride, column_stride = matrix_line(out, program.n_columns)
     target = as_strided(out, (length,), (out.itemsize,))
     plan = schedule(program)
-    sources = [_flat(blocks.get(name), name) for name in BLOCKS]
+    read = blocks_read(program, blocks, out.shape[0])
+    sources = [_flat(read.get(name), name) for name in BLOCKS]
     strides = np.array([stride for _, stride in sources], np.int64)
     folds = np.empty(0, np.int8) if fold is None else np.ascontiguousarray(fold, np.int8)
     tables = (plan.instructions, plan.scalars, plan.wide, _read_only(program.luts))

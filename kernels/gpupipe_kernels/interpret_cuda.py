@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from gpupipe_kernels.device_interpreters import LOOPS, PANEL, PANEL_LINE, interpreters_for
 from gpupipe_kernels.device_step import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
-from gpupipe_kernels.lines import block_line, matrix_line
+from gpupipe_kernels.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.opcodes import BLOCKS, Op
 from gpupipe_kernels.program import Program
 from gpupipe_kernels.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
@@ -120,7 +120,7 @@ def run(
     if length == 0:
         return
     columns, rows = interpreters_for(ready.program.calls)
-    table = _Table.of(blocks, out.shape[0], fold)
+    table = _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold)
     target = _line(out, length)
     if row_step == 1:
         _run_columns(columns, ready, table, (target, np.uint64(column_step)), stream, threads or COLUMN_THREADS)
@@ -177,7 +177,7 @@ class _Table:
     def of(blocks: Mapping[str, Array], n_rows: int, fold: Array | None) -> _Table:
         lines, steps = [], []
         for name in BLOCKS:
-            line, step = _block(blocks.get(name), name, n_rows)
+            line, step = _block(blocks.get(name), name)
             lines.append(line)
             steps.append(step)
         if fold is not None and (fold.dtype != "int8" or fold.shape != (n_rows,) or fold.strides != (1,)):
@@ -187,15 +187,12 @@ class _Table:
         return _Table(n_rows, lines, (steps_there, fold is not None, folds, np.uint64(n_rows)))
 
 
-def _block(block: Array | None, dtype: str, n_rows: int) -> tuple[Array, int]:
-    if block is None or block.shape[0] == 0:
+def _block(block: Array | None, dtype: str) -> tuple[Array, int]:
+    if block is None:
         return cuda.to_device(np.empty(0, dtype)), 0
     line = block_line(block)
-    if line is None or block.dtype != dtype or block.shape[1] != n_rows:
-        raise ValueError(
-            f"the block {dtype} must have {n_rows} rows, one behind the other, got {block.dtype} {block.shape} "
-            f"with strides {block.strides}"
-        )
+    if line is None:
+        raise ValueError(f"the rows of a {dtype} column must lie one behind the other, got strides {block.strides}")
     return _line(block, line[0]), line[1]
 
 

@@ -18,7 +18,8 @@ from gpupipe_kernels.program import Call, Program
 from gpupipe_kernels.reference import bearing, central_angle, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
 
-BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock, longer ones to the cache
+BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock
+MOST_BLOCK_ROWS = 131_072  # and longer ones to the cache
 PART_ROWS = 8_192  # a calendar part takes many passes over temporaries, which stay in the cache so
 
 Array = npt.NDArray[Any]
@@ -53,7 +54,8 @@ def run(
     if out.dtype != np.float32 or out.shape != (n_rows, program.n_columns):
         raise ValueError(f"the matrix must be float32 with {program.n_columns} columns, got {out.dtype} {out.shape}")
     steps = [_Step(row, program, blocks, out, fold) for row in program.instructions.tolist()]
-    run_blocks(lambda start, stop: _run_block(steps, start, stop), n_rows, BLOCK_ROWS, n_threads)
+    block_rows = min(max(n_rows // (4 * n_threads), BLOCK_ROWS), MOST_BLOCK_ROWS)
+    run_blocks(lambda start, stop: _run_block(steps, start, stop), n_rows, block_rows, n_threads)
 
 
 class _Step:
@@ -139,7 +141,8 @@ def _calendar(x: Any, which: int, out: Any) -> None:
 
 def _fill(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.isnan(acc, out=at.mask)
-    np.copyto(acc, step.params[0], where=at.mask)
+    if at.mask.any():  # asking is cheaper than a masked copy of nothing
+        np.copyto(acc, step.params[0], where=at.mask)
 
 
 def _log1p(step: _Step, x: Any, acc: Any, at: _Registers) -> None:

@@ -132,8 +132,20 @@ class DeviceLoop:
         rows, parts = n if isinstance(n, tuple) else (n, 1)
         if rows == 0 or parts == 0:
             return
-        grid = (blocks(rows, threads), parts)
-        self._compiled[grid, (threads, 1), stream, shared](*arguments)
+        with _small_grids():
+            launcher = self._compiled[(blocks(rows, threads), parts), (threads, 1), stream, shared]
+        launcher(*arguments)
+
+
+@contextmanager
+def _small_grids() -> Iterator[None]:
+    """Keep Numba from warning of a grid that does not fill the device: a small table is nobody's mistake."""
+    before = config.CUDA_LOW_OCCUPANCY_WARNINGS
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+    try:
+        yield
+    finally:
+        config.CUDA_LOW_OCCUPANCY_WARNINGS = before
 
 
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:

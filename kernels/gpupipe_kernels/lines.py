@@ -5,7 +5,40 @@ Compiled code has a type for each number of dimensions and each memory order; a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from gpupipe_kernels.opcodes import BLOCKS, Field, Op
+from gpupipe_kernels.program import Program
+
+
+def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+    """Return the blocks that a program reads: compiled code does not look whether they hold what it reads.
+
+    Parameters
+    ----------
+    program : Program
+        One that `Program.check` accepts.
+    blocks : mapping of str to array, shape (columns, rows)
+    n_rows : int
+
+    Raises
+    ------
+    ValueError
+        If a block is not there, has too few columns, or another dtype or number of rows.
+    """
+    table, read = program.instructions, {}
+    for number, name in enumerate(BLOCKS):
+        rows = table[table[:, Field.BLOCK] == number]
+        if len(rows) == 0:
+            continue
+        columns = max(rows[:, Field.ROW].max(), rows[rows[:, Field.OP] == Op.BETWEEN, Field.ARG].max(initial=0)) + 1
+        block = blocks.get(name)
+        if block is None or block.dtype != name or block.shape[0] < columns or block.shape[1] != n_rows:
+            got = "none" if block is None else f"{block.dtype} of shape {tuple(block.shape)}"
+            raise ValueError(f"the program reads {columns} {name} columns of {n_rows} rows, got {got}")
+        read[name] = block
+    return read
 
 
 def block_line(block: Any) -> tuple[int, int] | None:

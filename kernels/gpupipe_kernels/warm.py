@@ -11,7 +11,7 @@ import numpy as np
 
 from gpupipe_kernels.code_cache import cache_folder
 
-FEW_ROWS = 3
+FEW_ROWS = 500  # enough for a sample to need every loop
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ def warm_all(with_device: bool = False) -> Iterator[Warmed]:
     """
     from gpupipe_kernels.catalog import kernels
     from gpupipe_kernels.fuzz import on_device
+    from gpupipe_kernels.reduce import numba_engine
 
+    yield _timed("reduce", numba_engine.warm, ())
     for kernel in kernels().values():
         inputs = kernel.sample(np.random.default_rng(0), FEW_ROWS)
         yield _timed(kernel.name, kernel.cpu, inputs)

@@ -12,7 +12,7 @@ from numba import cuda
 
 from gpupipe_kernels import interpret_cpu, interpret_cuda, interpret_numpy, rowwise
 from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.opcodes import BLOCKS, NAT, Field, Op
+from gpupipe_kernels.opcodes import BLOCKS, NAT, PART_SIZES, Field, Op, Part
 from gpupipe_kernels.program import Program
 
 N_CODES, N_FOLDS = 7, 3
@@ -22,12 +22,12 @@ Array = npt.NDArray[Any]
 
 @cache
 def program() -> Program:
-    """Return the program: 30 columns of which row-major two panels are made."""
+    """Return the program: 31 columns, which a row-major matrix takes in two panels."""
     parts = [
         rowwise._arithmetic(), rowwise._bins(-1.0, 0.0, 1.0), rowwise._impute(0.5, -8.0, 8.0, 0.3, 0.1),
         rowwise._of_one(Op.LOG1P).program(), rowwise._of_one(Op.YEO_JOHNSON).program(0.5),
         rowwise._of_one(Op.SINE).program(1e-4, 0.7), rowwise._standardize(1e6, 0.3), rowwise._calendar_parts(),
-        rowwise._elapsed(1.6e15, 1e6), rowwise._lookup(N_CODES), _out_of_fold(),
+        rowwise._elapsed(1.6e15, 1e6), rowwise._lookup(N_CODES), _out_of_fold(), _hours(),
     ]  # fmt: skip
     points = rowwise._of_points(Op.HAVERSINE, rowwise.RADIUS_KM).program(40.0)
     points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
@@ -38,6 +38,12 @@ def _out_of_fold() -> Program:
     index = (Op.INDEX, -1, BLOCKS.index("int16"), 1, 0, 0, 0, 0)
     fold, take = (Op.INDEX_FOLD, -1, -1, -1, N_CODES, 0, 0, 0), (Op.TAKE, 0, -1, -1, 0, 0, 0, N_CODES * N_FOLDS)
     return rowwise._program([index, fold, take], [], np.arange(N_CODES * N_FOLDS) * 0.25)
+
+
+def _hours() -> Program:
+    n = PART_SIZES[Part.HOUR]
+    index = (Op.INDEX_PART, -1, BLOCKS.index("int64"), 0, Part.HOUR, 0, 0, n)
+    return rowwise._program([index, (Op.TAKE, 0, -1, -1, 0, 0, 0, n + 1)], [], np.arange(n + 1) * 0.125)
 
 
 def _joined(parts: list[Program]) -> Program:

@@ -11,6 +11,7 @@ import pytest
 from gpupipe.backends.base import Backend
 from gpupipe.backends.cpu import ESTIMATORS, CpuBackend
 from gpupipe.errors import ConfigError
+from gpupipe_kernels import choice
 from gpupipe_kernels.opcodes import Op
 from gpupipe_kernels.program import Program, block_id
 
@@ -58,7 +59,9 @@ def test_the_matrix_is_float32_and_column_major(backend: CpuBackend) -> None:
     assert (matrix.shape, matrix.dtype, matrix.flags.f_contiguous) == ((1000, 3), np.dtype("float32"), True)
 
 
-def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: CpuBackend) -> None:
+def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instructions = np.array(
         [
             [Op.LOAD, 0, block_id("float32"), 1, 0, 0, 0, 0],
@@ -68,10 +71,24 @@ def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: Cpu
     )
     program = Program(instructions, np.array([10.0]), np.array([], np.float32), n_columns=2)
     numbers = np.array([[0, 0, 0], [11, 12, np.nan]], np.float32)
-    matrix = backend.empty_matrix(3, 2)
-    backend.run_program(program, {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}, matrix)
-    assert backend.interpreter(3) == "numpy"
-    np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
+    blocks = {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}
+    assert backend.last_interpreter == ""
+    for interpreter in ("numpy", "numba"):
+        monkeypatch.setattr(choice, "choose_interpreter", lambda *_, name=interpreter: name)
+        matrix = backend.empty_matrix(3, 2)
+        backend.run_program(program, blocks, matrix)
+        assert backend.last_interpreter == backend.interpreter(program, 3) == interpreter
+        np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
+
+
+def test_the_interpreter_is_chosen_by_the_program_the_rows_and_the_threads(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(choice, "choose_interpreter", lambda *asked: seen.append(asked) or "numpy")
+    program = Program(np.zeros((0, 8), np.int32), np.empty(0), np.empty(0, np.float32), 0)
+    backend.run_program(program, {}, backend.empty_matrix(7, 0))
+    assert seen == [(program, 7, 4)]
 
 
 def test_to_host_does_not_copy_an_array_that_is_there(backend: CpuBackend) -> None:

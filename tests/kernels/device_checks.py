@@ -30,8 +30,7 @@ from tests.kernels.programs import (
 
 THREADS = 32
 ROWS_A_BLOCK = 4 * THREADS
-# Of arithmetic on infinity, which Python does in the simulator; and of grids that are too small for a real device.
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::Warning:numba")
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
 
 ORDERS = pytest.mark.parametrize("order", ["F", "C"])
 
@@ -186,10 +185,13 @@ def test_parts_of_longer_tables_and_larger_matrices_are_read_and_written_where_t
 
 
 def test_what_does_not_fit_the_program_is_refused() -> None:
-    program = every_instruction()
-    with pytest.raises(ValueError, match="block float32 must have 6 rows"):
+    writer = Writer()
+    writer.put(Op.LOAD, 0, (F32, 1), params=(0.0,))
+    program = writer.program()
+    with pytest.raises(ValueError, match="reads 2 float32 columns of 6 rows, got float32 of shape"):
         compute(program, {"float32": np.zeros((2, 5), np.float32)}, 6)
-    with pytest.raises(ValueError, match="block float32 must have 6 rows"):
-        compute(program, {"float32": np.zeros((2, 6))}, 6)
+    apart = cuda.to_device(np.zeros((2, 12), np.float32))[:, ::2]
+    with pytest.raises(ValueError, match="one behind the other"):
+        interpret_cuda.run(program, {"float32": apart}, cuda.to_device(np.zeros((6, 1), np.float32)))
     with pytest.raises(ValueError, match="folds must be int8 of 6 rows"):
         compute(program, {"float32": np.zeros((2, 6), np.float32)}, 6, np.zeros(5, np.int8))

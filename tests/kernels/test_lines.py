@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels.lines import block_line, matrix_line
+from gpupipe_kernels.lines import block_line, blocks_read, matrix_line
+from gpupipe_kernels.opcodes import Op
+from tests.kernels.programs import I8, I64, Writer
 
 BLOCK = np.arange(60, dtype=np.int16).reshape(3, 20)
 MATRIX = np.arange(60, dtype=np.float32).reshape(20, 3)
@@ -61,3 +63,20 @@ def test_an_empty_matrix_is_an_empty_line() -> None:
 def test_another_layout_dtype_or_width_is_refused(out: np.ndarray) -> None:
     with pytest.raises(ValueError, match="the matrix must be"):
         matrix_line(out, out.shape[-1] if out.dtype == np.float32 and out.shape != (20, 2) else 3)
+
+
+def test_only_the_blocks_that_a_program_reads_are_taken() -> None:
+    writer = Writer()
+    writer.put(Op.EQUAL, 0, (I8, 1), arg=1)
+    writer.put(Op.BETWEEN, 1, (I64, 0), arg=2, params=(1.0,))
+    program, blocks = writer.program(), {"int8": np.zeros((2, 5), np.int8), "int64": np.zeros((3, 5), np.int64)}
+    assert blocks_read(program, blocks | {"float32": np.zeros((1, 99))}, 5).keys() == {"int8", "int64"}
+    for wrong in (
+        {"int8": blocks["int8"]},
+        blocks | {"int8": blocks["int8"][:1]},
+        blocks | {"int64": blocks["int64"][:2]},
+        blocks | {"int8": blocks["int8"][:, :4]},
+        blocks | {"int8": blocks["int8"].astype(np.int16)},
+    ):
+        with pytest.raises(ValueError, match=r"the program reads \d int\d+ columns of 5 rows, got "):
+            blocks_read(program, wrong, 5)

@@ -2,7 +2,7 @@
 
 *Events* are the rows of a table that have a key and a time. `order_events` sorts them once, by key, then time, then
 their place in the table, so ties in time have an order: that of the table. The result, a `History`, is what all else
-starts from; columns are given in its order (``values[history.order]``).
+starts from; columns are given in its order (`in_order`).
 
 *Queries* say which events each row sees: positions ``low:high`` of its key's part of the history, and the time that
 ages are counted to. `queries_of_events` lets each event see those before it, `queries_before` lets rows of any table
@@ -17,7 +17,7 @@ A minimal use, of a table that refers to itself::
 
     history = keyed.order_events(customer, time)
     before = keyed.queries_of_events(history)
-    spend = keyed.column(history, amount[history.order])
+    spend = keyed.column(history, keyed.in_order(history, amount))
     keyed.aggregate(spend, before, "mean")
     keyed.aggregate(spend, keyed.last_span(before, 30 * DAY), "sum")
     keyed.time_since(before, "last", unit=DAY)
@@ -40,7 +40,7 @@ from gpupipe_kernels.keyed.features import (
     sessions,
     time_since,
 )
-from gpupipe_kernels.keyed.history import Column, History, column, gaps, order_events
+from gpupipe_kernels.keyed.history import Column, History, column, gaps, in_order, order_events
 from gpupipe_kernels.keyed.queries import Queries, last_rows, last_span, queries_before, queries_of_events
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "count",
     "decayed_sum",
     "gaps",
+    "in_order",
     "lag",
     "last_rows",
     "last_span",

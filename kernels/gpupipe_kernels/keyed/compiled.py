@@ -10,7 +10,7 @@ import numpy as np
 from gpupipe_kernels.keyed.engines import COUNT, STD, SUM
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Events, History
+    from gpupipe_kernels.keyed.history import Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -64,17 +64,27 @@ class CompiledEngine(ABC):
         self._run("span", len(low), queries.low, queries.high, *times, open_side, low)
         return low
 
-    def moment(self, events: Events, queries: Queries, kind: int) -> Array:
-        out = self._results(queries, "float32", 0.0 if kind in (COUNT, SUM) else np.nan)
-        no_sums, no_counts = (self._new(0, "float64"),) * 2, (self._new(0, "int32"),) * 2
-        sums = no_sums if kind == COUNT else events.once("sums", lambda e: self._running_sums(e, 0.0, False))
-        squares = events.once("squares", lambda e: self._running_sums(e, 0.0, True)) if kind == STD else no_sums
-        wild = no_counts if kind == COUNT else events.once("infinities", self._infinities)
-        head = events.once("head", self._head)
-        self._query("moment", events, queries, head, *sums, *squares, *wild, kind, out)
+    def count(self, events: Events, queries: Queries) -> Array:
+        out = self._results(queries, "float32", 0.0)
+        self._query("count", events, queries, out)
         return out
 
-    def extreme(self, events: Events, queries: Queries, sign: float) -> Array:
+    def moment(self, column: Column, queries: Queries, kind: int) -> Array:
+        events = column.known
+        if kind == COUNT:
+            return self.count(events, queries)
+        out = self._results(queries, "float32", 0.0 if kind == SUM else np.nan)
+        sums = events.once("sums", lambda e: self._running_sums(e, 0.0, False))
+        nothing = self._new(0, "float64")
+        squares = (nothing, nothing)
+        if kind == STD:
+            squares = events.once("squares", lambda e: self._running_sums(e, 0.0, True))
+        wild = events.once("infinities", self._infinities)
+        self._query("moment", events, queries, events.once("head", self._head), *sums, *squares, *wild, kind, out)
+        return out
+
+    def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
+        events = column.known
         out = self._results(queries, "float32", np.nan)
         tree = events.once(("tree", sign), lambda e: self._tree(e, sign))
         self._query("extreme", events, queries, tree, sign, out)
@@ -96,7 +106,8 @@ class CompiledEngine(ABC):
         self._query("nunique", events, queries, events.once("firsts", self._firsts), out)
         return out
 
-    def decayed(self, events: Events, queries: Queries, rate: float) -> Array:
+    def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:
+        events = queries.history.events if column is None else column.known
         out = self._results(queries, "float32", 0.0)
         sums, _ = events.once(("decayed", rate), lambda e: self._running_sums(e, rate, False))
         wild = events.once("infinities", self._infinities)

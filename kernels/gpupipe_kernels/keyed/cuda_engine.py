@@ -21,6 +21,8 @@ Pair = tuple[Array, Array]
 class CudaEngine(CompiledEngine):
     """See `gpupipe_kernels.keyed.engines.Engine`."""
 
+    name = "cuda"
+
     def given(self, array: Array, dtype: str) -> Array:
         kinds = ("float32", "float64") if dtype == "float64" else ("bool", "uint8") if dtype == "uint8" else (dtype,)
         if str(array.dtype) not in kinds:

@@ -8,6 +8,7 @@ from numba import cuda
 
 from gpupipe_kernels.keyed.formulas import (
     before_at,
+    count_at,
     decayed_at,
     extreme_at,
     gap_at,
@@ -21,6 +22,11 @@ from gpupipe_kernels.keyed.formulas import (
 from gpupipe_kernels.launch import DeviceLoop
 
 Array = Any
+
+
+def _keyed_count(low: Array, high: Array, row: Array, rank: Array, out: Array) -> None:
+    for i in range(cuda.grid(1), low.size, cuda.gridsize(1)):
+        count_at(i, low, high, row, rank, out)
 
 
 def _keyed_moment(
@@ -96,6 +102,7 @@ def _keyed_gaps(head: Array, time: Array, unit: float, out: Array) -> None:
 I32, I64, U8, F32, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float32[::1]", "float64[::1]"
 QUERY = (I32,) * 4
 
+count = DeviceLoop(_keyed_count, *QUERY, F32)
 moment = DeviceLoop(_keyed_moment, *QUERY, U8, F64, F64, F64, F64, I32, I32, "int64", F32)
 extreme = DeviceLoop(_keyed_extreme, *QUERY, F32, "float64", F32)
 pick = DeviceLoop(_keyed_pick, *QUERY, F64, "int64", "float64", F32)

@@ -12,7 +12,8 @@ from typing import Any
 
 from numba import cuda, float64, int32
 
-from gpupipe_kernels.keyed.formulas import advance, share_at, term_at
+from gpupipe_kernels.keyed.formulas import share_at
+from gpupipe_kernels.keyed.pairs import advance, term_at
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
 
 Array = Any

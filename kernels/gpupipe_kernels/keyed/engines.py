@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpupipe_kernels.code_cache import is_kept
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Events, History
+    from gpupipe_kernels.keyed.history import Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -36,7 +37,13 @@ class Engine(Protocol):
 
     `Queries` and `Events` say which arrays belong together; the results of queries are float32 (or, of codes, int32)
     arrays of `Queries.n_rows`.
+
+    Attributes
+    ----------
+    name : {"numpy", "numba", "cuda"}
     """
+
+    name: str
 
     def given(self, array: Array, dtype: str) -> Array:
         """Return an array from outside as this engine takes it: of a dtype, its elements one behind the other."""
@@ -89,10 +96,13 @@ class Engine(Protocol):
     def gaps(self, history: History, unit: float) -> Array:
         """Return the time from the event before, float64."""
 
-    def moment(self, events: Events, queries: Queries, kind: int) -> Array:
+    def count(self, events: Events, queries: Queries) -> Array:
+        """Return the number of events."""
+
+    def moment(self, column: Column, queries: Queries, kind: int) -> Array:
         """Return one of the `MOMENTS`."""
 
-    def extreme(self, events: Events, queries: Queries, sign: float) -> Array:
+    def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
         """Return the least value for sign 1, the greatest for -1."""
 
     def pick(self, events: Events, queries: Queries, back: int, fill: float) -> Array:
@@ -104,8 +114,8 @@ class Engine(Protocol):
     def nunique(self, events: Events, queries: Queries) -> Array:
         """Return the number of different codes."""
 
-    def decayed(self, events: Events, queries: Queries, rate: float) -> Array:
-        """Return the sum of ``x * 2 ** (-age * rate)``."""
+    def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:
+        """Return the sum of ``x * 2 ** (-age * rate)``, of ones without a column."""
 
     def sessions(self, events: Events, queries: Queries, gap: int, unit: float) -> tuple[Array, Array, Array]:
         """Return (count, events of the last one, its age)."""
@@ -140,6 +150,8 @@ def choose(array: Array, name: str | None = None, n_threads: int = 1) -> Engine:
 
 def _rows_worth_numba() -> int:
     """Return from how many rows on compiled loops pay in this process; asking does not load Numba."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return sys.maxsize
     loops = sys.modules.get("gpupipe_kernels.keyed.host_loops")
     if loops is not None and loops.moment.signatures:
         return ROWS_WORTH_RUNNING

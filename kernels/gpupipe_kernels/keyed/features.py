@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from gpupipe_kernels.keyed.engines import COUNT, MOMENTS
-from gpupipe_kernels.keyed.history import Column, Events, column, in_order
+from gpupipe_kernels.keyed.engines import MOMENTS
+from gpupipe_kernels.keyed.history import Column, Events, checked, column
 from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -15,7 +15,7 @@ Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last",
 
 def count(queries: Queries) -> Array:
     """Return how many events each query sees."""
-    return queries.history.engine.moment(queries.history.events, queries, COUNT)
+    return queries.history.engine.count(queries.history.events, queries)
 
 
 def aggregate(values: Array | Column, queries: Queries, function: Function) -> Array:
@@ -36,9 +36,9 @@ def aggregate(values: Array | Column, queries: Queries, function: Function) -> A
     """
     engine, wanted = queries.history.engine, _column(values, queries)
     if function in MOMENTS:
-        return engine.moment(wanted.known, queries, MOMENTS.index(function))
+        return engine.moment(wanted, queries, MOMENTS.index(function))
     if function in ("min", "max"):
-        return engine.extreme(wanted.known, queries, 1.0 if function == "min" else -1.0)
+        return engine.extreme(wanted, queries, 1.0 if function == "min" else -1.0)
     if function in ("first", "last"):
         return engine.pick(wanted.known, queries, int(function == "last"), math.nan)
     if function == "nunique":
@@ -65,7 +65,7 @@ def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "
     """
     known = _known_codes(codes, queries, null)
     if function == "count":
-        return queries.history.engine.moment(known, queries, COUNT)
+        return queries.history.engine.count(known, queries)
     if function == "nunique":
         return _nunique(known, queries)
     raise ValueError(f"unknown aggregate of codes {function!r}")
@@ -123,8 +123,8 @@ def decayed_sum(values: Array | Column | None, queries: Queries, half_life: floa
         raise ValueError(f"a half-life is more than 0 microseconds, got {half_life}")
     if queries.windowed:
         raise ValueError("a decayed sum is of all events before the cut-off: a window has none")
-    events = queries.history.events if values is None else _column(values, queries).known
-    return queries.history.engine.decayed(events, queries, 1.0 / half_life)
+    column = None if values is None else _column(values, queries)
+    return queries.history.engine.decayed(column, queries, 1.0 / half_life)
 
 
 def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Array, Array]:
@@ -167,7 +167,7 @@ def time_since(
         The events that count, in the order of the history.
     """
     history = queries.history
-    events = history.events if where is None else history.where(history.engine.flags(in_order(history, where)))
+    events = history.events if where is None else history.where(history.engine.flags(checked(history, where)))
     return history.engine.since(events, queries, _back(which), unit)
 
 
@@ -186,7 +186,7 @@ def _column(values: Array | Column, queries: Queries) -> Column:
 
 def _known_codes(codes: Array, queries: Queries, null: int) -> Events:
     engine = queries.history.engine
-    values = engine.given(in_order(queries.history, codes), "int32")
+    values = engine.given(checked(queries.history, codes), "int32")
     return queries.history.where(engine.known_codes(values, null), values)
 
 

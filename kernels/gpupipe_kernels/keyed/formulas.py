@@ -1,65 +1,17 @@
-"""What happens to one event or one query: the formulas that the loops of the host and of the device share.
-
-Sums are kept as pairs of float64, a value and its rounding error, about 31 digits together. So the sum over a window is
-the difference of two running sums, and a variance is what is left of a sum of squares, without loss. After M. Joldes,
-J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic", ACM
-Transactions on Mathematical Software 44 (2017), article 15; the product is that of T. J. Dekker, "A floating-point
-technique for extending the available precision", Numerische Mathematik 18 (1971) 224. A device that fuses
-multiplications and additions does no harm to either: what it would not round is exact already.
-"""
+"""What happens to one event or one query: the formulas that the loops of the host and of the device share."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM
-from gpupipe_kernels.keyed.numpy_engine import LARGEST, NOISE
+from gpupipe_kernels.keyed.engines import MEAN, SUM
+from gpupipe_kernels.keyed.numpy_engine import NOISE
+from gpupipe_kernels.keyed.pairs import deviation, in_range
 from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.opcodes import NAT
 
 Array = Any
-
-SPLIT = 134_217_729.0  # 2 ** 27 + 1 cuts the 53 bits of a float64 into two halves whose products are exact
-
-
-@formula
-def add(hi: float, lo: float, more: float, more_lo: float) -> Any:
-    """Return the sum of two pairs as a pair."""
-    s = hi + more
-    back = s - hi
-    s_lo = (hi - (s - back)) + (more - back)
-    t = lo + more_lo
-    back = t - lo
-    t_lo = (lo - (t - back)) + (more_lo - back)
-    c = s_lo + t
-    v = s + c
-    w = t_lo + (c - (v - s))
-    z = v + w
-    return z, w - (z - v)
-
-
-@formula
-def product(x: float, y: float) -> Any:
-    """Return the product of two numbers as a pair, without rounding."""
-    p = x * y
-    cut = SPLIT * x
-    x_hi = cut - (cut - x)
-    x_lo = x - x_hi
-    cut = SPLIT * y
-    y_hi = cut - (cut - y)
-    y_lo = y - y_hi
-    return p, ((x_hi * y_hi - p) + x_hi * y_lo + x_lo * y_hi) + x_lo * y_lo
-
-
-@formula
-def term(x: float, squared: bool) -> Any:
-    """Return what a value adds to a sum, or to a sum of squares, as a pair; infinities are counted elsewhere."""
-    if not -LARGEST <= x <= LARGEST:
-        return 0.0, 0.0
-    if squared:
-        return product(x, x)
-    return x, 0.0
 
 
 @formula
@@ -75,30 +27,10 @@ def faded(age: float, rate: float) -> float:
     return 1.0 if exponent == 0.0 else 2.0**-exponent
 
 
-@formula
-def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
-    """Return the recurrence ``S = share * S + x`` one step on: plain sums (shares of 0 and 1) keep all their digits."""
-    return add(share * hi, share * lo, x, x_lo)
-
-
 @array_formula
 def share_at(i: Any, time: Array, head: Array, rate: float) -> float:
     """Return the share of the sum before event `i` that counts on: none where a key begins."""
     return 0.0 if head[i] else faded(elapsed(time[i], time[i - 1]), rate)
-
-
-@array_formula
-def term_at(i: Any, values: Array, squared: bool) -> Any:
-    """Return what event `i` adds; without values every event adds 1."""
-    return term(values[i] if values.size else 1.0, squared)
-
-
-@array_formula
-def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
-    """Return the sum over ``low:high`` as a pair, from the running sums of a key."""
-    if head[low]:
-        return hi[high - 1], lo[high - 1]
-    return add(hi[high - 1], lo[high - 1], -hi[low - 1], -lo[low - 1])
 
 
 @array_formula
@@ -114,17 +46,6 @@ def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
     return -math.inf if n_down > 0 else 0.0
 
 
-@formula
-def deviation(n: float, s: float, s_lo: float, q: float, q_lo: float, noise: float) -> float:
-    """Return the standard deviation of a sample from its sum and its sum of squares; `noise` is the error of these."""
-    all_squares, all_squares_lo = product(q, n)
-    square, square_lo = product(s, s)
-    rest, _ = add(all_squares, all_squares_lo + q_lo * n, -square, -(square_lo + 2.0 * s * s_lo))
-    if rest <= noise * n:
-        return 0.0
-    return math.sqrt(rest / (n * (n - 1.0)))
-
-
 @array_formula
 def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
     """Return the first position of ``low:high`` whose time is after `bound`, or `high`."""
@@ -135,6 +56,16 @@ def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
         else:
             low = middle + 1
     return low
+
+
+@array_formula
+def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
+    """The same, looked for from `near` on, which is not behind it: in steps that double."""
+    step = 1
+    while near + step <= high and time[near + step - 1] <= bound:
+        near += step
+        step *= 2
+    return first_after(time, near, min(near + step, high), bound)
 
 
 @array_formula
@@ -166,26 +97,31 @@ def place(i: Any, row: Array) -> Any:
 
 
 @array_formula
+def count_at(i: Any, low: Array, high: Array, row: Array, rank: Array, out: Array) -> None:
+    """Write the number of events."""
+    a, b = seen(i, low, high, rank)
+    out[place(i, row)] = b - a
+
+
+@array_formula
 def moment_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
     squares_lo: Array, up: Array, down: Array, kind: Any, out: Array,
 ) -> None:  # fmt: skip
-    """Write count, sum, mean or standard deviation."""
+    """Write sum, mean or standard deviation."""
     a, b = seen(i, low, high, rank)
-    n = float(b - a)
-    made = n
-    if kind != COUNT:
-        made = math.nan if kind != SUM else 0.0
-        if b > a:
-            s, s_lo = in_range(hi, lo, head, a, b)
-            wild = infinity(up, down, a, b)
-            if kind == SUM:
-                made = s + wild
-            elif kind == MEAN:
-                made = s / n + wild
-            elif n > 1.0 and wild == 0.0:
-                q, q_lo = in_range(squares, squares_lo, head, a, b)
-                made = deviation(n, s, s_lo, q, q_lo, NOISE * squares[b - 1])
+    made = math.nan if kind != SUM else 0.0
+    if b > a:
+        n = float(b - a)
+        s, s_lo = in_range(hi, lo, head, a, b)
+        wild = infinity(up, down, a, b)
+        if kind == SUM:
+            made = s + wild
+        elif kind == MEAN:
+            made = s / n + wild
+        elif b - a > 1 and wild == 0.0:
+            q, q_lo = in_range(squares, squares_lo, head, a, b)
+            made = deviation(n, s, s_lo, q, q_lo, NOISE * squares[b - 1])
     out[place(i, row)] = made
 
 
@@ -266,11 +202,16 @@ def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low:
         high[i] = first_after(time, start[key[i]], start[key[i] + 1], cutoff[i] - 1)
 
 
+@formula
+def before_span(cutoff: Any, span: Any) -> Any:
+    """Return the time `span` before a cut-off, or the least one."""
+    return cutoff - span if cutoff >= NAT + span else NAT
+
+
 @array_formula
 def span_at(i: Any, low: Array, high: Array, cutoff: Array, time: Array, span: Any, out: Array) -> None:
-    """Write the first event that is no older than `span`, and 1 less where the window is closed on its older side."""
-    bound = cutoff[i] - span if cutoff[i] >= NAT + span else NAT
-    out[i] = first_after(time, low[i], high[i], bound)
+    """Write the first event that is less than `span` old."""
+    out[i] = first_after(time, low[i], high[i], before_span(cutoff[i], span))
 
 
 @array_formula

@@ -177,17 +177,35 @@ def column(history: History, values: Array) -> Column:
     ----------
     history : History
     values : array of numbers, shape (history.n_events,)
-        In the order of the history: ``values_of_the_table[history.order]``. NaN is null.
+        In the order of the history, see `in_order`. NaN is null.
 
     Raises
     ------
     ValueError
         If it is of another length.
     """
-    return Column(history, history.engine.numbers(in_order(history, values)))
+    return Column(history, history.engine.numbers(checked(history, values)))
 
 
 def in_order(history: History, values: Array) -> Array:
+    """Return a column of the table in the order of the history: ``values[history.order]``, on all threads.
+
+    Parameters
+    ----------
+    history : History
+    values : array, shape (history.n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If it is of another length.
+    """
+    if values.shape != (history.n_rows,):
+        raise ValueError(f"the table of this history has {history.n_rows} rows, got shape {values.shape}")
+    return history.engine.take(values, history.order)
+
+
+def checked(history: History, values: Array) -> Array:
     """Return values, which must be as many as the history has events.
 
     Raises

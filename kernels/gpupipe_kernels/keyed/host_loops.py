@@ -1,4 +1,4 @@
-"""The formulas in loops over a block of queries on the host; the arguments are those of the formulas."""
+"""The formulas in loops over a block of queries or events on the host; the arguments are those of the formulas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 from gpupipe_kernels.keyed.formulas import (
     before_at,
+    before_span,
+    count_at,
     decayed_at,
     extreme_at,
+    first_after_from,
     moment_at,
     nunique_at,
     pick_at,
@@ -18,6 +21,18 @@ from gpupipe_kernels.keyed.formulas import (
 from gpupipe_kernels.launch import host_walk
 
 Array = Any
+
+
+@host_walk
+def take(array: Array, index: Array, out: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        out[i] = array[index[i]]
+
+
+@host_walk
+def count(low: Array, high: Array, row: Array, rank: Array, out: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        count_at(i, low, high, row, rank, out)
 
 
 @host_walk
@@ -92,4 +107,8 @@ def span(
     low: Array, high: Array, cutoff: Array, time: Array, microseconds: int, out: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
-        span_at(i, low, high, cutoff, time, microseconds, out)
+        if i > start and low[i] == low[i - 1] and high[i] >= high[i - 1] and cutoff[i] >= cutoff[i - 1]:
+            bound = before_span(cutoff[i], microseconds)
+            out[i] = first_after_from(out[i - 1], time, high[i], bound)  # a window moves on with its event
+        else:
+            span_at(i, low, high, cutoff, time, microseconds, out)

@@ -22,6 +22,7 @@ Tables = tuple[Any, ...]
 AGGREGATES: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last", "nunique")
 WINDOWED = AGGREGATES[:6]
 N_SPARE_KEYS = 3
+HALF_LIFE = 3e6  # microseconds
 MOST_OF_ONE_KEY = 300  # the references take the square of it
 
 
@@ -49,7 +50,8 @@ def _rolling_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array,
 
 def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
     queries = keyed.queries_before(history, query_key, cutoff)
-    return keyed.count(queries), keyed.aggregate(x, queries, "sum"), keyed.time_since(queries)
+    total, faded = keyed.aggregate(x, queries, "sum"), keyed.decayed_sum(x, queries, HALF_LIFE)
+    return keyed.count(queries), total, keyed.time_since(queries), faded
 
 
 def _before_naive(
@@ -57,7 +59,8 @@ def _before_naive(
 ) -> Tables:
     seen = naive.seen_before(key, time, query_key, cutoff)
     x, count = _of_rows(order, len(key), x), np.array([len(rows) for rows in seen], np.float64)
-    return count, naive.aggregate(x, seen, "sum"), naive.time_since(time, seen, cutoff, "last")
+    since, faded = naive.time_since(time, seen, cutoff, "last"), naive.decayed_sum(x, time, seen, cutoff, HALF_LIFE)
+    return count, naive.aggregate(x, seen, "sum"), since, faded
 
 
 def _lag(history: History, x: Any, k: int) -> Tables:
@@ -185,20 +188,23 @@ KERNELS = (
     _kernel(
         "keyed_aggregate", "what the events before each row come to",
         (X,), _outputs(*AGGREGATES), _aggregate, _aggregate_naive, _sample_numbers(),
-        (*KEEPS, *SUMS, *TREES, *LEVELS, device_loops.moment, device_loops.pick),
+        (*KEEPS, *SUMS, *TREES, *LEVELS, device_loops.count, device_loops.moment, device_loops.pick),
     ),
     _kernel(
         "keyed_rolling", "what the last events up to each row come to, by rows and by time",
         (X, Argument("rows", "int64", ()), Argument("span", "int64", ())),
         _outputs(*(f"{name}_{by}" for by in ("rows", "span") for name in WINDOWED)),
         _rolling, _rolling_naive, _sample_numbers(3, 7_000_000),
-        (*KEEPS, *SUMS, *TREES, device_loops.moment, device_loops.span, device_events.last_rows),
+        (*KEEPS, *SUMS, *TREES, device_loops.count, device_loops.moment, device_loops.span, device_events.last_rows),
     ),
     _kernel(
         "keyed_before", "what the events before a cut-off come to",
         (X, Argument("query_key", "int32", null=-1), Argument("cutoff", "int64", null=NAT)),
-        _outputs("count", "sum", "since"), _before, _before_naive, _sample_before,
-        (*KEEPS, *SUMS, device_loops.before, device_loops.moment, device_loops.since),
+        _outputs("count", "sum", "since", "decayed"), _before, _before_naive, _sample_before,
+        (
+            *KEEPS, *SUMS, device_loops.before, device_loops.count, device_loops.moment, device_loops.since,
+            device_loops.decayed,
+        ),
     ),
     _kernel(
         "keyed_lag", "the value of an earlier event, and the time from the one before",
@@ -208,7 +214,7 @@ KERNELS = (
     _kernel(
         "keyed_decayed_sum", "sums in which the past fades",
         (X, Argument("half_life", "float64", ())), _outputs("sum", "count"), _decayed, _decayed_naive,
-        _sample_numbers(3e6), (*KEEPS, *SUMS, device_loops.decayed),
+        _sample_numbers(HALF_LIFE), (*KEEPS, *SUMS, device_loops.decayed),
     ),
     _kernel(
         "keyed_sessions", "the sessions before each row, by gap",

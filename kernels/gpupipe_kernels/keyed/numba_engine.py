@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpupipe_kernels.code_cache import mark_kept
-from gpupipe_kernels.keyed import host_loops
+from gpupipe_kernels.keyed import host_loops, host_running
 from gpupipe_kernels.keyed.compiled import CompiledEngine
-from gpupipe_kernels.keyed.host_scan import first_of_codes, pieces, running_sums
+from gpupipe_kernels.keyed.engines import COUNT, SUM
+from gpupipe_kernels.keyed.host_codes import first_of_codes
+from gpupipe_kernels.keyed.host_pieces import pieces_of
+from gpupipe_kernels.keyed.host_scan import running_sums
 from gpupipe_kernels.keyed.host_sort import by_code, by_time
 from gpupipe_kernels.keyed.numpy_engine import LARGEST, NumpyEngine, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.opcodes import NAT
 from gpupipe_kernels.threads import run_blocks
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Events
+    from gpupipe_kernels.keyed.history import Column, Events
+    from gpupipe_kernels.keyed.queries import Queries
 
-Array = npt.NDArray[Any]
+Array = Any
 Pair = tuple[Array, Array]
 
 BLOCK_QUERIES = 65_536
@@ -33,6 +38,8 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
     n_threads : int
     """
 
+    name = "numba"
+
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
 
@@ -42,13 +49,47 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         n_keys, is_missing = number_of_keys(key, n_keys), time == NAT
         code = np.where(is_missing, np.int32(-1), key) if is_missing.any() else key
         order, start = by_code(code, n_keys, self.n_threads)
-        sorted_time = time[order]
+        sorted_time = self.take(time, order)
         late = sorted_time[1:] < sorted_time[:-1]
         if (late & ~first_of_keys(start)[1:]).any():  # a log is mostly in the order of time
             order = by_time(time, np.flatnonzero(code >= 0).astype(np.int32), self.n_threads)
             order, _ = by_code(code[order], n_keys, self.n_threads, order)
-            sorted_time = time[order]
+            sorted_time = self.take(time, order)
         return order, start, sorted_time
+
+    def take(self, array: Array, index: Array) -> Array:
+        out = np.empty(len(index), array.dtype)
+        self._run("take", len(index), np.require(array, None, ["C", "A", "W"]), index, out)
+        return out
+
+    def moment(self, column: Column, queries: Queries, kind: int) -> Array:
+        if not queries.follow_events:
+            return super().moment(column, queries, kind)
+        return self._along(
+            host_running.running_moment_block, 0.0 if kind in (COUNT, SUM) else np.nan, column, queries, kind
+        )
+
+    def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
+        if not queries.follow_events:
+            return super().extreme(column, queries, sign)
+        return self._along(host_running.running_extreme_block, np.nan, column, queries, sign)
+
+    def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:
+        if not queries.follow_events:
+            return super().decayed(column, queries, rate)
+        return self._along(host_running.running_decayed_block, 0.0, column, queries, queries.history.time, rate)
+
+    def _along(
+        self, walk: Callable[..., None], nothing: float, column: Column | None, queries: Queries, *arguments: Any
+    ) -> Array:
+        """Return what a walk along all events writes."""
+        events, out = queries.history.events, self._results(queries, "float32", nothing)
+        pieces = events.once("pieces", lambda e: pieces_of(e.start))
+        given = np.empty(0) if column is None else column.values, events.once("head", self._head), queries.row
+        left = np.zeros((len(pieces.first), 4))
+        walk = partial(walk, *given, queries.includes_current, *arguments, pieces.cuts, pieces.first, left, out)
+        pieces.run(walk, self.n_threads)
+        return out
 
     def _run(self, loop: str, n: int, *arguments: Any) -> None:
         run = getattr(host_loops, "pick" if loop == "pick_codes" else loop)
@@ -65,8 +106,8 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
 
     def _running_sums(self, events: Events, rate: float, squared: bool) -> Pair:
         values = np.empty(0) if events.values is None else events.values
-        head, cuts = events.once("head", self._head), events.once("pieces", lambda e: pieces(e.start))
-        return running_sums(values, events.time, head, cuts, rate, squared, self.n_threads)
+        head, pieces = events.once("head", self._head), events.once("pieces", lambda e: pieces_of(e.start))
+        return running_sums(values, events.time, head, pieces, rate, squared, self.n_threads)
 
     def _infinities(self, events: Events) -> Pair:
         values = events.values

@@ -12,7 +12,7 @@ from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, grow, least_of, 
 from gpupipe_kernels.opcodes import NAT
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Events, History
+    from gpupipe_kernels.keyed.history import Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = npt.NDArray[Any]
@@ -23,6 +23,8 @@ LARGEST = 1e100  # a larger value counts as infinite in sums: its square might o
 
 class NumpyEngine:
     """See `gpupipe_kernels.keyed.engines.Engine`."""
+
+    name = "numpy"
 
     def given(self, array: Array, dtype: str) -> Array:
         if dtype == "int32" and max(int(array.max(initial=0)), -1 - int(array.min(initial=0))) > np.iinfo(np.int32).max:
@@ -72,7 +74,7 @@ class NumpyEngine:
 
     def of_events(self, history: History, include_current: bool) -> tuple[Array, Array]:
         low = np.repeat(history.start[:-1], np.diff(history.start))
-        return low, np.arange(len(low), dtype=np.int32) + np.int32(include_current)
+        return low, np.arange(include_current, len(low) + include_current, dtype=np.int32)
 
     def before(self, history: History, key: Array, time: Array) -> tuple[Array, Array]:
         n_keys = len(history.start) - 1
@@ -97,11 +99,16 @@ class NumpyEngine:
         made[first_of_keys(history.start)] = np.nan
         return made
 
-    def moment(self, events: Events, queries: Queries, kind: int) -> Array:
+    def count(self, events: Events, queries: Queries) -> Array:
+        low, high = _seen(events, queries)
+        return _placed(high - low, queries, 0.0)
+
+    def moment(self, column: Column, queries: Queries, kind: int) -> Array:
+        events = column.known
+        if kind == COUNT:
+            return self.count(events, queries)
         low, high = _seen(events, queries)
         n = (high - low).astype(np.float64)
-        if kind == COUNT:
-            return _placed(n, queries, 0.0)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             tree = events.once("moments", _moments_tree)
             _, total, squares = climb(tree, low, high, moments_of, NO_MOMENTS)
@@ -112,7 +119,8 @@ class NumpyEngine:
             squares = np.where(squares <= NOISE * total * (total / n), 0.0, squares)
             return _placed(np.sqrt(squares / np.where(n > 1, n - 1, np.nan)), queries, np.nan)
 
-    def extreme(self, events: Events, queries: Queries, sign: float) -> Array:
+    def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
+        events = column.known
         low, high = _seen(events, queries)
         tree = events.once(("least", sign), lambda e: least_tree(e.values, sign))
         (least,) = climb(tree, low, high, least_of, (np.inf,))
@@ -133,7 +141,8 @@ class NumpyEngine:
         before = events.once("firsts", lambda e: self.rank(_is_first(e)))
         return _placed(before[high] - before[low], queries, 0.0)
 
-    def decayed(self, events: Events, queries: Queries, rate: float) -> Array:
+    def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:
+        events = queries.history.events if column is None else column.known
         low, high = _seen(events, queries)
         x = np.ones(len(events.time)) if events.values is None else events.values
         with np.errstate(invalid="ignore", over="ignore"):

@@ -44,6 +44,11 @@ class Queries:
     includes_current: bool = False
     windowed: bool = False
 
+    @property
+    def follow_events(self) -> bool:
+        """Whether the queries are the events themselves, one behind the other, and see all before them."""
+        return self.row is not None and not self.windowed
+
 
 def queries_of_events(history: History, include_current: bool = False) -> Queries:
     """Let each event see the events of its key that stand before it: earlier ones, and at the same time those above it.

@@ -70,6 +70,7 @@ class Engine(Protocol):
         pivot : float
             Finite.
         sums : array of float64, shape (2, LANES)
+            Or (0, LANES), if none are wanted.
         brackets : array of the dtype of `x`, shape (k, 2)
             Low and high of each; may be infinite.
         out : array of the dtype of `x`, shape (k, n)
@@ -81,7 +82,7 @@ class Engine(Protocol):
         Returns
         -------
         n_added, n_null : int
-            Values in the sums; values that are NaN.
+            Values in the sums; values that are NaN. 0 and 0 without sums.
         """
 
     def count(self, codes: Array, counts: Array) -> None:

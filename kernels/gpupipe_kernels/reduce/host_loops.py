@@ -29,14 +29,15 @@ def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, foun
         lanes = np.zeros((2, LANES))
         for low in range(block, end, TILE):
             tile = x[low : min(low + TILE, end)]
-            added, null = _add_up(tile, pivot, lanes)
-            n_added += added
-            n_null += null
+            if len(sums):
+                added, null = _add_up(tile, pivot, lanes)
+                n_added += added
+                n_null += null
             for k in range(len(brackets)):
                 _collect(tile, brackets[k, 0], brackets[k, 1], flags, hits, out[k], found[k])
-        for lane in range(LANES):
-            sums[0, lane] += lanes[0, lane]
-            sums[1, lane] += lanes[1, lane]
+        for row in range(len(sums)):
+            for lane in range(LANES):
+                sums[row, lane] += lanes[row, lane]
     return n_added, n_null
 
 

@@ -22,8 +22,9 @@ def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, foun
     n_added, n_null = 0, 0
     for low in range(0, len(x), BLOCK_ROWS):
         block = x[low : low + BLOCK_ROWS]
-        added, null = _add_up(block, pivot, sums)
-        n_added, n_null = n_added + added, n_null + null
+        if len(sums):
+            added, null = _add_up(block, pivot, sums)
+            n_added, n_null = n_added + added, n_null + null
         for bracket, values, place in zip(brackets, out, found, strict=True):
             _collect(block, bracket, values, place)
     return n_added, n_null

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from unittest import mock
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import host_scan, numba_engine
+from gpupipe_kernels.keyed import host_pieces, numba_engine
 from tests.kernels.keyed.comparison import assert_same, compare
 from tests.kernels.keyed.tables import table
 
@@ -26,7 +27,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     """Cut rows and events so that small tables have many blocks, and keys that are longer than a piece."""
-    pieces = mock.patch.object(host_scan.pieces, "__defaults__", (BLOCK,))
+    pieces = mock.patch.object(host_pieces.pieces_of, "__defaults__", (BLOCK,))
     with pieces, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):
         yield
 
@@ -37,6 +38,15 @@ def small_blocks() -> Iterator[None]:
 def test_every_feature_is_that_of_plain_loops(engine: str, n: int, odd: bool) -> None:
     events = table(n, odd=odd)
     history = keyed.order_events(events.key, events.time, engine=engine, n_threads=2)
+    compare(events, history, lambda array: array, history.order)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("lengths", [(20, 40, 100), (16, 32, 16), (5, 17, 3, 90), (160,)])
+def test_keys_that_are_longer_than_a_piece_are_walked_in_pieces(engine: str, lengths: tuple[int, ...]) -> None:
+    key = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    events = replace(table(len(key), seed=1), key=key)
+    history = keyed.order_events(events.key, events.time, engine=engine, n_threads=3)
     compare(events, history, lambda array: array, history.order)
 
 
@@ -91,7 +101,7 @@ def test_threads_do_not_change_a_bit() -> None:
     events = table(3000, odd=True)
 
     def features(n_threads: int, piece: int) -> list[np.ndarray]:
-        with mock.patch.object(host_scan.pieces, "__defaults__", (piece,)):
+        with mock.patch.object(host_pieces.pieces_of, "__defaults__", (piece,)):
             history = keyed.order_events(events.key, events.time, engine="numba", n_threads=n_threads)
             queries, x = keyed.queries_of_events(history), events.x[history.order]
             made = [keyed.aggregate(x, queries, function) for function in ("sum", "std", "max", "nunique")]
@@ -105,7 +115,7 @@ def test_threads_do_not_change_a_bit() -> None:
 
 @pytest.mark.parametrize("start", [[0], [0, 0], [0, 3, 3, 40, 41], [0, 16, 32], [0, 100], [0, 5, 90, 100]])
 def test_pieces_begin_where_a_key_does_or_at_multiples_from_there(start: list[int]) -> None:
-    cuts = host_scan.pieces(np.array(start, np.int32), 16)
+    cuts = host_pieces.pieces_of(np.array(start, np.int32), 16).cuts
     assert cuts[0] == 0 and cuts[-1] == start[-1] and (np.diff(cuts) >= 0).all() and (np.diff(cuts) < 32).all()
     for cut in cuts[1:-1]:
         begin = max(s for s in start if s <= cut)

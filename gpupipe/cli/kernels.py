@@ -1,0 +1,211 @@
+"""``gpupipe kernels``: what the kernels promise, and whether they keep it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import rich.table
+
+    from gpupipe_kernels.contract import Kernel
+
+THREADS = 256  # of a block, for the occupancy
+PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
+TAIL_LINES = 12  # of what a failed process said: an error is one screen
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--machine-code", is_flag=True, help="Compile every device loop for real GPUs, without one.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
+    """List the kernels: signature, what they make of nulls, tolerance.
+
+    With --machine-code: registers, spills, shared memory and occupancy of each device loop, by NVIDIA's own assembler.
+    """
+    if ctx.invoked_subcommand is not None:
+        if as_json or machine_code:
+            raise click.UsageError(f"--json and --machine-code do not go with {ctx.invoked_subcommand}")
+        return
+    document: Any = _machine_code() if machine_code else _declarations()
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _show(_machine_code_table(document) if machine_code else _list(document))
+
+
+@command.command("test")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--rows", type=click.IntRange(min=2), default=10_000, show_default=True, help="The largest size.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the inputs.")
+def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
+    """Compare kernels with their references, on the CPU and on the GPU.
+
+    Sizes around that of a block; nulls, infinities, -0.0, the ends of the integers; rows that lie apart. Without a GPU
+    the device's side runs in Numba's simulator, on few rows: it finds wrong indices and wrong results, no races.
+    """
+    from gpupipe.backends import device_report
+
+    _refuse_unknown(names)
+    gpu = device_report().gpu
+    click.echo(f"GPU: {gpu.reason}" if gpu.usable else f"no GPU ({gpu.reason}): Numba's simulator stands in for it")
+    failed = False
+    for outcome in _outcomes(names, rows, seed, simulated=not gpu.usable):
+        failed |= bool(outcome["cpu"]["failure"] or outcome["device"]["failure"])
+        click.echo(_line(outcome))
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+@command.command
+def warm() -> None:
+    """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
+    from gpupipe.backends import device_report
+    from gpupipe_kernels.code_cache import cache_folder
+    from gpupipe_kernels.warm import warm_all
+
+    total, n_compiled = 0.0, 0
+    for done in warm_all(with_device=device_report().gpu.usable):
+        made = f"compiled {done.n_compiled}" if done.n_compiled else "was there"
+        click.echo(f"{done.name:<28} {done.seconds:8.2f} s  {made}")
+        total, n_compiled = total + done.seconds, n_compiled + done.n_compiled
+    what = f"compiled {n_compiled} loops" if n_compiled else "all were there"
+    click.echo(f"{what}, in {total:.1f} s: {cache_folder()}")
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    from gpupipe.errors import ConfigError, did_you_mean
+    from gpupipe_kernels.catalog import kernels
+
+    for name in names:
+        if name not in kernels():
+            fix = did_you_mean(name, kernels()) or f"the kernels are {', '.join(kernels())}"
+            raise ConfigError(f"there is no kernel {name!r}", fix=fix)
+
+
+def _declarations() -> list[dict[str, Any]]:
+    from gpupipe_kernels.catalog import kernels
+
+    return [_declaration(kernel) for kernel in kernels().values()]
+
+
+def _declaration(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "summary": kernel.summary,
+        "signature": kernel.signature,
+        "nulls": kernel.nulls,
+        "rtol": kernel.rtol,
+        "atol": kernel.atol,
+        "device_loops": [loop.name for loop in kernel.device],
+    }
+
+
+def _list(declarations: Sequence[Mapping[str, Any]]) -> rich.table.Table:
+    table = _table("kernel", "nulls", "tolerance")
+    for row in declarations:
+        name = row["signature"]
+        table.add_row(f"{name}\n  {row['summary']}", row["nulls"], _tolerance(row["rtol"], row["atol"]))
+    return table
+
+
+def _tolerance(rtol: float, atol: float) -> str:
+    parts = [f"{atol:.0e}" if atol else "", f"{rtol:.0e} × |x|" if rtol else ""]
+    return " + ".join(filter(None, parts)) or "exact"
+
+
+def _machine_code() -> Any:
+    """Return what `gpupipe_kernels.machine_code` prints."""
+    from gpupipe.errors import ConfigError, GpupipeError
+    from gpupipe_kernels.machine_code import INSTALL, obstacle
+
+    if missing := obstacle():
+        raise ConfigError(f"the device loops cannot be compiled: {missing}", fix=INSTALL)
+    done = subprocess.run(
+        _python("gpupipe_kernels.machine_code"), env=_environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise GpupipeError(_tail(done.stderr), where="gpupipe_kernels.machine_code")
+    return json.loads(done.stdout)
+
+
+def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
+    from gpupipe_kernels.machine_code import ARCHITECTURES
+    from gpupipe_kernels.occupancy import occupancy
+
+    table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
+    for name, row in document["loops"].items():
+        cells = []
+        for architecture in ARCHITECTURES:
+            registers, shared = row[architecture]["registers"], row[architecture]["shared"]
+            cells.append(f"{registers} · {occupancy(architecture, registers, shared, THREADS):.0%}")
+        fields = ("spill_stores", "stack", "shared", "f64")
+        table.add_row(name, *cells, *(str(max(code[field] for code in row.values())) for field in fields))
+    table.caption = f"registers · share of the warps that fit, {THREADS} threads a block; bytes; float64 instructions"
+    return table
+
+
+def _outcomes(names: Sequence[str], rows: int, seed: int, simulated: bool) -> Iterator[dict[str, Any]]:
+    """Yield what `gpupipe_kernels.fuzz` prints, as it comes: in a process, as Numba fixes its device when imported."""
+    from gpupipe.errors import GpupipeError
+
+    environment = {**_environment(), "NUMBA_ENABLE_CUDASIM": str(int(simulated))}
+    command = _python("gpupipe_kernels.fuzz", *names, f"--rows={rows}", f"--seed={seed}")
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
+        assert process.stdout is not None
+        yield from map(json.loads, process.stdout)
+        if process.wait() not in (0, 1) or said.seek(0, os.SEEK_END):
+            said.seek(0)
+            raise GpupipeError(_tail(said.read()), where=" ".join(command[1:]))
+
+
+def _line(outcome: Mapping[str, Any]) -> str:
+    failures = [f"\n  {side}: {outcome[side]['failure']}" for side in ("cpu", "device") if outcome[side]["failure"]]
+    mark = "FAILED" if failures else "ok"
+    cpu, device = _figures(outcome["cpu"]), _figures(outcome["device"])
+    return f"{mark:<6} {outcome['kernel']:<24} cpu {cpu} {outcome['where']} {device}".rstrip() + "".join(failures)
+
+
+def _figures(side: Mapping[str, Any]) -> str:
+    apart = "" if side["strides"] == "taken" else ", refuses strides"
+    error = f"error {side['max_error']:.1e}, {side['share']:.0%} of tolerance" if side["max_error"] else "exact"
+    return f"{side['cases']:>3} cases, {error + apart:<32}"
+
+
+def _python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # the gpupipe that we are
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])
+
+
+def _table(*columns: str) -> rich.table.Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        table.add_column(name)
+    return table
+
+
+def _show(table: rich.table.Table) -> None:
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False).print(table)
