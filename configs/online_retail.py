@@ -1,4 +1,4 @@
-"""What online_retail.yaml cannot say: the ``prepare:`` hooks that make purchases, orders and customers of invoice lines.
+"""What online_retail.yaml cannot say: the ``prepare:`` hooks that make purchases, orders and customers of lines.
 
 A customer who bought before the cut-off has churned if the 91 days from it see no purchase.
 """

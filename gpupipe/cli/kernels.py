@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from gpupipe_kernels.contract import Kernel
 
-THREADS = 256  # of a block, for the occupancy
 PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
 TAIL_LINES = 12  # of what a failed process said: an error is one screen
 
@@ -52,13 +52,11 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
     Sizes around that of a block; nulls, infinities, -0.0, the ends of the integers; rows that lie apart. Without a GPU
     the device's side runs in Numba's simulator, on few rows: it finds wrong indices and wrong results, no races.
     """
-    from gpupipe.backends import device_report
-
     _refuse_unknown(names)
-    gpu = device_report().gpu
-    click.echo(f"GPU: {gpu.reason}" if gpu.usable else f"no GPU ({gpu.reason}): Numba's simulator stands in for it")
+    is_there, why = _gpu()
+    click.echo(f"GPU: {why}" if is_there else f"no GPU ({why}): Numba's simulator stands in for it")
     failed = False
-    for outcome in _outcomes(names, rows, seed, simulated=not gpu.usable):
+    for outcome in _outcomes(names, rows, seed, simulated=not is_there):
         failed |= bool(outcome["cpu"]["failure"] or outcome["device"]["failure"])
         click.echo(_line(outcome))
     if failed:
@@ -68,17 +66,26 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
 @command.command
 def warm() -> None:
     """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
-    from gpupipe.backends import device_report
     from gpupipe_kernels.code_cache import cache_folder
     from gpupipe_kernels.warm import warm_all
 
     total, n_compiled = 0.0, 0
-    for done in warm_all(with_device=device_report().gpu.usable):
+    for done in warm_all(with_device=_gpu()[0]):
         made = f"compiled {done.n_compiled}" if done.n_compiled else "was there"
         click.echo(f"{done.name:<28} {done.seconds:8.2f} s  {made}")
         total, n_compiled = total + done.seconds, n_compiled + done.n_compiled
     what = f"compiled {n_compiled} loops" if n_compiled else "all were there"
     click.echo(f"{what}, in {total:.1f} s: {cache_folder()}")
+
+
+def _gpu() -> tuple[bool, str]:
+    """Return whether kernels can run on a GPU here, and its name or why not."""
+    from gpupipe.backends import device_report
+
+    gpu = device_report().gpu
+    if gpu.usable and find_spec("numba_cuda") is None:
+        return False, f"{gpu.reason}; numba-cuda is not installed"
+    return gpu.usable, gpu.reason
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:
@@ -139,17 +146,13 @@ def _machine_code() -> Any:
 
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
     from gpupipe_kernels.machine_code import ARCHITECTURES
-    from gpupipe_kernels.occupancy import occupancy
 
     table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
     for name, row in document["loops"].items():
-        cells = []
-        for architecture in ARCHITECTURES:
-            registers, shared = row[architecture]["registers"], row[architecture]["shared"]
-            cells.append(f"{registers} · {occupancy(architecture, registers, shared, THREADS):.0%}")
+        cells = [f"{row[a]['registers']} · {row[a]['occupancy']:.0%}" for a in ARCHITECTURES]
         fields = ("spill_stores", "stack", "shared", "f64")
         table.add_row(name, *cells, *(str(max(code[field] for code in row.values())) for field in fields))
-    table.caption = f"registers · share of the warps that fit, {THREADS} threads a block; bytes; float64 instructions"
+    table.caption = "registers of a thread · share of a multiprocessor's warps that fit; bytes; float64 instructions"
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from gpupipe_kernels.contract import Kernel
-from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 
 
 @cache
@@ -28,3 +28,17 @@ def device_loops() -> dict[str, DeviceLoop]:
     if len(found) < len(loops):
         raise ValueError(f"two device loops have one name: {sorted(loop.name for loop in loops)}")
     return found
+
+
+def block_of(name: str) -> tuple[int, int]:
+    """Return threads and bytes of dynamic shared memory of a block of a device loop, as it is launched.
+
+    That of the interpreters is for programs without a stack, and lookup tables that stay where they are.
+    """
+    from gpupipe_kernels.interpret_cuda import COLUMN_THREADS, PANEL_LINE, ROW_THREADS, ROWS_A_THREAD
+
+    interpreters = {
+        "interpret_columns": (COLUMN_THREADS, 0),
+        "interpret_rows": (ROW_THREADS, 4 * ROWS_A_THREAD * ROW_THREADS * PANEL_LINE),
+    }
+    return interpreters.get(name, (THREADS_A_BLOCK, 0))

@@ -89,13 +89,13 @@ def run(
     read = blocks_read(program, blocks, out.shape[0])
     sources = [_flat(read.get(name), name) for name in BLOCKS]
     strides = np.array([stride for _, stride in sources], np.int64)
-    folds = np.empty(0, np.int8) if fold is None else np.ascontiguousarray(fold, np.int8)
+    folds = _folds(fold, out.shape[0])
     tables = (plan.instructions, plan.scalars, plan.wide, _read_only(program.luts))
     tile = COLUMN_TILE if row_stride == 1 else _row_tile(program.n_columns)
 
     def rows(start: int, stop: int) -> None:
         _run_rows(
-            *tables, *(flat for flat, _ in sources), strides, _read_only(folds), target, row_stride, column_stride,
+            *tables, *(flat for flat, _ in sources), strides, folds, target, row_stride, column_stride,
             program.n_columns, start, stop, tile,
         )  # fmt: skip
 
@@ -104,6 +104,12 @@ def run(
         rows(0, 0)
         code_cache.mark_kept(NAME)
     run_blocks(rows, out.shape[0], _block_rows(out.shape[0], n_threads), n_threads)
+
+
+def _folds(fold: Array | None, n_rows: int) -> Array:
+    if fold is not None and fold.shape != (n_rows,):
+        raise ValueError(f"folds must be those of {n_rows} rows, got {fold.shape}")
+    return _read_only(np.empty(0, np.int8) if fold is None else np.asarray(fold, np.int8))
 
 
 def _block_rows(n_rows: int, n_threads: int) -> int:

@@ -20,7 +20,7 @@ from gpupipe_kernels.opcodes import BLOCKS, Op
 from gpupipe_kernels.program import Program
 from gpupipe_kernels.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
 
-__all__ = ["LOOPS", "DeviceProgram", "run"]
+__all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "DeviceProgram", "run"]
 
 COLUMN_THREADS = 128  # of a block
 ROW_THREADS = 64  # a panel of shared memory for four times as many rows

@@ -25,8 +25,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from gpupipe_kernels.catalog import block_of, device_loops
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.occupancy import MULTIPROCESSORS
+from gpupipe_kernels.occupancy import MULTIPROCESSORS, occupancy
 
 ARCHITECTURES = tuple(MULTIPROCESSORS)
 INSTALL = "pip install 'gpupipe[test]'"
@@ -112,12 +113,15 @@ def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]
 
 
 def document(loops: Mapping[str, DeviceLoop]) -> dict[str, Any]:
-    """Return everything about `loops` as it is kept in JSON: ``compilers`` and ``loops``."""
+    """Return everything about `loops` as it is kept in JSON: ``compilers``, and ``loops`` with their occupancy."""
     table = inspect(loops)
-    return {
-        "compilers": compilers(),
-        "loops": {name: {a: asdict(code) for a, code in row.items()} for name, row in sorted(table.items())},
-    }
+    return {"compilers": compilers(), "loops": {name: _described(name, row) for name, row in sorted(table.items())}}
+
+
+def _described(name: str, row: Mapping[str, MachineCode]) -> dict[str, dict[str, float]]:
+    threads, dynamic = block_of(name)
+    share = {a: occupancy(a, code.registers, code.shared + dynamic, threads) for a, code in row.items()}
+    return {a: {**asdict(code), "occupancy": round(share[a], 4)} for a, code in row.items()}
 
 
 def compilers() -> dict[str, str]:
@@ -214,8 +218,6 @@ def parse(said: str, ptx: str) -> MachineCode:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the machine code of all kernels as JSON, or write it to a file; return 1 if a compiler is missing."""
-    from gpupipe_kernels.catalog import device_loops
-
     parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.machine_code")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write it to this file")
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """The loops of the interpreter for the host: each runs one instruction over the rows of a tile, and is vectorised.
 
-`acc` is the accumulator, `ix` the index, `x` and `y` source columns, `r` and `s` registers of the stack: arrays as long
-as the tile. What an instruction means is said by its formula.
+`acc` is the accumulator, `ix` the index, `x` and `y` source columns, `r` one register of the stack or three of them:
+arrays as long as the tile. What an instruction means is said by its formula.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import PowerTransformer
 
 from gpupipe.errors import ConfigError
-from gpupipe.features import statistics
+from gpupipe.features import number_statistics
 from gpupipe.features.fit_power import exponent
 
 RNG = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def test_standardized_before_it_is_scikit_learn_again(fit) -> None:
 def test_many_rows_are_sampled_the_same_way_each_time(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     x = RNG.lognormal(1, 0.5, 20_000)
     everything = fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"]
-    monkeypatch.setattr(statistics, "ROWS_OF_AN_EXPONENT", 4000)
+    monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", 4000)
     some, again = (fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"] for _ in range(2))
     assert some == again != everything
     assert some == pytest.approx(everything, abs=0.1)

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.features import OPS as REGISTRY
+from gpupipe.features import number_statistics
+from gpupipe.features.columns import Numbers, Start
 from gpupipe.features.fitted import fit_features
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
+from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.reduce import engines
 
 N = 120
 OPS = [
@@ -136,3 +140,85 @@ def test_both_views_can_be_fitted_to_the_same_statistics(fit) -> None:
     codes = fit_features(validated(OPS), dense.statistics, "codes")
     got = codes.transform_training(dense.statistics.table, dense.backend)
     np.testing.assert_array_equal(got, fit(frame, OPS, y=y, view="codes").training)
+
+
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, y = make(0)
+    several_parts = np.arange(300_000) % N
+    frame, y = frame.iloc[several_parts].reset_index(drop=True), y[several_parts]
+    fitted = []
+    for name in ("numpy", "numba"):
+        monkeypatch.setattr(number_statistics, "choose", lambda n, k, name=name: engines.choose(n, k, name))
+        fitted.append(fit(frame, OPS, y=y, view=view))
+    one, other = fitted
+    np.testing.assert_array_equal(one.training, other.training)
+    assert str(one.features.states) == str(other.features.states)
+
+
+def test_the_table_is_left_as_it_is_where_rows_hold_every_level(fit) -> None:
+    frame, y = make(0)
+    made = fit(frame, [], y=y)
+    again = Statistics(made.table, made.backend, None, 0)
+    assert again.table is made.table
+
+
+CHAINS = [
+    [],
+    [("FILL", 2.0)],
+    [("CENTER", 1e6, 0.5)],
+    [("FILL", 1e6), ("CENTER", 1e6 + 1, 3.0)],
+    [("LOG1P",)],
+    [("FILL", 5.0), ("LOG1P",), ("CENTER", 13.0, 2.0)],
+    [("LOG1P",), ("FILL", 0.25), ("CENTER", 1.0, -2.0)],
+    [("CLIP", 1e6 - 1, 1e6 + 1), ("CENTER", 1e6, 1.0)],
+    [("CENTER", 1e6, 1.0), ("SINE", 0.5, 0.25), ("FILL", 0.5)],
+]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=str)
+def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit, chain: list[tuple]) -> None:
+    """Whether it was reduced as it is, or its source was and the last steps were followed."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(1e6, 3, 2000)
+    x[::9] = np.nan
+    x[5] = -7.0  # log1p of it is null
+    statistics = fit({"x": x}).statistics
+    column = Numbers("x", ("x",), Start("LOAD", "x"))
+    for op, *params in chain:
+        column = column.then(op, *params)
+    values = statistics._arrays([column, column.then("FILL", 0.0)])[0].astype(np.float64)
+    known = values[~np.isnan(values)]
+    ((mean, deviation),), (n_null,) = statistics.moments([column]), statistics.null_counts([column])
+    # float32 holds the column to 7 digits; a chain that begins by centring loses none of a large mean before.
+    size = 3e-7 * np.abs(known).max()
+    assert mean == pytest.approx(known.mean(), abs=size)
+    assert deviation == pytest.approx(known.std(), abs=size)
+    assert n_null == len(values) - len(known)
+
+
+def test_a_column_is_reduced_once_whatever_is_asked_of_it(fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics = fit({"x": np.arange(10.0), "y": np.arange(10.0)}).statistics
+    x, y = (Numbers(name, (name,), Start("LOAD", name)) for name in "xy")
+    statistics.quantiles([x, y], [0.5])
+    for name in ("moments", "quantiles", "moments_made"):
+        monkeypatch.setattr(statistics._sweeper, name, None)
+    statistics.quantiles([y, x], [0.5])
+    assert statistics.medians([x.then("LOG1P")]) == [pytest.approx(np.log1p(4.5))]
+    statistics.moments([x.then("FILL", 1.0), y, y.then("CENTER", 1.0, 2.0)])
+    assert statistics.null_counts([x, y.then("FILL", 0.0)]) == [0, 0]
+
+
+def test_what_happens_in_time(fit) -> None:
+    day = 86_400_000_000
+    cases = {
+        "midnights": ([3 * day, -5 * day, NAT, 0], (-5 * day, 3 * day), False),
+        "before 1970": ([-1, -day], (-day, -1), True),
+        "nulls": ([NAT, NAT], (0, 0), False),
+        "none": ([], (0, 0), False),
+    }
+    for times, span, has_hours in cases.values():
+        stamps = pd.Series(pd.to_datetime([None if t == NAT else t for t in times], unit="us"), dtype="datetime64[us]")
+        statistics = fit({"t": stamps, "x": np.ones(len(times))}).statistics
+        assert statistics.time_range("t") == span
+        assert statistics.has_time_of_day("t") is has_hours

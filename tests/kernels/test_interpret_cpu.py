@@ -135,6 +135,16 @@ def test_a_matrix_of_another_shape_dtype_or_layout_is_refused() -> None:
             interpret_cpu.run(writer.program(), blocks, out)
 
 
+def test_blocks_and_folds_that_do_not_fit_are_refused() -> None:
+    writer = Writer()
+    writer.put(Op.EQUAL, 0, (I8, 1), arg=1)
+    program, out = writer.program(), np.zeros((4, 1), np.float32)
+    with pytest.raises(ValueError, match="reads 2 int8 columns of 4 rows, got int8 of shape"):
+        interpret_cpu.run(program, {"int8": np.zeros((1, 4), np.int8)}, out)
+    with pytest.raises(ValueError, match="folds must be those of 4 rows"):
+        interpret_cpu.run(program, {"int8": np.zeros((2, 4), np.int8)}, out, np.zeros(3, np.int8))
+
+
 def test_a_program_with_a_users_kernel_is_refused() -> None:
     program = Program(np.zeros((0, 8), np.int32), np.empty(0), np.empty(0, np.float32), 1, (SimpleNamespace(),))
     assert not interpret_cpu.supports(program)

@@ -114,6 +114,7 @@ def test_the_compilers_words_are_understood(tmp_path: Path) -> None:
         assert doubled["f64"] >= 4  # to float64, times, plus, back
         assert stacked["stack"] == 64 * 4
         assert (shared["shared"], shared["barriers"]) == (256 * 4, 1)
+        assert plain["occupancy"] == 1.0
 
 
 @pytest.mark.usefixtures("compilers")

@@ -11,7 +11,7 @@ from typing import Any
 from numba import cuda, float32, int32, int64
 
 from gpupipe_kernels.keyed.formulas import elapsed, first_after
-from gpupipe_kernels.keyed.numpy_engine import LARGEST
+from gpupipe_kernels.keyed.numpy_events import LARGEST
 from gpupipe_kernels.launch import DeviceLoop, formula
 
 Array = Any

@@ -25,11 +25,11 @@ MOMENTS = ("count", "sum", "mean", "std")
 COUNT, SUM, MEAN, STD = range(4)
 
 # Rows from which on the compiled loops are the faster way for a dozen features, measured on two cores: NumPy takes 1 to
-# 1.5 us a row for these, the loops 0.12; Numba takes 0.6 s to read them from disk and 6 s to compile them.
+# 1.5 us a row for these, the loops 0.1; Numba takes 0.5 s to load and to read them from disk, and 6 s to compile them.
 ROWS_WORTH_RUNNING = 4_000
 ROWS_WORTH_LOADING = 500_000
 ROWS_WORTH_COMPILING = 4_000_000
-KEPT = "keyed_moment"  # one loop stands for all
+KEPT = "keyed_take"  # a loop that every history runs stands for all
 
 
 class Engine(Protocol):
@@ -153,6 +153,6 @@ def _rows_worth_numba() -> int:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return sys.maxsize
     loops = sys.modules.get("gpupipe_kernels.keyed.host_loops")
-    if loops is not None and loops.moment.signatures:
+    if loops is not None and loops.take.signatures:
         return ROWS_WORTH_RUNNING
     return ROWS_WORTH_LOADING if is_kept(KEPT) else ROWS_WORTH_COMPILING

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gpupipe_kernels.keyed.engines import MEAN, SUM
-from gpupipe_kernels.keyed.numpy_engine import NOISE
+from gpupipe_kernels.keyed.numpy_events import NOISE
 from gpupipe_kernels.keyed.pairs import deviation, in_range
 from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.opcodes import NAT

@@ -193,7 +193,7 @@ def in_order(history: History, values: Array) -> Array:
     Parameters
     ----------
     history : History
-    values : array, shape (history.n_rows,)
+    values : array of numbers, shape (history.n_rows,)
 
     Raises
     ------

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpupipe_kernels.keyed.engines import COUNT, MEAN, STD, SUM
 from gpupipe_kernels.keyed.formulas import elapsed, faded
-from gpupipe_kernels.keyed.numpy_engine import LARGEST, NOISE
+from gpupipe_kernels.keyed.numpy_events import LARGEST, NOISE
 from gpupipe_kernels.launch import formula, host_walk
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,8 @@ from gpupipe_kernels.keyed.host_codes import first_of_codes
 from gpupipe_kernels.keyed.host_pieces import pieces_of
 from gpupipe_kernels.keyed.host_scan import running_sums
 from gpupipe_kernels.keyed.host_sort import by_code, by_time
-from gpupipe_kernels.keyed.numpy_engine import LARGEST, NumpyEngine, first_of_keys, least_tree, number_of_keys
+from gpupipe_kernels.keyed.numpy_engine import NumpyEngine
+from gpupipe_kernels.keyed.numpy_events import LARGEST, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.opcodes import NAT
 from gpupipe_kernels.threads import run_blocks
 

@@ -8,7 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM
-from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, grow, least_of, moments_of
+from gpupipe_kernels.keyed.numpy_events import (
+    LARGEST,
+    NOISE,
+    decayed_sums,
+    first_of_keys,
+    is_first,
+    least_tree,
+    moments_tree,
+    number_of_keys,
+)
+from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, least_of, moments_of
 from gpupipe_kernels.opcodes import NAT
 
 if TYPE_CHECKING:
@@ -16,9 +26,6 @@ if TYPE_CHECKING:
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = npt.NDArray[Any]
-
-NOISE = 2.0**-90  # what is left of a sum of squares that is less than this share of it is rounding
-LARGEST = 1e100  # a larger value counts as infinite in sums: its square might overflow, and float32 ends far below
 
 
 class NumpyEngine:
@@ -110,7 +117,7 @@ class NumpyEngine:
         low, high = _seen(events, queries)
         n = (high - low).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            tree = events.once("moments", _moments_tree)
+            tree = events.once("moments", moments_tree)
             _, total, squares = climb(tree, low, high, moments_of, NO_MOMENTS)
             if kind == SUM:
                 return _placed(total, queries, 0.0)
@@ -138,7 +145,7 @@ class NumpyEngine:
 
     def nunique(self, events: Events, queries: Queries) -> Array:
         low, high = _seen(events, queries)
-        before = events.once("firsts", lambda e: self.rank(_is_first(e)))
+        before = events.once("firsts", lambda e: self.rank(is_first(e)))
         return _placed(before[high] - before[low], queries, 0.0)
 
     def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:
@@ -146,7 +153,7 @@ class NumpyEngine:
         low, high = _seen(events, queries)
         x = np.ones(len(events.time)) if events.values is None else events.values
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = events.once(("decayed", rate), lambda e: _decayed_sums(np.where(abs(x) <= LARGEST, x, 0.0), e, rate))
+            sums = events.once(("decayed", rate), lambda e: decayed_sums(np.where(abs(x) <= LARGEST, x, 0.0), e, rate))
             age = queries.time.astype(np.float64) - _picked(events.time.astype(np.float64), low, high, 1, np.nan)
             made = np.where(low < high, _picked(sums, low, high, 1, 0.0) * 2.0 ** (-age * rate), 0.0)
             made = made + _infinities(x, low, high)
@@ -207,66 +214,6 @@ def _first_after(time: Array, low: Array, high: Array, bound: Array) -> Array:
         is_after = time[np.minimum(middle, len(time) - 1)] > bound
         low, high = np.where((low < high) & ~is_after, middle + 1, low), np.where(is_after & (low < high), middle, high)
     return low
-
-
-def least_tree(values: Array, sign: float) -> tuple[Array, ...]:
-    """Return the tree of least values of `sign` times the values, in float32: rounding keeps their order."""
-    with np.errstate(over="ignore"):
-        return grow(((sign * values).astype(np.float32),), least_of)
-
-
-def number_of_keys(key: Array, n_keys: int | None) -> int:
-    """Return how many keys there are: `n_keys`, or one more than the largest code.
-
-    Raises
-    ------
-    ValueError
-        If a code is larger.
-    """
-    needed = int(key.max(initial=-1)) + 1
-    if n_keys is not None and n_keys < needed:
-        raise ValueError(f"key {needed - 1} is not one of {n_keys}")
-    return needed if n_keys is None else n_keys
-
-
-def first_of_keys(start: Array) -> npt.NDArray[np.bool_]:
-    """Return which events are the first of their key."""
-    heads = np.zeros(start[-1], bool)
-    heads[start[:-1][start[:-1] < start[1:]]] = True
-    return heads
-
-
-def _moments_tree(events: Events) -> tuple[Array, ...]:
-    values: Array = events.values
-    x: Array = np.where(np.abs(values) > LARGEST, np.copysign(np.inf, values), values)
-    return grow((np.ones(len(x)), x, np.where(np.isfinite(x), 0.0, np.nan)), moments_of)
-
-
-def _is_first(events: Events) -> Array:
-    """Return which events have a code that their key has not had before."""
-    assert events.values is not None
-    key = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
-    order = np.lexsort((events.values, key))
-    is_new = np.ones(len(order), bool)
-    is_new[1:] = (np.diff(key[order]) != 0) | (np.diff(events.values[order]) != 0)
-    made = np.zeros(len(order), bool)
-    made[order] = is_new
-    return made
-
-
-def _decayed_sums(values: Array, events: Events, rate: float) -> Array:
-    """Return the decayed sum up to each event, by doubling: after step d an event has the sum of the 2 d before it.
-
-    After W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of the ACM 29 (1986) 1170.
-    """
-    time, place = events.time.astype(np.float64), np.arange(len(values))
-    begin = np.repeat(events.start[:-1], np.diff(events.start))
-    sums, d = values.copy(), 1
-    while d < max(len(values), 1) and (place - d >= begin).any():
-        at = np.flatnonzero(place - d >= begin)
-        sums[at] = sums[at] + sums[at - d] * 2.0 ** (-(time[at] - time[at - d]) * rate)
-        d *= 2
-    return sums
 
 
 def _infinities(values: Array, low: Array, high: Array) -> Array:

@@ -1,10 +1,10 @@
 """Sums as pairs of float64, a value and its rounding error: about 31 digits together.
 
 So the sum over a window is the difference of two running sums, and a variance is what is left of a sum of squares,
-without loss. After M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks of
-double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that of T. J.
-Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971) 224. A device
-that fuses multiplications and additions does no harm to either: what it would not round is exact already.
+without loss. After M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks
+of double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that of
+T. J. Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971) 224. A
+device that fuses multiplications and additions does no harm to either: what it would not round is exact already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpupipe_kernels.keyed.numpy_engine import LARGEST
+from gpupipe_kernels.keyed.numpy_events import LARGEST
 from gpupipe_kernels.launch import array_formula, formula
 
 Array = Any

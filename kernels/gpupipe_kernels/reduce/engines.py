@@ -9,6 +9,7 @@ and adds up what comes back: integers in any order, floats in the order of the r
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, NamedTuple, Protocol
 
@@ -18,11 +19,10 @@ Array = Any
 
 NAME = "reduce"
 NUMBA = "gpupipe_kernels.reduce.numba_engine"
-ROWS_WORTH_NUMBA = 1_000_000  # training rows; with fewer, loading the compiled loops takes longer than they save
+LOAD_SECONDS = 0.6  # until compiled loops compute in a fresh process: Numba is imported, they are read from disk
+SAVED_NS = 1.5  # of processor time that they save of a value: 23 columns of 4 million rows on an EPYC 9004
 
-BLOCK_ROWS = (
-    65_536  # rows that stay in the cache with what is made of them; shorter blocks lose to the interpreter lock
-)
+BLOCK_ROWS = 65_536  # they stay in the cache with what is made of them; shorter blocks lose to the interpreter lock
 CODES = ("int8", "int16", "int32")
 BLOCKS = (*CODES, *(f"made_{dtype}" for dtype in CODES))  # those of a table, and those that are computed from it
 LANES = 256  # running sums side by side: value i of a block goes to sum i % LANES
@@ -103,14 +103,14 @@ class Engine(Protocol):
         """
 
 
-def choose(n_rows: int, name: str | None = None) -> Engine:
-    """Return the engine for so many rows, or the one of a name.
+def choose(n_values: int, n_threads: int = 1, name: str | None = None) -> Engine:
+    """Return the engine for so many values (rows by columns), or the one of a name.
 
     Compiled loops are taken where they are at hand: used already in this process, or on disk and worth loading. No
     run waits for a compiler.
     """
     if name is None:
-        name = "numba" if _is_loaded() or (n_rows >= ROWS_WORTH_NUMBA and code_cache.is_kept(NAME)) else "numpy"
+        name = "numba" if _is_at_hand(n_values * SAVED_NS * 1e-9 / n_threads) else "numpy"
     if name == "numba":
         from gpupipe_kernels.reduce import numba_engine
 
@@ -120,6 +120,11 @@ def choose(n_rows: int, name: str | None = None) -> Engine:
     return numpy_engine
 
 
-def _is_loaded() -> bool:
-    module = sys.modules.get(NUMBA)
-    return module is not None and bool(module.is_compiled())
+def _is_at_hand(saved_seconds: float) -> bool:
+    """Return whether there is compiled code, and it is loaded or saves more seconds than it takes to load."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return False
+    loaded = sys.modules.get(NUMBA)
+    if loaded is not None and loaded.is_compiled():
+        return True
+    return saved_seconds > LOAD_SECONDS and code_cache.is_kept(NAME)

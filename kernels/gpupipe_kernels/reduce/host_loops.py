@@ -42,15 +42,15 @@ def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, foun
 
 
 @host_step
-def _add_up(x, pivot, lanes):
+def _add_up(x: Array, pivot: float, lanes: Array) -> tuple[int, int]:
     first, second = lanes[0], lanes[1]
     n_added, n_null = 0, 0
     for low in range(0, x.size, LANES):
         part = x[low : low + LANES]
         for lane in range(part.size):
-            distance = float64(part[lane]) - pivot
-            is_near = abs(distance) <= FLOAT32_MAX
-            distance = distance if is_near else 0.0
+            away = float64(part[lane]) - pivot
+            is_near: Any = abs(away) <= FLOAT32_MAX
+            distance = away if is_near else 0.0
             first[lane] += distance
             second[lane] += distance * distance
             n_added += is_near
@@ -59,7 +59,7 @@ def _add_up(x, pivot, lanes):
 
 
 @host_step
-def _collect(x, low, high, flags, hits, out, found):
+def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: Array, found: Array) -> None:
     n_below, n_inside = 0, found[1]
     for i in range(x.size):
         n_below += x[i] < low
@@ -87,7 +87,7 @@ def _collect(x, low, high, flags, hits, out, found):
 
 
 @formula
-def _sum_of_bytes(word):
+def _sum_of_bytes(word: Any) -> Any:
     """Return the sum of the eight bytes of a word."""
     pairs = (word & EVEN_BYTES) + ((word >> uint64(8)) & EVEN_BYTES)
     return int64((pairs * QUARTERS) >> uint64(48))
@@ -118,7 +118,7 @@ def count(codes: Array, counts: Array) -> None:
 
 
 @formula
-def _mixed(h):
+def _mixed(h: Any) -> Any:
     """Return `gpupipe_kernels.hashing.mix` of one number."""
     h ^= h >> uint32(16)
     h = uint32(h * uint32(0x85EBCA6B))
@@ -135,7 +135,7 @@ def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
 
 
 @host_step
-def _add_codes(codes, stride, cell):
+def _add_codes(codes: Array, stride: int, cell: Array) -> None:
     step = np.int32(stride)
     for i in range(cell.size):
         cell[i] = np.int32(cell[i] * step + np.int32(codes[i]))

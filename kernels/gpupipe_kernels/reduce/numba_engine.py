@@ -42,11 +42,13 @@ def warm() -> None:
 
 
 def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     n_added, n_null = host_loops.sweep(_read_only(x), pivot, sums, brackets, out, found)
     return n_added, n_null
 
 
 def count(codes: Array, counts: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     if codes.dtype == np.int8 and len(counts) <= FEW_CODES:
         whole = len(codes) // 8 * 8
         host_loops.count_few(_read_only(codes[:whole]).view(np.uint64), counts)
@@ -55,17 +57,19 @@ def count(codes: Array, counts: Array) -> None:
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     host_loops.fold(start, seed_bits(seed), n_folds, out)
 
 
 def tally(cells: Cells, start: int, stop: int, counts: Array, totals: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     if cells.size > MOST_CELLS:
         numpy_engine.tally(cells, start, stop, counts, totals)
         return
     blocks = [_read_only(cells.blocks.get(name, NO_BLOCKS[name])) for name in BLOCKS]
-    steps = np.array([(BLOCKS.index(block), row, stride) for block, row, stride in cells.steps], np.int64).reshape(
-        -1, 3
-    )
+    steps = np.empty((len(cells.steps), 3), np.int64)
+    for i, (block, row, stride) in enumerate(cells.steps):
+        steps[i] = BLOCKS.index(block), row, stride
     y = _read_only(NO_Y if cells.y is None else cells.y)
     host_loops.tally(*blocks, steps, y, start, stop, counts, totals)
 

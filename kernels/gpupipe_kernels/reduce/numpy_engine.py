@@ -19,6 +19,7 @@ FEW_CODES = 24
 
 
 def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     n_added, n_null = 0, 0
     for low in range(0, len(x), BLOCK_ROWS):
         block = x[low : low + BLOCK_ROWS]
@@ -68,6 +69,7 @@ def _lanes(values: Array) -> Array:
 
 
 def count(codes: Array, counts: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     if codes.dtype == np.int8 and len(counts) <= FEW_CODES:
         _count_few(codes, counts)
         return
@@ -91,6 +93,7 @@ def _count_few(codes: Array, counts: Array) -> None:
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     bits = np.uint32(seed_bits(seed))
     for low in range(0, len(out), BLOCK_ROWS):
         block = out[low : low + BLOCK_ROWS]
@@ -104,6 +107,7 @@ def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
 
 
 def tally(cells: Cells, start: int, stop: int, counts: Array, totals: Array) -> None:
+    """See `gpupipe_kernels.reduce.engines.Engine`."""
     if cells.y is not None:
         totals += np.bincount(_cell(cells, start, stop), cells.y[start:stop], minlength=cells.size)
     step = max(BLOCK_ROWS, cells.size)  # as in `count`

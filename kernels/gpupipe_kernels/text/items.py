@@ -34,6 +34,7 @@ class Items(NamedTuple):
 
 
 def items_of(data: Array, offsets: Array, analyzer: int) -> Items:
+    """Return the words or characters of all texts, one behind the other: of what n-grams are made."""
     kinds = byte_kinds(data)
     n_texts = len(offsets) - 1
     texts = np.repeat(np.arange(n_texts), np.diff(offsets))

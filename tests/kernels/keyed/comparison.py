@@ -16,7 +16,7 @@ Array = Any
 Put = Callable[[np.ndarray], Array]
 
 FUNCTIONS = ("count", "sum", "mean", "std", "min", "max", "first", "last")
-SPAN, GAP, HALF_LIFE, N_ROWS = 70, 25, 50.0, 3
+SPAN, GAP, HALF_LIFE, N_ROWS = 70, 20, 50.0, 3  # times are multiples of 10: some are as far apart as that
 
 
 def compare(table: Table, history: History, put: Put, order: np.ndarray, some: slice = slice(None)) -> None:

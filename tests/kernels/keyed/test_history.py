@@ -62,6 +62,15 @@ def test_arrays_need_not_be_contiguous_or_writable(engine: str) -> None:
 
 
 @ENGINES
+def test_a_column_of_the_table_is_put_in_order(engine: str) -> None:
+    history = keyed.order_events(np.array([1, -1, 0, 0], I32), np.array([5, 1, 9, 2]), engine=engine)
+    for values in (np.arange(4.0), np.array(list("abcd")), np.arange(8, dtype=np.int8)[::2]):
+        assert keyed.in_order(history, values).tolist() == [values[3], values[2], values[0]]
+    with pytest.raises(ValueError, match="has 4 rows"):
+        keyed.in_order(history, np.arange(3))
+
+
+@ENGINES
 def test_a_cut_off_for_all_rows_is_one_number(engine: str) -> None:
     history = keyed.order_events(np.zeros(5, I32), np.arange(5), engine=engine)
     queries = keyed.queries_before(history, np.array([0, 0, 1, -1], I32), np.array(3))
@@ -119,9 +128,11 @@ def test_what_cannot_be_asked_is_refused(engine: str) -> None:
 
 def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     few = np.zeros(engines.ROWS_WORTH_RUNNING - 1, I32)
-    assert type(engines.choose(few)).__name__ == "NumpyEngine"
+    assert engines.choose(few).name == "numpy"
     monkeypatch.delitem(engines.sys.modules, "gpupipe_kernels.keyed.host_loops", raising=False)
     for kept, rows in ((True, engines.ROWS_WORTH_LOADING), (False, engines.ROWS_WORTH_COMPILING)):
         monkeypatch.setattr(engines, "is_kept", lambda name, kept=kept: kept)
-        assert type(engines.choose(np.zeros(rows - 1, np.int8))).__name__ == "NumpyEngine"
-        assert type(engines.choose(np.zeros(rows, np.int8))).__name__ == "NumbaEngine"
+        assert engines.choose(np.zeros(rows - 1, np.int8)).name == "numpy"
+        assert engines.choose(np.zeros(rows, np.int8)).name == "numba"
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert engines.choose(np.zeros(engines.ROWS_WORTH_COMPILING, np.int8)).name == "numpy"
