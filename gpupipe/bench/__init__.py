@@ -11,4 +11,5 @@
 ``machine``     what it was measured on
 ``render``      the tables as people read them
 ``floor``       how near features come to the memory's bandwidth, by itself
+``device``      what a GPU makes of the kernels, by itself; ``device_keyed`` is its comparison with cuDF
 """

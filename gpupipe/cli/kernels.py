@@ -66,9 +66,15 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
 @command.command
 def warm() -> None:
     """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
-    from gpupipe_kernels.code_cache import cache_folder
+    from gpupipe.errors import ConfigError
+    from gpupipe_kernels.code_cache import cache_folder, can_keep
     from gpupipe_kernels.warm import warm_all
 
+    if not can_keep():
+        fix = "set NUMBA_CACHE_DIR to a folder that can be written"
+        raise ConfigError(
+            "compiled code cannot be kept: its folder cannot be written", where=str(cache_folder()), fix=fix
+        )
     total, n_compiled = 0.0, 0
     for done in warm_all(with_device=_gpu()[0]):
         made = f"compiled {done.n_compiled}" if done.n_compiled else "was there"

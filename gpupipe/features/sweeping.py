@@ -19,6 +19,8 @@ from gpupipe_kernels.reduce.engines import LANES, Engine
 
 Array = Any
 
+MOST_ROWS_MADE = 524_288  # by a program at once
+
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
@@ -63,11 +65,13 @@ class Sweeper:
 
         def sweep(program: Program, start: int, stop: int) -> list[_Found]:
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
-            out = self.backend.empty_matrix(stop - start, program.n_columns)
+            out = self._room.matrix(self.backend, stop - start, program.n_columns)
             self.backend.run_program(program, blocks, out)
             return [self._sweep(_Plan(x, 0.0, _no_brackets(x)), 0, len(x)) for x in out.T]
 
-        (parts,) = over_parts(self.backend, sweep, [program], table.n_rows)
+        # Each part starts the interpreter: parts are long, and as many threads as possible get an equal share.
+        height = -(-table.n_rows // -(-max(1, table.n_rows) // MOST_ROWS_MADE)) or 1
+        (parts,) = over_parts(self.backend, sweep, [program], table.n_rows, [height])
         return [_moments(0.0, found) for found in zip(*parts, strict=True)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
@@ -99,6 +103,13 @@ class _Room(threading.local):
     """Memory that a thread uses for part after part: little of it is written, and new memory would cost more."""
 
     cells = np.empty(0, np.uint8)
+    made: Array = None
+
+    def matrix(self, backend: Backend, n_rows: int, n_columns: int) -> Array:
+        """Return a matrix of a part of the rows at most, float32, column-major."""
+        if self.made is None or self.made.shape[1] < n_columns:
+            self.made = backend.empty_matrix(MOST_ROWS_MADE, n_columns)
+        return self.made[:n_rows, :n_columns]
 
     def of(self, k: int, x: Array) -> Array:
         """Return an array of shape (k, len(x)) of the dtype of `x`."""

@@ -114,6 +114,17 @@ def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None
     assert str(tmp_path / "code") in first[2][-1]
 
 
+def test_compiling_ahead_where_nothing_can_be_kept_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["kernels", "warm"]) == 2
+    shown = capsys.readouterr().err
+    assert "its folder cannot be written" in shown
+    assert "set NUMBA_CACHE_DIR" in shown
+
+
 def test_machine_code_is_shown_for_every_architecture(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
