@@ -104,6 +104,7 @@ def _figures(divided: Divided) -> dict[str, Any]:
     from gpupipe.features.statistics import Statistics
     from gpupipe.table.arrange import arrange
     from gpupipe_kernels import interpret_cpu, interpret_numpy
+    from gpupipe_kernels.reduce import numba_engine
 
     job, learned = divided.job, divided.rows.statistics
     assert learned is not None
@@ -111,6 +112,7 @@ def _figures(divided: Divided) -> dict[str, Any]:
     table, program = arrange(learned.table, features.schema, job.backend), features.program
     matrices = {order: backend.xp.zeros((table.n_rows, program.n_columns), "float32", order) for order in "FC"}
     interpret_cpu.warm()
+    numba_engine.warm()
 
     def transform(interpreter: Any, order: str) -> Callable[[], object]:
         return lambda: interpreter.run(program, table.blocks, matrices[order], None, backend.n_threads)

@@ -21,10 +21,23 @@ from gpupipe_kernels.reduce.engines import LANES
 ENGINES = {"numpy": numpy_engine, "numba": numba_engine}
 SHARES = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0]
 
+
+def drawn(seed: int, n: int, kind: str) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ties, wide = rng.integers(0, 4, n) * 1.0, np.ldexp(rng.normal(size=n), rng.integers(-30, 30, n))
+    return {
+        "wide": wide,
+        "ties": ties,
+        "nulls": np.where(ties < 2, np.nan, wide),
+        "zeros": np.where(ties < 3, -0.0, ties),
+    }[kind]
+
+
 VALUES = st.one_of(
-    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60),
-    st.lists(st.integers(0, 3).map(float), min_size=1, max_size=60),  # heavy ties
-    st.lists(st.sampled_from([0.0, -0.0, 1.0, float("nan")]), min_size=1, max_size=60),
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20).map(np.array),
+    st.builds(
+        drawn, st.integers(0, 2**32 - 1), st.integers(1, 300), st.sampled_from(["wide", "ties", "nulls", "zeros"])
+    ),
 )
 
 
@@ -71,9 +84,9 @@ def assert_exact(x: np.ndarray, shares: list[float], got: list[float]) -> None:
     name=st.sampled_from(sorted(ENGINES)),
 )
 def test_quantiles_are_numpys_whatever_the_values(
-    values: list[float], order: str, dtype: str, shares: list[float], threshold: int, n_parts: int, name: str
+    values: np.ndarray, order: str, dtype: str, shares: list[float], threshold: int, n_parts: int, name: str
 ) -> None:
-    x = np.array(values, dtype)
+    x = values.astype(dtype)
     if order != "as drawn":
         x = np.sort(x)[:: 1 if order == "sorted" else -1].copy()
     with few(threshold):
@@ -111,6 +124,16 @@ def test_a_bracket_that_misses_does_no_harm() -> None:
     assert quantiles(x, 0, [0.5], insides(given, out, found), numpy_engine) == [pytest.approx(np.median(x), abs=1e-15)]
 
 
+@pytest.mark.parametrize("high", [4.0, 5.0])
+def test_a_bracket_that_holds_one_of_two_ranks_is_not_enough(high: float) -> None:
+    x, given = np.arange(10.0), np.array([[high - 4.0, high]])  # the median lies between 4 and 5
+    out, found = np.empty((1, 10)), np.zeros((1, 2), np.int64)
+    numpy_engine.sweep(x, 0.0, np.empty((0, LANES)), given, out, found)
+    (inside,) = insides(given, out, found)
+    assert inside.holds((4, 5)) is (high == 5.0)
+    assert quantiles(x, 0, [0.5], [inside], numpy_engine) == [4.5]
+
+
 def test_infinities_are_values_and_a_quantile_between_two_is_one() -> None:
     x = np.concatenate([np.full(30_000, -np.inf), np.arange(30_001.0), np.full(40_000, np.inf)])
     np.random.default_rng(0).shuffle(x)
@@ -137,10 +160,19 @@ def test_a_column_without_rows_has_no_quantile() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(values=st.lists(st.floats(-9, 9), min_size=2, max_size=80), data=st.data())
-def test_two_ranks_are_those_of_the_sorted_values(values: list[float], data: st.DataObject) -> None:
-    low = data.draw(st.integers(0, len(values) - 1))
-    high = data.draw(st.integers(low, len(values) - 1))
-    ordered = sorted(values)
-    with few(4):
-        assert ranked(np.array(values), (low, high), numpy_engine) == (ordered[low], ordered[high])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 300),
+    digits=st.integers(0, 6),
+    deviations=st.sampled_from([0.0, 3.0]),
+    data=st.data(),
+)
+def test_two_ranks_are_those_of_the_sorted_values_whether_brackets_hold_or_miss(
+    seed: int, n: int, digits: int, deviations: float, data: st.DataObject
+) -> None:
+    values = np.round(np.random.default_rng(seed).normal(size=n), digits)
+    low = data.draw(st.integers(0, n - 1))
+    high = data.draw(st.integers(low, n - 1))
+    ordered = np.sort(values)
+    with few(4), patch.object(module, "DEVIATIONS", deviations):
+        assert ranked(values, (low, high), numpy_engine) == (ordered[low], ordered[high])

@@ -10,7 +10,7 @@ import numpy as np
 from gpupipe_kernels.keyed.engines import COUNT, STD, SUM
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Column, Events, History
+    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -101,7 +101,8 @@ class CompiledEngine(ABC):
         self._query("since", events, queries, queries.time, events.time, back, float(unit), out)
         return out
 
-    def nunique(self, events: Events, queries: Queries) -> Array:
+    def nunique(self, codes: Codes, queries: Queries) -> Array:
+        events = codes.known
         out = self._results(queries, "float32", 0.0)
         self._query("nunique", events, queries, events.once("firsts", self._firsts), out)
         return out

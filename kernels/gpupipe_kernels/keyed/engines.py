@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpupipe_kernels.code_cache import is_kept
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Column, Events, History
+    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -70,7 +70,7 @@ class Engine(Protocol):
         """Return flags of the codes that are not `null`; None for all."""
 
     def level_codes(self, values: Array) -> Array:
-        """Return int32 codes from 0 of float64 values, equal ones for equal values."""
+        """Return int32 codes from 0 of float64 values, equal ones for equal values; any for NaN."""
 
     def rank(self, keep: Array) -> Array:
         """Return how many flags are set before each position, int32, one longer than the flags."""
@@ -111,7 +111,7 @@ class Engine(Protocol):
     def since(self, events: Events, queries: Queries, back: int, unit: float) -> Array:
         """Return the time from that event to the cut-off."""
 
-    def nunique(self, events: Events, queries: Queries) -> Array:
+    def nunique(self, codes: Codes, queries: Queries) -> Array:
         """Return the number of different codes."""
 
     def decayed(self, column: Column | None, queries: Queries, rate: float) -> Array:

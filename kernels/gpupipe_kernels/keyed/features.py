@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from gpupipe_kernels.keyed.engines import MOMENTS
-from gpupipe_kernels.keyed.history import Column, Events, checked, column
+from gpupipe_kernels.keyed.history import Codes, Column, checked, column
 from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
@@ -63,11 +63,11 @@ def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "
     ValueError
         If the function is not one of these, or nunique is asked of a window.
     """
-    known = _known_codes(codes, queries, null)
+    wanted = _codes(codes, queries, null)
     if function == "count":
-        return queries.history.engine.count(known, queries)
+        return queries.history.engine.count(wanted.known, queries)
     if function == "nunique":
-        return _nunique(known, queries)
+        return _nunique(wanted, queries)
     raise ValueError(f"unknown aggregate of codes {function!r}")
 
 
@@ -83,8 +83,7 @@ def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: 
     null : int
         The code of null, which is passed over.
     """
-    known = _known_codes(codes, queries, null)
-    return queries.history.engine.pick(known, queries, _back(which), null)
+    return queries.history.engine.pick(_codes(codes, queries, null).known, queries, _back(which), null)
 
 
 def lag(values: Array | Column, queries: Queries, k: int) -> Array:
@@ -171,10 +170,10 @@ def time_since(
     return history.engine.since(events, queries, _back(which), unit)
 
 
-def _nunique(events: Events, queries: Queries) -> Array:
+def _nunique(codes: Codes, queries: Queries) -> Array:
     if queries.windowed:
         raise ValueError("nunique is of all events before the cut-off, not of a window")
-    return queries.history.engine.nunique(events, queries)
+    return queries.history.engine.nunique(codes, queries)
 
 
 def _column(values: Array | Column, queries: Queries) -> Column:
@@ -184,10 +183,10 @@ def _column(values: Array | Column, queries: Queries) -> Column:
     return made
 
 
-def _known_codes(codes: Array, queries: Queries, null: int) -> Events:
+def _codes(codes: Array, queries: Queries, null: int) -> Codes:
     engine = queries.history.engine
     values = engine.given(checked(queries.history, codes), "int32")
-    return queries.history.where(engine.known_codes(values, null), values)
+    return Codes(queries.history, values, engine.known_codes(values, null))
 
 
 def _back(which: str) -> int:

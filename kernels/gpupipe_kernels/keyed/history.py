@@ -112,10 +112,32 @@ class Column:
         return self.history.where(self.history.engine.known_numbers(self.values), self.values)
 
     @cached_property
-    def levels(self) -> Events:
-        """The same, with a code for each value in its place: equal codes for equal values."""
-        values = self.history.engine.level_codes(self.known.values)
-        return Events(self.history, self.known.start, self.known.time, self.known.rank, values)
+    def levels(self) -> Codes:
+        """A code for each value, equal ones for equal values."""
+        engine = self.history.engine
+        return Codes(self.history, engine.level_codes(self.values), engine.known_numbers(self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A column of codes in the order of a history.
+
+    Attributes
+    ----------
+    history : History
+    values : array of int32, shape (events,)
+    keep : array of bool, shape (events,), optional
+        Which of them are not null; None for all.
+    """
+
+    history: History
+    values: Array
+    keep: Array | None
+
+    @cached_property
+    def known(self) -> Events:
+        """The events whose code is not null."""
+        return self.history.where(self.keep, self.values)
 
 
 def order_events(

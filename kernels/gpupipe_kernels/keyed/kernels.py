@@ -50,8 +50,9 @@ def _rolling_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array,
 
 def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
     queries = keyed.queries_before(history, query_key, cutoff)
-    total, faded = keyed.aggregate(x, queries, "sum"), keyed.decayed_sum(x, queries, HALF_LIFE)
-    return keyed.count(queries), total, keyed.time_since(queries), faded
+    column = keyed.column(history, x)
+    totals = (keyed.aggregate(column, queries, function) for function in ("sum", "nunique"))
+    return keyed.count(queries), *totals, keyed.time_since(queries), keyed.decayed_sum(column, queries, HALF_LIFE)
 
 
 def _before_naive(
@@ -60,7 +61,7 @@ def _before_naive(
     seen = naive.seen_before(key, time, query_key, cutoff)
     x, count = _of_rows(order, len(key), x), np.array([len(rows) for rows in seen], np.float64)
     since, faded = naive.time_since(time, seen, cutoff, "last"), naive.decayed_sum(x, time, seen, cutoff, HALF_LIFE)
-    return count, naive.aggregate(x, seen, "sum"), since, faded
+    return count, *(naive.aggregate(x, seen, function) for function in ("sum", "nunique")), since, faded
 
 
 def _lag(history: History, x: Any, k: int) -> Tables:
@@ -114,7 +115,7 @@ def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     """Return order, key, time and the number of keys: a key with half of a small table, nulls, ties in time."""
     key = rng.integers(-1, n // 8 + 1, n).astype(np.int32)
     key[rng.random(n) < min(0.5, MOST_OF_ONE_KEY / max(n, 1))] = 0
-    time = rng.integers(-40, 40, n) * 1_000_000
+    time = rng.integers(-40, 40, n) * 1_000_000 + rng.integers(-1, 2, n)  # spans and gaps just met, and just not
     time[rng.random(n) < 0.05] = NAT
     order = np.lexsort((time, key))
     order = order[(key[order] >= 0) & (time[order] != NAT)].astype(np.int32)
@@ -200,9 +201,9 @@ KERNELS = (
     _kernel(
         "keyed_before", "what the events before a cut-off come to",
         (X, Argument("query_key", "int32", null=-1), Argument("cutoff", "int64", null=NAT)),
-        _outputs("count", "sum", "since", "decayed"), _before, _before_naive, _sample_before,
+        _outputs("count", "sum", "nunique", "since", "decayed"), _before, _before_naive, _sample_before,
         (
-            *KEEPS, *SUMS, device_loops.before, device_loops.count, device_loops.moment, device_loops.since,
+            *KEEPS, *SUMS, *LEVELS, device_loops.before, device_loops.count, device_loops.moment, device_loops.since,
             device_loops.decayed,
         ),
     ),

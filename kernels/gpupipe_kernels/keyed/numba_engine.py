@@ -12,23 +12,25 @@ from gpupipe_kernels.code_cache import mark_kept
 from gpupipe_kernels.keyed import host_loops, host_running
 from gpupipe_kernels.keyed.compiled import CompiledEngine
 from gpupipe_kernels.keyed.engines import COUNT, SUM
-from gpupipe_kernels.keyed.host_codes import first_of_codes
-from gpupipe_kernels.keyed.host_pieces import pieces_of
+from gpupipe_kernels.keyed.host_codes import count_codes, first_of_codes
+from gpupipe_kernels.keyed.host_pieces import PIECE, pieces_of
 from gpupipe_kernels.keyed.host_scan import running_sums
 from gpupipe_kernels.keyed.host_sort import by_code, by_time
+from gpupipe_kernels.keyed.host_windows import window_moment_block
 from gpupipe_kernels.keyed.numpy_engine import NumpyEngine
 from gpupipe_kernels.keyed.numpy_events import LARGEST, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.opcodes import NAT
 from gpupipe_kernels.threads import run_blocks
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Column, Events
+    from gpupipe_kernels.keyed.history import Codes, Column, Events
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
 Pair = tuple[Array, Array]
 
 BLOCK_QUERIES = 65_536
+LONGEST_WALKED = PIECE  # in events: each piece starts with a window of its own
 
 
 class NumbaEngine(CompiledEngine, NumpyEngine):
@@ -64,11 +66,16 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         return out
 
     def moment(self, column: Column, queries: Queries, kind: int) -> Array:
-        if not queries.follow_events:
+        nothing = 0.0 if kind in (COUNT, SUM) else np.nan
+        if queries.follow_events:
+            return self._along(host_running.running_moment_block, nothing, column, queries, kind)
+        if queries.row is None or _longest(queries) > LONGEST_WALKED:
             return super().moment(column, queries, kind)
-        return self._along(
-            host_running.running_moment_block, 0.0 if kind in (COUNT, SUM) else np.nan, column, queries, kind
-        )
+        out = self._results(queries, "float32", nothing)
+        cuts = queries.history.events.once("pieces", lambda e: pieces_of(e.start)).cuts
+        given = column.values, queries.low, queries.row, queries.includes_current, kind, cuts, out
+        run_blocks(partial(window_moment_block, *given), len(cuts) - 1, 1, self.n_threads)
+        return out
 
     def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
         if not queries.follow_events:
@@ -79,6 +86,16 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         if not queries.follow_events:
             return super().decayed(column, queries, rate)
         return self._along(host_running.running_decayed_block, 0.0, column, queries, queries.history.time, rate)
+
+    def nunique(self, codes: Codes, queries: Queries) -> Array:
+        if not queries.follow_events:
+            return super().nunique(codes, queries)
+        out = self._results(queries, "float32", 0.0)
+        keep = np.empty(0, bool) if codes.keep is None else codes.keep
+        history, row = queries.history, queries.row
+        head = history.events.once("head", self._head)
+        count_codes(codes.values, keep, history.start, head, row, queries.includes_current, out, self.n_threads)
+        return out
 
     def _along(
         self, walk: Callable[..., None], nothing: float, column: Column | None, queries: Queries, *arguments: Any
@@ -122,3 +139,9 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
     def _firsts(self, events: Events) -> Array:
         head = events.once("head", self._head)
         return self.rank(first_of_codes(events.values, events.start, head, self.n_threads))
+
+
+def _longest(queries: Queries) -> int:
+    """Return the length of the longest key, or if that is too long to walk along, of the longest window."""
+    longest = int(np.diff(queries.history.start).max(initial=0))
+    return longest if longest <= LONGEST_WALKED else int((queries.high - queries.low).max(initial=0))

@@ -22,7 +22,7 @@ from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, least_of, moment
 from gpupipe_kernels.opcodes import NAT
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Column, Events, History
+    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = npt.NDArray[Any]
@@ -143,7 +143,8 @@ class NumpyEngine:
         then = _picked(events.time.astype(np.float64), low, high, back, np.nan)
         return _placed((queries.time.astype(np.float64) - then) / unit, queries, np.nan)
 
-    def nunique(self, events: Events, queries: Queries) -> Array:
+    def nunique(self, codes: Codes, queries: Queries) -> Array:
+        events = codes.known
         low, high = _seen(events, queries)
         before = events.once("firsts", lambda e: self.rank(is_first(e)))
         return _placed(before[high] - before[low], queries, 0.0)

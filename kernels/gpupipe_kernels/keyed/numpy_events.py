@@ -42,7 +42,7 @@ def first_of_keys(start: Array) -> npt.NDArray[np.bool_]:
 def least_tree(values: Array, sign: float) -> tuple[Array, ...]:
     """Return the tree of least values of `sign` times the values, in float32: rounding keeps their order."""
     with np.errstate(over="ignore"):
-        return grow(((sign * values).astype(np.float32),), least_of)
+        return grow((np.multiply(values, sign, out=np.empty(len(values), np.float32), casting="same_kind"),), least_of)
 
 
 def moments_tree(events: Events) -> tuple[Array, ...]:

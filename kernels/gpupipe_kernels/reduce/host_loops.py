@@ -74,7 +74,6 @@ def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: 
         flags[i] = (x[i] >= low) & (x[i] <= high)
     # Few values are inside: words of eight flags that have one are listed, without a branch that could be mispredicted.
     words = flags.view(np.uint64)
-    flags[x.size :] = 0
     n_hits = 0
     for word in range((x.size + 7) // 8):
         hits[n_hits] = 8 * word

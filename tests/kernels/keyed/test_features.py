@@ -28,7 +28,8 @@ def engine(request: pytest.FixtureRequest) -> str:
 def small_blocks() -> Iterator[None]:
     """Cut rows and events so that small tables have many blocks, and keys that are longer than a piece."""
     pieces = mock.patch.object(host_pieces.pieces_of, "__defaults__", (BLOCK,))
-    with pieces, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):
+    walked = mock.patch.object(numba_engine, "LONGEST_WALKED", 2 * BLOCK)
+    with pieces, walked, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):
         yield
 
 
