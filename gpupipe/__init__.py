@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.api import Pipeline, run
     from gpupipe.pipeline.model import Model, load_model
     from gpupipe.pipeline.result import Run
-    from gpupipe_kernels.user import kernel
+    from gpupipe_kernels.user.kernel import kernel
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,7 +40,7 @@ _HOMES = {
     "Model": "gpupipe.pipeline.model",
     "Pipeline": "gpupipe.pipeline.api",
     "Run": "gpupipe.pipeline.result",
-    "kernel": "gpupipe_kernels.user",
+    "kernel": "gpupipe_kernels.user.kernel",
     "load_config": "gpupipe.config",
     "load_model": "gpupipe.pipeline.model",
     "run": "gpupipe.pipeline.api",

@@ -42,7 +42,10 @@ ESTIMATORS: dict[str, str] = {
     "XGBRegressor": "xgboost",
 }
 # interpreter → the module whose `run` it is; that of "numba" loads a compiler
-INTERPRETERS = {"numpy": "gpupipe_kernels.interpret_numpy", "numba": "gpupipe_kernels.interpret_cpu"}
+INTERPRETERS = {
+    "numpy": "gpupipe_kernels.interpreters.interpret_numpy",
+    "numba": "gpupipe_kernels.interpreters.interpret_cpu",
+}
 INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
 
 
@@ -107,8 +110,8 @@ class CpuBackend(Backend):
         out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
 
     def interpreter(self, program: Program, n_rows: int) -> str:
-        """Return ``"numpy"``, or ``"numba"`` where compiled code is at hand or pays: `gpupipe_kernels.choice` says."""
-        from gpupipe_kernels.choice import choose_interpreter
+        """Return ``"numpy"``, or ``"numba"`` where compiled code is at hand or pays."""
+        from gpupipe_kernels.interpreters.choice import choose_interpreter
 
         return choose_interpreter(program, n_rows, self.n_threads)
 

@@ -152,7 +152,7 @@ def run_program(program: Program, n_rows: int, order: str) -> dict[str, Any]:
     import numpy as np
     from numba import cuda
 
-    from gpupipe_kernels.interpret_cuda import DeviceProgram, run
+    from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
 
     blocks = _on_device(table(min(n_rows, 1_000_000)), n_rows)
     out = cuda.device_array((n_rows, program.n_columns), np.float32, order=ORDERS[order])
@@ -195,7 +195,7 @@ def seconds_of(function: Callable[[], object]) -> float:
 
 def parity() -> dict[str, Any]:
     """Return how every kernel compares with its reference, on the CPU and on the GPU."""
-    command = [sys.executable, "-m", "gpupipe_kernels.fuzz", f"--rows={PARITY_ROWS}"]
+    command = [sys.executable, "-m", "gpupipe_kernels.proof.fuzz", f"--rows={PARITY_ROWS}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode not in (0, 1) or not lines:

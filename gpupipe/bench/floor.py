@@ -103,7 +103,7 @@ def _figures(divided: Divided) -> dict[str, Any]:
     from gpupipe.features.fitted import fit_features
     from gpupipe.features.statistics import Statistics
     from gpupipe.table.arrange import arrange
-    from gpupipe_kernels import interpret_cpu, interpret_numpy
+    from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
     from gpupipe_kernels.reduce import numba_engine
 
     job, learned = divided.job, divided.rows.statistics

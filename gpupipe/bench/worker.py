@@ -21,7 +21,13 @@ from gpupipe.errors import GpupipeError  # noqa: E402
 
 # The main job imports these when a stage first needs them. They are imported before the stages here, so that a stage's
 # seconds are its own; the estimator's library follows once the task is known.
-READING = ("pandas", "pyarrow.csv", "pyarrow.dataset", "pyarrow.parquet", "gpupipe_kernels.interpret_numpy")
+READING = (
+    "pandas",
+    "pyarrow.csv",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "gpupipe_kernels.interpreters.interpret_numpy",
+)
 TRAINING = ("skops.io", "sklearn.metrics", "threadpoolctl")
 
 

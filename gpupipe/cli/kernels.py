@@ -68,7 +68,7 @@ def warm() -> None:
     """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
     from gpupipe.errors import ConfigError
     from gpupipe_kernels.code_cache import cache_folder, can_keep
-    from gpupipe_kernels.warm import warm_all
+    from gpupipe_kernels.proof.warm import warm_all
 
     if not can_keep():
         fix = "set NUMBA_CACHE_DIR to a folder that can be written"
@@ -136,22 +136,22 @@ def _tolerance(rtol: float, atol: float) -> str:
 
 
 def _machine_code() -> Any:
-    """Return what `gpupipe_kernels.machine_code` prints."""
+    """Return what `gpupipe_kernels.proof.machine_code` prints."""
     from gpupipe.errors import ConfigError, GpupipeError
-    from gpupipe_kernels.machine_code import INSTALL, obstacle
+    from gpupipe_kernels.proof.machine_code import INSTALL, obstacle
 
     if missing := obstacle():
         raise ConfigError(f"the device loops cannot be compiled: {missing}", fix=INSTALL)
     done = subprocess.run(
-        _python("gpupipe_kernels.machine_code"), env=_environment(), capture_output=True, text=True, check=False
+        _python("gpupipe_kernels.proof.machine_code"), env=_environment(), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise GpupipeError(_tail(done.stderr), where="gpupipe_kernels.machine_code")
+        raise GpupipeError(_tail(done.stderr), where="gpupipe_kernels.proof.machine_code")
     return json.loads(done.stdout)
 
 
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
-    from gpupipe_kernels.machine_code import ARCHITECTURES
+    from gpupipe_kernels.proof.machine_code import ARCHITECTURES
 
     table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
     for name, row in document["loops"].items():
@@ -163,11 +163,11 @@ def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
 
 
 def _outcomes(names: Sequence[str], rows: int, seed: int, simulated: bool) -> Iterator[dict[str, Any]]:
-    """Yield what `gpupipe_kernels.fuzz` prints, as it comes: in a process, as Numba fixes its device when imported."""
+    """Yield what the fuzzer prints, as it comes: in a process of its own, as Numba fixes its device when imported."""
     from gpupipe.errors import GpupipeError
 
     environment = {**_environment(), "NUMBA_ENABLE_CUDASIM": str(int(simulated))}
-    command = _python("gpupipe_kernels.fuzz", *names, f"--rows={rows}", f"--seed={seed}")
+    command = _python("gpupipe_kernels.proof.fuzz", *names, f"--rows={rows}", f"--seed={seed}")
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process,

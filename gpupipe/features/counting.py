@@ -12,7 +12,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.parts import ROWS_A_PART, over_parts
 from gpupipe.table.blocks import Table, code_storage
-from gpupipe_kernels.calendar import part
+from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
 from gpupipe_kernels.reduce.engines import Cells, Engine, choose
 

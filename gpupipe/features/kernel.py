@@ -13,8 +13,8 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Numbers, Texts, Times, combined
-from gpupipe_kernels.user import MOST_INPUTS, KernelError, UserKernel, load
-from gpupipe_kernels.user_file import declared
+from gpupipe_kernels.user.file import declared
+from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
 
 FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 OBJECT = "python object "  # in a configuration that is written: the kernel had no file

@@ -16,7 +16,7 @@ from gpupipe.features.lower import lower
 from gpupipe.features.moments import Moments, value_amid
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.hashing import mix
+from gpupipe_kernels.formulas.hashing import mix
 from gpupipe_kernels.reduce.engines import FLOAT32_MAX, choose
 
 Array = Any

@@ -20,7 +20,7 @@ from gpupipe.features.parts import ROWS_A_PART, over_parts
 from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
-from gpupipe_kernels.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.opcodes import NAT
 
 Array = Any

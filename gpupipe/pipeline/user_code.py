@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ArtifactError
-from gpupipe_kernels.user import KernelError, UserKernel, restore
+from gpupipe_kernels.user.kernel import KernelError, UserKernel, restore
 
 if TYPE_CHECKING:
     from gpupipe.artifact import ArtifactReader, ArtifactWriter

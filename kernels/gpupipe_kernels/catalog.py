@@ -11,7 +11,8 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 @cache
 def kernels() -> dict[str, Kernel]:
     """Return every kernel by its name, family by family."""
-    from gpupipe_kernels import keyed, rowwise, text, whole_program
+    from gpupipe_kernels import keyed, text
+    from gpupipe_kernels.interpreters import rowwise, whole_program
 
     declared = (*rowwise.KERNELS, *whole_program.KERNELS, *keyed.KERNELS, *text.KERNELS)
     found = {kernel.name: kernel for kernel in declared}
@@ -35,7 +36,7 @@ def block_of(name: str) -> tuple[int, int]:
 
     That of the interpreters is for programs without a stack, and lookup tables that stay where they are.
     """
-    from gpupipe_kernels.interpret_cuda import COLUMN_THREADS, PANEL_LINE, ROW_THREADS, ROWS_A_THREAD
+    from gpupipe_kernels.interpreters.interpret_cuda import COLUMN_THREADS, PANEL_LINE, ROW_THREADS, ROWS_A_THREAD
 
     interpreters = {
         "interpret_columns": (COLUMN_THREADS, 0),

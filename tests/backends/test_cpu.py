@@ -11,7 +11,7 @@ import pytest
 from gpupipe.backends.base import Backend
 from gpupipe.backends.cpu import ESTIMATORS, CpuBackend
 from gpupipe.errors import ConfigError
-from gpupipe_kernels import choice
+from gpupipe_kernels.interpreters import choice
 from gpupipe_kernels.opcodes import Op
 from gpupipe_kernels.program import Program, block_id
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from gpupipe.bench import device, device_keyed
-from gpupipe_kernels import interpret_numpy, keyed
+from gpupipe_kernels import keyed
+from gpupipe_kernels.interpreters import interpret_numpy
 
 IN_THE_SIMULATOR = """
 import json

@@ -14,7 +14,7 @@ import pytest
 
 from gpupipe.cli import kernels as module
 from gpupipe.cli import main
-from gpupipe_kernels import machine_code
+from gpupipe_kernels.proof import machine_code
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 PASSED: dict[str, Any] = {"cases": 19, "max_error": 1e-7, "share": 0.25, "strides": "taken", "failure": ""}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpupipe_kernels import interpret_cuda
+from gpupipe_kernels.interpreters import interpret_cuda
 from gpupipe_kernels.launch import formula
 from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program

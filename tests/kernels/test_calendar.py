@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupipe_kernels.calendar import part
+from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import PART_SIZES, Part
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

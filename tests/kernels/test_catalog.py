@@ -17,16 +17,16 @@ import pytest
 import gpupipe_kernels
 from gpupipe_kernels.catalog import device_loops, kernels
 from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.fuzz import compare
+from gpupipe_kernels.interpreters.whole_program import program
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.opcodes import Op
-from gpupipe_kernels.whole_program import program
+from gpupipe_kernels.proof.fuzz import compare
 
 NOT_WARM = """
 import importlib, pkgutil
 import gpupipe_kernels
 from numba.core.caching import FunctionCache
-from gpupipe_kernels.warm import warm_all
+from gpupipe_kernels.proof.warm import warm_all
 
 list(warm_all())
 for module in pkgutil.walk_packages(gpupipe_kernels.__path__, "gpupipe_kernels."):
@@ -37,7 +37,7 @@ for module in pkgutil.walk_packages(gpupipe_kernels.__path__, "gpupipe_kernels."
 SIMULATED = """
 import json, sys
 from gpupipe_kernels.catalog import kernels
-from gpupipe_kernels.fuzz import MOST_SIMULATED_ROWS, compare, device_name, on_device
+from gpupipe_kernels.proof.fuzz import MOST_SIMULATED_ROWS, compare, device_name, on_device
 
 assert device_name() == "simulator"
 for name in sys.argv[1:]:

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpupipe_kernels import choice, code_cache
-from gpupipe_kernels.choice import COMPILE_SECONDS, LOAD_SECONDS, choose_interpreter, saved_seconds
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.interpreters import choice
+from gpupipe_kernels.interpreters.choice import COMPILE_SECONDS, LOAD_SECONDS, choose_interpreter, saved_seconds
 from gpupipe_kernels.opcodes import Op
 from gpupipe_kernels.program import Program
 from tests.kernels.programs import F32, I8, Writer
@@ -43,7 +44,7 @@ def test_a_fresh_process_waits_for_the_compiler_only_where_that_pays(fresh: pyte
 
 
 def test_code_on_disk_is_worth_less_rows(fresh: pytest.MonkeyPatch) -> None:
-    fresh.setattr(code_cache, "is_kept", lambda name: name == "gpupipe_kernels.interpret_cpu")
+    fresh.setattr(code_cache, "is_kept", lambda name: name == "gpupipe_kernels.interpreters.interpret_cpu")
     assert choose_interpreter(program(), rows_worth(LOAD_SECONDS) - 10, 1) == "numpy"
     assert choose_interpreter(program(), rows_worth(LOAD_SECONDS) + 10, 1) == "numba"
 

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from numba import njit, vectorize
 
-from gpupipe_kernels import calendar, reference
-from gpupipe_kernels.angle import arctangent, cosine_of_turns, sine_of_turns, wave, wave_parameters
-from gpupipe_kernels.cells import between, bin_of, clip, divide, elapsed, entry, fill, part_index, part_value
-from gpupipe_kernels.distance import bearing, course, distance
-from gpupipe_kernels.logarithm import log1p
-from gpupipe_kernels.moments import part
+from gpupipe_kernels import reference
+from gpupipe_kernels.formulas import calendar
+from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_turns, wave, wave_parameters
+from gpupipe_kernels.formulas.calendar32 import part
+from gpupipe_kernels.formulas.cells import between, bin_of, clip, divide, elapsed, entry, fill, part_index, part_value
+from gpupipe_kernels.formulas.distance import bearing, course, distance
+from gpupipe_kernels.formulas.logarithm import log1p
+from gpupipe_kernels.formulas.power import expm1, yeo_johnson
 from gpupipe_kernels.opcodes import NAT, Part
-from gpupipe_kernels.power import expm1, yeo_johnson
 
 F = np.float32
 NAN = F(math.nan)

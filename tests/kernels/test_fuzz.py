@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpupipe_kernels import catalog, fuzz
+from gpupipe_kernels import catalog
 from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.fuzz import BLOCK, Case, Mismatch, compare, difference, extremes, inputs_of
+from gpupipe_kernels.proof import fuzz
+from gpupipe_kernels.proof.fuzz import BLOCK, Case, Mismatch, compare, difference, extremes, inputs_of
 
 NAT = -(2**63)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe_kernels import interpret_cpu, interpret_numpy
+from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
 from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program
 from tests.kernels.programs import F64, I8, I64, Writer, assert_same, naive, random_program, random_table
@@ -154,7 +154,8 @@ def test_a_program_with_a_users_kernel_is_refused() -> None:
 
 def test_another_process_reads_the_code_from_disk() -> None:
     code = (
-        "from gpupipe_kernels import code_cache, interpret_cpu as i; assert code_cache.is_kept(i.NAME)\n"
+        "from gpupipe_kernels import code_cache; from gpupipe_kernels.interpreters import interpret_cpu as i\n"
+        "assert code_cache.is_kept(i.NAME)\n"
         "i.warm(); print(sum(i._run_rows.stats.cache_hits.values()), sum(i._run_rows.stats.cache_misses.values()))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpupipe_kernels.interpret_numpy import BLOCK_ROWS, run
+from gpupipe_kernels.interpreters.interpret_numpy import BLOCK_ROWS, run
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op, Part
 from gpupipe_kernels.program import Program
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from gpupipe_kernels import machine_code
-from gpupipe_kernels.machine_code import ARCHITECTURES, REGISTER_MARGIN, differences, parse
+from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.proof.machine_code import ARCHITECTURES, REGISTER_MARGIN, differences, parse
 
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """
 import json
 from numba import cuda, float32
 from gpupipe_kernels.launch import DeviceLoop, formula
-from gpupipe_kernels.machine_code import document
+from gpupipe_kernels.proof.machine_code import document
 
 @formula
 def third(x):
@@ -90,7 +90,7 @@ def compilers() -> None:
 
 @pytest.mark.usefixtures("compilers")
 def test_no_loop_is_worse_than_it_was_recorded() -> None:
-    measured = json.loads(run_python("-m", "gpupipe_kernels.machine_code"))
+    measured = json.loads(run_python("-m", "gpupipe_kernels.proof.machine_code"))
     recorded = json.loads(RECORDED.read_text())
     found = differences(recorded, measured)
     assert found == [], "\n".join(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe_kernels.occupancy import MULTIPROCESSORS, occupancy, resident_blocks
+from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS, occupancy, resident_blocks
 
 PROGRAM = """
 #include <cstdio>

@@ -55,7 +55,7 @@ def test_an_instruction_that_reaches_outside_is_refused(row: int, field: Field, 
 
 @given(st.integers(0, 4), st.integers(0, 7), st.integers(-(2**31), 2**31 - 1))
 def test_whatever_is_accepted_runs_without_reaching_outside(row: int, field: int, value: int) -> None:
-    from gpupipe_kernels.interpret_numpy import run
+    from gpupipe_kernels.interpreters.interpret_numpy import run
 
     changed = SOUND.copy()
     changed[row, field] = value

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe_kernels import machine_code
+from gpupipe_kernels.proof import machine_code
 
 README = Path(__file__).parents[2] / "kernels" / "README.md"
 IN_THE_SIMULATOR = """
 from saturation import KERNELS
-from gpupipe_kernels.fuzz import compare, on_device
+from gpupipe_kernels.proof.fuzz import compare, on_device
 
 (kernel,) = KERNELS
 outcome = compare(kernel, on_device(kernel), seed=0, n_rows=600)
@@ -25,7 +25,7 @@ print(outcome.failure or outcome.cases)
 FOR_REAL_GPUS = """
 import json
 from saturation import LOOP
-from gpupipe_kernels.machine_code import document
+from gpupipe_kernels.proof.machine_code import document
 
 print(json.dumps(document({LOOP.name: LOOP})))
 """

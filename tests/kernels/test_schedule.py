@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpupipe_kernels.interpreters.schedule import ARG, DST, LAST, OP, ROW, schedule
 from gpupipe_kernels.opcodes import Op
-from gpupipe_kernels.schedule import ARG, DST, LAST, OP, ROW, schedule
 from tests.kernels.programs import F32, I8, Writer
 
 

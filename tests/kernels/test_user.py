@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpupipe_kernels import machine_code
-from gpupipe_kernels.user import KernelError, UserKernel, kernel, load, restore
-from gpupipe_kernels.user_file import declared
-from gpupipe_kernels.user_language import MATH
+from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.user.file import declared
+from gpupipe_kernels.user.kernel import KernelError, UserKernel, kernel, load, restore
+from gpupipe_kernels.user.language import MATH
 
 ROOT = Path(__file__).parents[2]
 RATE = 0.25
@@ -310,7 +310,7 @@ def test_the_text_holds_what_it_uses_and_computes_the_same_anywhere(tmp_path) ->
     assert '@gpupipe.kernel(out="float32", nulls="pass")\ndef banded(x, low, high):' in made.source
     (tmp_path / "kernel.py").write_text(made.source)
     code = (
-        "import sys; from pathlib import Path; from gpupipe_kernels.user import load, restore\n"
+        "import sys; from pathlib import Path; from gpupipe_kernels.user.kernel import load, restore\n"
         "path = Path('kernel.py'); one, two = load(path, 'banded'), restore(path.read_text(), 'x.py')\n"
         "assert one.source == two.source == path.read_text() and one.sha256 == sys.argv[1] and one == two\n"
         "print(one([-3, 5, 1e9], 0, 100).tolist(), two([-3, 5, 1e9], 0, 100).tolist())"
@@ -342,7 +342,7 @@ def test_a_kernel_in_a_notebook_takes_what_other_cells_define() -> None:
     around = cell("import math as m\nfrom math import exp, pi\nimport numpy as np\nfrom numpy import float32\n", {})
     cell("LOW, HIGH, ON = -1e300, float('inf'), True\ndef bent(x):\n    return max(LOW, min(x, HIGH))\n", around)
     cell(
-        "from gpupipe_kernels.user import kernel\n@kernel\ndef inner(x):\n    return bent(x) + pi\n\n"
+        "from gpupipe_kernels.user.kernel import kernel\n@kernel\ndef inner(x):\n    return bent(x) + pi\n\n"
         "@kernel(nulls='pass')\ndef f(a: 'a', b) -> float:\n    if ON and m.isnan(a): return np.float32(0)\n"
         "    return float32(exp(-b)) + inner(a) * m.e\n",
         around,
@@ -357,7 +357,7 @@ def test_a_kernel_in_a_notebook_takes_what_other_cells_define() -> None:
 
 
 def test_numbers_keep_the_value_that_they_have_when_the_kernel_is_first_used() -> None:
-    around = cell("from gpupipe_kernels.user import kernel\nK = 2.0\n@kernel\ndef f(a):\n    return a * K\n", {})
+    around = cell("from gpupipe_kernels.user.kernel import kernel\nK = 2.0\n@kernel\ndef f(a):\n    return a * K\n", {})
     assert around["f"](1.0) == 2.0
     around["K"] = 5.0
     assert around["f"](1.0) == 2.0 and "K = 2.0" in around["f"].source
@@ -375,7 +375,7 @@ def test_a_kernel_inside_a_function_takes_what_is_around_it_there() -> None:
 
 
 def test_two_things_of_one_name_are_refused() -> None:
-    one = cell("from gpupipe_kernels.user import kernel\nK = 1.0\ndef g(a):\n    return a * K\n", {})
+    one = cell("from gpupipe_kernels.user.kernel import kernel\nK = 1.0\ndef g(a):\n    return a * K\n", {})
     two = cell("K = 2.0\n@kernel\ndef f(a):\n    return g(a) * K\n", {"kernel": kernel, "g": one["g"]})
     with pytest.raises(KernelError, match="two different things are called K"):
         _ = two["f"].source
@@ -462,7 +462,7 @@ def test_nothing_is_compiled_before_it_is_computed() -> None:
 
 def test_a_second_process_finds_the_code_on_disk(tmp_path) -> None:
     (tmp_path / "mine.py").write_text("import gpupipe as gp\n@gp.kernel\ndef f(a, b):\n    return a / b + 1.0\n")
-    code = "from pathlib import Path; from gpupipe_kernels.user import load; print(load(Path('mine.py'), 'f')(3, 2))"
+    code = "from pathlib import Path; from gpupipe_kernels.user import kernel as k; print(k.load(Path('mine.py'), 'f')(3, 2))"
     settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_DEBUG_CACHE": "1"}
     first = python(code, cwd=tmp_path, **settings)
     assert "data saved to" in first.stdout and "2.5" in first.stdout, first.stderr
@@ -492,7 +492,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from numba import cuda
-from gpupipe_kernels.user import load
+from gpupipe_kernels.user.kernel import load
 
 rng = np.random.default_rng(0)
 for n, nulls in [*((n, "propagate") for n in range(1, 9)), (2, "pass")]:

@@ -118,7 +118,7 @@ def count(codes: Array, counts: Array) -> None:
 
 @formula
 def _mixed(h: Any) -> Any:
-    """Return `gpupipe_kernels.hashing.mix` of one number."""
+    """Return `gpupipe_kernels.formulas.hashing.mix` of one number."""
     h ^= h >> uint32(16)
     h = uint32(h * uint32(0x85EBCA6B))
     h ^= h >> uint32(13)

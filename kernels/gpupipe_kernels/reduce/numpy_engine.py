@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.hashing import mix
+from gpupipe_kernels.formulas.hashing import mix
 from gpupipe_kernels.reduce.engines import BLOCK_ROWS, FLOAT32_MAX, LANES, Cells, seed_bits
 
 Array = Any

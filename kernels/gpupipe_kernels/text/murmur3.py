@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.hashing import mix
+from gpupipe_kernels.formulas.hashing import mix
 
 Array = npt.NDArray[Any]
 Hashes = npt.NDArray[np.uint32]

@@ -1,4 +1,4 @@
-"""Calendar parts for compiled code: the formulas of `gpupipe_kernels.calendar` in 32-bit arithmetic without branches.
+"""Calendar parts for compiled code: the formulas of `calendar` in 32-bit arithmetic without branches.
 
 The host runs that in vectors, and a device has no other integers. One division is left in 64 bits, that of a time by a
 day. Constants are added so that numbers are positive, whose division needs no correction.

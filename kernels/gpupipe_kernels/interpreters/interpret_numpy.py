@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.calendar import part
+from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
 from gpupipe_kernels.program import Call, Program
 from gpupipe_kernels.reference import bearing, central_angle, yeo_johnson

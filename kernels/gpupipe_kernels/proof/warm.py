@@ -40,7 +40,7 @@ def warm_all(with_device: bool = False) -> Iterator[Warmed]:
         Also for the GPU at hand.
     """
     from gpupipe_kernels.catalog import kernels
-    from gpupipe_kernels.fuzz import on_device
+    from gpupipe_kernels.proof.fuzz import on_device
     from gpupipe_kernels.reduce import numba_engine
 
     yield _timed("reduce", numba_engine.warm, ())

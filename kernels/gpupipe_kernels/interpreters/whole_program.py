@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import cuda
 
-from gpupipe_kernels import interpret_cpu, interpret_cuda, interpret_numpy, rowwise
 from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.interpreters import interpret_cpu, interpret_cuda, interpret_numpy, rowwise
 from gpupipe_kernels.opcodes import BLOCKS, NAT, PART_SIZES, Field, Op, Part
 from gpupipe_kernels.program import Program
 

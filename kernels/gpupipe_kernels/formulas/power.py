@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy import float32, int32
 
+from gpupipe_kernels.formulas.logarithm import INF, LN2_HIGH, LN2_LOW, log1p
 from gpupipe_kernels.launch import formula
-from gpupipe_kernels.logarithm import INF, LN2_HIGH, LN2_LOW, log1p
 
 ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding it rounds to a whole number, which taking it off again leaves
 PER_LN2 = float32(1.44269504)

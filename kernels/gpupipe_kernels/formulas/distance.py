@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy import float32
 
-from gpupipe_kernels.angle import arctangent, cosine_of_turns, sine_of_turns
+from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_turns
 from gpupipe_kernels.launch import formula
 
 PER_DEGREE = float32(1 / 360)  # turns

@@ -1,8 +1,8 @@
 """Every kernel against its reference, on inputs that are made to break it.
 
-``python -m gpupipe_kernels.fuzz`` prints one JSON line for each kernel. The device side runs on the GPU, or in Numba's
-simulator where the environment says ``NUMBA_ENABLE_CUDASIM=1``: that is fixed when Numba is imported, so whoever wants
-the other one starts a process.
+``python -m gpupipe_kernels.proof.fuzz`` prints one JSON line for each kernel. The device side runs on the GPU, or in
+Numba's simulator where the environment says ``NUMBA_ENABLE_CUDASIM=1``: that is fixed when Numba is imported, so who
+wants the other one starts a process.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the kernels named, or all; print a JSON line for each, and return 1 if one failed."""
     from gpupipe_kernels.catalog import kernels
 
-    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.fuzz")
+    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.proof.fuzz")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--rows", type=int, default=10_000, help="the largest size, of which the simulator gets less")
     parser.add_argument("--seed", type=int, default=0)

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from numba import cuda
 from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels.device_interpreters import LOOPS, PANEL, PANEL_LINE, interpreters_for
-from gpupipe_kernels.device_step import ROWS_A_THREAD
+from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
+from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
+from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
+from gpupipe_kernels.interpreters.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
-from gpupipe_kernels.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.opcodes import BLOCKS, Op
 from gpupipe_kernels.program import Program
-from gpupipe_kernels.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
 
 __all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "DeviceProgram", "run"]
 
@@ -93,8 +93,8 @@ def run(
 ) -> None:
     """Run `program` over a table in device memory and write every column of `out`, without waiting for it.
 
-    The same as `gpupipe_kernels.interpret_numpy.run`, within the tolerances that `gpupipe_kernels.rowwise` states; a
-    multiplication and an addition are rounded together here.
+    The same as `interpret_numpy.run`, within the tolerances that the declarations of `rowwise` state; a multiplication
+    and an addition are rounded together here.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpupipe_kernels.user_flow import Flow, walk
+from gpupipe_kernels.user.flow import Flow, walk
 
 BUILTINS = frozenset({"abs", "bool", "float", "int", "max", "min", "pow", "range", "round"})
 MATH = frozenset({

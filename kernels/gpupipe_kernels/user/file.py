@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gpupipe_kernels.user_language import KernelError, check, parameters
-from gpupipe_kernels.user_source import MODULES, Piece, check_names, verify
+from gpupipe_kernels.user.language import KernelError, check, parameters
+from gpupipe_kernels.user.source import MODULES, Piece, check_names, verify
 
 WRITE = "write @gp.kernel above it"
 
@@ -60,7 +60,7 @@ def parse(text: str, file: str) -> ast.Module:
 
 
 def read(text: str, file: str) -> tuple[tuple[Piece, ...], dict[str, str]]:
-    """Return the pieces of a text that `gpupipe_kernels.user_source.text_of` wrote, and what its decorator says.
+    """Return the pieces of a text that `gpupipe_kernels.user.source.text_of` wrote, and what its decorator says.
 
     Raises
     ------

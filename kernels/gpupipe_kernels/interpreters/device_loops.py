@@ -1,7 +1,7 @@
 """The interpreters of programs as CUDA kernels: one for column-major matrices, one for row-major ones.
 
-Each thread takes four rows at a time and runs instructions over them (`gpupipe_kernels.device_step`). The two kernels
-serve all programs but those with users' kernels, which get their own, with those formulas in it.
+Each thread takes four rows at a time and runs instructions over them (`device_step`). The two serve all programs but
+those with users' kernels, which get their own, with those formulas in it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numba
 from numba import cuda
 from numpy import float32, int32, uint64
 
-from gpupipe_kernels import device_step
-from gpupipe_kernels.device_step import ROWS_A_THREAD, execute
+from gpupipe_kernels.interpreters import device_step
+from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD, execute
+from gpupipe_kernels.interpreters.schedule import DST, LAST
 from gpupipe_kernels.launch import DeviceLoop, array_formula
 from gpupipe_kernels.program import Call
-from gpupipe_kernels.schedule import DST, LAST
 
 PANEL = 16  # columns
 PANEL_LINE = PANEL + 1  # cells of a row of a panel in shared memory: threads beside each other use different banks
@@ -54,7 +54,7 @@ def interpret_columns(
     """Write a column-major matrix: a row of the grid runs a group of segments, those that read one source column.
 
     So each column comes from memory once, and reads and writes are coalesced. Arguments are those of
-    `gpupipe_kernels.device_step.execute`, and
+    `gpupipe_kernels.interpreters.device_step.execute`, and
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def interpret_rows(
     """Write a row-major matrix: a block runs all segments over its rows, in panels of columns.
 
     A panel is filled in shared memory and then written along the rows. Arguments are those of
-    `gpupipe_kernels.device_step.execute`, and
+    `gpupipe_kernels.interpreters.device_step.execute`, and
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _with_names(function: Any, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _call(calls: tuple[Call, ...]) -> Any:
-    """Return a formula that stands where `gpupipe_kernels.device_step.call` does and knows users' kernels."""
+    """Return a formula that stands where `device_step.call` does and knows users' kernels."""
     found = device_step.call
     for number, kernel in enumerate(calls):
         found = _one_more(number, kernel.formula, _operands(kernel.n_inputs), found)

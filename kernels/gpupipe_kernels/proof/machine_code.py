@@ -1,6 +1,7 @@
 """What the compilers make of every device loop, for real GPUs and without one: PTX by Numba, machine code by ptxas.
 
-``python -m gpupipe_kernels.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test holds.
+``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test
+holds.
 
 Two things are not for a process that does anything else: Numba asks the driver for the GPU at hand as soon as a loop
 calls another device function, and is told one here; and a failed compilation can spoil the next one.
@@ -27,12 +28,12 @@ from unittest import mock
 
 from gpupipe_kernels.catalog import block_of, device_loops
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.occupancy import MULTIPROCESSORS, occupancy
+from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS, occupancy
 
 ARCHITECTURES = tuple(MULTIPROCESSORS)
 INSTALL = "pip install 'gpupipe[test]'"
 REGISTER_MARGIN = 4  # another release of a compiler may want so many more; they are given out in eights
-RECORD = "python -m gpupipe_kernels.machine_code --record tests/kernels/machine_code.json"
+RECORD = "python -m gpupipe_kernels.proof.machine_code --record tests/kernels/machine_code.json"
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ def parse(said: str, ptx: str) -> MachineCode:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the machine code of all kernels as JSON, or write it to a file; return 1 if a compiler is missing."""
-    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.machine_code")
+    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.proof.machine_code")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write it to this file")
     options = parser.parse_args(arguments)
     if missing := obstacle():

@@ -10,14 +10,14 @@ from typing import Any
 
 from numpy import float32, int32, uint64
 
-from gpupipe_kernels.angle import wave
-from gpupipe_kernels.cells import NAN, between, bin_of, clip, divide, elapsed, entry, fill, flag
-from gpupipe_kernels.distance import bearing, course, distance
+from gpupipe_kernels.formulas.angle import wave
+from gpupipe_kernels.formulas.calendar32 import clock_part, date_part, day_of, is_of_clock
+from gpupipe_kernels.formulas.cells import NAN, between, bin_of, clip, divide, elapsed, entry, fill, flag
+from gpupipe_kernels.formulas.distance import bearing, course, distance
+from gpupipe_kernels.formulas.logarithm import log1p
+from gpupipe_kernels.formulas.power import yeo_johnson
 from gpupipe_kernels.launch import host_step
-from gpupipe_kernels.logarithm import log1p
-from gpupipe_kernels.moments import clock_part, date_part, day_of, is_of_clock
 from gpupipe_kernels.opcodes import NAT
-from gpupipe_kernels.power import yeo_johnson
 
 MISSING = int32(-(2**31))
 FEW_EDGES = 64

@@ -18,7 +18,7 @@ from gpupipe_kernels.program import Program
 
 Interpreter = Literal["numpy", "numba"]
 
-NAME = "gpupipe_kernels.interpret_cpu"
+NAME = "gpupipe_kernels.interpreters.interpret_cpu"
 
 # Seconds until the Numba interpreter computes, in fresh processes: it is imported and read from disk, or compiled.
 LOAD_SECONDS = 0.45

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from gpupipe_kernels import code_cache
-from gpupipe_kernels import steps as each
+from gpupipe_kernels.interpreters import host_steps as each
+from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
+from gpupipe_kernels.interpreters.schedule import ARG, BLOCK, DST, LUT, OP, ROW, SIZE, schedule
 from gpupipe_kernels.launch import host_block
-from gpupipe_kernels.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.opcodes import BLOCKS, N_REGISTERS, Op
 from gpupipe_kernels.program import Program
-from gpupipe_kernels.schedule import ARG, BLOCK, DST, LUT, OP, ROW, SIZE, schedule
 from gpupipe_kernels.threads import run_blocks
 
 NAME = __name__  # of the compiled code in its folder
@@ -60,8 +60,8 @@ def run(
 ) -> None:
     """Run `program` over a table and write every column of `out`.
 
-    The same as `gpupipe_kernels.interpret_numpy.run`: to the bit, but for logarithm, sine, distance, bearing and power,
-    which are within the tolerances that `gpupipe_kernels.rowwise` states.
+    The same as `interpret_numpy.run`: to the bit, but for logarithm, sine, distance, bearing and power, which are
+    within the tolerances that the declarations of `rowwise` state.
 
     Parameters
     ----------

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import cuda
 
-from gpupipe_kernels import interpret_cpu, interpret_cuda, reference
-from gpupipe_kernels.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels import reference
 from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.interpreters import interpret_cpu, interpret_cuda
 from gpupipe_kernels.launch import is_simulated
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op, Part
 from gpupipe_kernels.program import Program

@@ -17,7 +17,7 @@ from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from gpupipe_kernels.user_language import (
+from gpupipe_kernels.user.language import (
     BUILTINS,
     MATH,
     NUMPY,

@@ -18,11 +18,11 @@ from numba import float32, njit, vectorize
 from numba.core.errors import NumbaError
 
 from gpupipe_kernels.launch import DeviceLoop, _kept_in_our_folder, formula
-from gpupipe_kernels.user_language import KernelError
-from gpupipe_kernels.user_source import Piece
+from gpupipe_kernels.user.language import KernelError
+from gpupipe_kernels.user.source import Piece
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.user import UserKernel
+    from gpupipe_kernels.user.kernel import UserKernel
 
 Function = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.angle import wave_parameters
+from gpupipe_kernels.formulas.angle import wave_parameters
 from gpupipe_kernels.opcodes import STARTS_SEGMENT, WRITES_INDEX, Field, Op
 from gpupipe_kernels.program import PARAMS_READ, Program
 

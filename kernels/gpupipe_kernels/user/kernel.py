@@ -1,8 +1,8 @@
 """``@gp.kernel``: a user's scalar function as a feature, on both processors.
 
-``user_language``  what such a function may say; ``user_flow``: whether it returns on every path
-``user_source``    its text and all that it uses, as one file; ``user_file``: that file, read without running it
-``user_compile``   the function and its null policy, compiled for the host and the device
+``language``  what such a function may say; ``flow``: whether it returns on every path
+``source``    its text and all that it uses, as one file; ``file``: that file, read without running it
+``compile``   the function and its null policy, compiled for the host and the device
 
 Numba is imported when a kernel is first computed.
 """
@@ -18,12 +18,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe_kernels.opcodes import N_REGISTERS
-from gpupipe_kernels.user_file import declared, read
-from gpupipe_kernels.user_language import KernelError, parameters
-from gpupipe_kernels.user_source import Piece, collect, piece_of, text_of
+from gpupipe_kernels.user.file import declared, read
+from gpupipe_kernels.user.language import KernelError, parameters
+from gpupipe_kernels.user.source import Piece, collect, piece_of, text_of
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.user_compile import Compiled
+    from gpupipe_kernels.user.compile import Compiled
 
 __all__ = ["KernelError", "UserKernel", "kernel", "load", "restore"]
 
@@ -135,7 +135,7 @@ class UserKernel:
     @cached_property
     def compiled(self) -> Compiled:
         """The function for both processors; nothing is compiled before it is used."""
-        from gpupipe_kernels.user_compile import compiled
+        from gpupipe_kernels.user.compile import compiled
 
         return compiled(self)
 

@@ -13,14 +13,25 @@ from typing import Any
 
 from numpy import float32, int32, uint64
 
-from gpupipe_kernels.angle import wave
-from gpupipe_kernels.cells import between, bin_of, clip, divide, elapsed, entry, fill, flag, part_index, part_value
-from gpupipe_kernels.distance import bearing, course, distance
+from gpupipe_kernels.formulas.angle import wave
+from gpupipe_kernels.formulas.cells import (
+    between,
+    bin_of,
+    clip,
+    divide,
+    elapsed,
+    entry,
+    fill,
+    flag,
+    part_index,
+    part_value,
+)
+from gpupipe_kernels.formulas.distance import bearing, course, distance
+from gpupipe_kernels.formulas.logarithm import log1p
+from gpupipe_kernels.formulas.power import yeo_johnson
+from gpupipe_kernels.interpreters.schedule import ARG, BLOCK, LUT, OP, ROW, SIZE
 from gpupipe_kernels.launch import array_formula, formula
-from gpupipe_kernels.logarithm import log1p
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
-from gpupipe_kernels.power import yeo_johnson
-from gpupipe_kernels.schedule import ARG, BLOCK, LUT, OP, ROW, SIZE
 
 ROWS_A_THREAD = 4
 INT8, INT16, INT32, FLOAT32, FLOAT64, INT64 = range(len(BLOCKS))
@@ -128,7 +139,7 @@ def execute(
     Parameters
     ----------
     instructions, scalars, wide : arrays
-        As in `gpupipe_kernels.schedule.Schedule`.
+        As in `gpupipe_kernels.interpreters.schedule.Schedule`.
     k : int
     steps : array of uint64, shape (6,)
         From column to column in each block.

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy import float32, float64, int32, uint64
 
+from gpupipe_kernels.formulas.calendar32 import part
 from gpupipe_kernels.launch import array_formula, formula
-from gpupipe_kernels.moments import part
 from gpupipe_kernels.opcodes import NAT
 
 NAN = float32(float("nan"))

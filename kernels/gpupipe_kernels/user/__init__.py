@@ -1,0 +1,1 @@
+"""Kernels that users write: read, checked, compiled for both processors."""
