@@ -462,7 +462,8 @@ def test_nothing_is_compiled_before_it_is_computed() -> None:
 
 def test_a_second_process_finds_the_code_on_disk(tmp_path) -> None:
     (tmp_path / "mine.py").write_text("import gpupipe as gp\n@gp.kernel\ndef f(a, b):\n    return a / b + 1.0\n")
-    code = "from pathlib import Path; from gpupipe_kernels.user import kernel as k; print(k.load(Path('mine.py'), 'f')(3, 2))"
+    load = "from pathlib import Path; from gpupipe_kernels.user.kernel import load; f = load(Path('mine.py'), 'f')"
+    code = f"{load}; print(f(3, 2))"
     settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_DEBUG_CACHE": "1"}
     first = python(code, cwd=tmp_path, **settings)
     assert "data saved to" in first.stdout and "2.5" in first.stdout, first.stderr
