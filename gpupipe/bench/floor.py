@@ -18,8 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.backends.cpu import CpuBackend
+
 if TYPE_CHECKING:
     from gpupipe.bench.stages import Divided
+    from gpupipe.features.fitted import FittedFeatures
+    from gpupipe.table.blocks import Table
     from gpupipe_kernels.program import Program
 
 ROWS = (1_000_000, 5_000_000)
@@ -99,9 +103,31 @@ def measure(config: Path, n_rows: int) -> dict[str, Any]:
         return _figures(divided)
 
 
-def _figures(divided: Divided) -> dict[str, Any]:
+class OneEngine(CpuBackend):
+    """The host with one implementation of everything, however many rows there are: ``"numpy"`` or ``"numba"``."""
+
+    def __init__(self, engine: str) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return the engine: some columns have to be computed before they can be reduced."""
+        return self.engine
+
+
+def fit_with(backend: OneEngine, divided: Divided, table: Table) -> FittedFeatures:
+    """Fit the features of a configuration on the rows of `table`."""
     from gpupipe.features.fitted import fit_features
     from gpupipe.features.statistics import Statistics
+
+    config, learned = divided.job.config, divided.rows.statistics
+    assert learned is not None
+    statistics = Statistics(table, backend, learned.target, config.seed, backend.engine)
+    return fit_features(config.features, statistics, "dense")
+
+
+def _figures(divided: Divided) -> dict[str, Any]:
+    from gpupipe.features.fitted import fit_features
     from gpupipe.table.arrange import arrange
     from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
     from gpupipe_kernels.reduce import numba_engine
@@ -117,15 +143,18 @@ def _figures(divided: Divided) -> dict[str, Any]:
     def transform(interpreter: Any, order: str) -> Callable[[], object]:
         return lambda: interpreter.run(program, table.blocks, matrices[order], None, backend.n_threads)
 
-    def fit() -> object:
-        return fit_features(job.config.features, Statistics(table, backend, learned.target, job.config.seed), "dense")
+    def fit(engine: str) -> Callable[[], object]:
+        kept = OneEngine(engine)  # its threads are started once
+        return lambda: fit_with(kept, divided, table)
 
     needed = traffic(program)
+    read = Traffic(needed.read + (learned.target.values.itemsize if learned.target else 0), 0)
     work: dict[str, tuple[Callable[[], object], Traffic]] = {
         "NumPy, column-major": (transform(interpret_numpy, "F"), needed),
         "Numba, column-major": (transform(interpret_cpu, "F"), needed),
         "Numba, row-major": (transform(interpret_cpu, "C"), needed),
-        "fit": (fit, Traffic(needed.read + (learned.target.values.itemsize if learned.target else 0), 0)),
+        "fit, NumPy": (fit("numpy"), read),
+        "fit, Numba": (fit("numba"), read),
     }
     cells = matrices["F"].T.reshape(-1)
     seconds = interleaved(

@@ -37,8 +37,8 @@ class Arithmetic(FeatureOp):
     """Make one number of others: ``arithmetic: {ratio: [income, persons], as: income_per_head}``.
 
     Give one of ratio, difference, product and sum. Its columns stay features of their own. Null where one of them is,
-    and in a ratio where the divisor is 0. Without `as` the new column is called ``income_per_persons``,
-    ``paid_minus_due``, ``width_times_height`` or ``adults_plus_children``.
+    in a ratio where the divisor is 0, and where the result is too large for float32 (3.4e38). Without `as` the new
+    column is called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or ``adults_plus_children``.
     """
 
     ratio: str | list[str] | None = _selection("Two columns: the first divided by the second.")

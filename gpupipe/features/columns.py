@@ -146,7 +146,7 @@ class Numbers:
     start : Start
     steps : tuple of Step
     may_be_null : bool
-        Whether a row can still be NaN.
+        Whether a row can still be NaN. That a scaled value lies beyond float32 is left out: so far away no row was.
     root : str
         The column that it stands for; ``""`` is its one input.
     """
@@ -167,12 +167,14 @@ class Numbers:
 
     def then(self, op: str, *params: float) -> Numbers:
         """Return the column with one more step."""
-        may_be_null = op != "FILL" and (self.may_be_null or op == "LOG1P")
+        may_be_null = op != "FILL" and (self.may_be_null or op in ("LOG1P", "YEO_JOHNSON"))
         return replace(self, steps=(*self.steps, Step(op, params)), may_be_null=may_be_null)
 
 
 def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
-    """Return the column that an instruction makes of several others, beside them; null where one of them is.
+    """Return the column that an instruction makes of several others, beside them.
+
+    Null where one of them is, and where the result is beyond float32: so it may be null, whatever they are.
 
     Raises
     ------
@@ -185,9 +187,8 @@ def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, 
             fix="give the column that is itself made of others first",
         )
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
-    may_be_null = op in ("DIVIDE", "CALL") or any(operand.may_be_null for operand in operands)
     start = Start(op, params=params, operands=operands, call=call)
-    return Numbers(name, inputs, start, may_be_null=may_be_null, root=name)
+    return Numbers(name, inputs, start, root=name)
 
 
 def _registers(column: Numbers) -> int:

@@ -9,7 +9,7 @@ from gpupipe.features.columns import Numbers, Virtual
 
 @OPS.register("log1p")
 class Log1p(Op):
-    """Replace x by ``log(1 + x)``, for counts and amounts; below -1 it is null."""
+    """Replace x by ``log(1 + x)``, for counts and amounts; at -1 and below it is null."""
 
     def select(self, builder: Builder) -> list[Virtual]:
         return list(builder.numbers(self.columns, "log1p"))

@@ -21,8 +21,8 @@ class Polynomial(SelectingOp):
     """Make every product of up to `degree` columns: ``a^2``, ``a b``, ``b^2``.
 
     Names and order are those of scikit-learn's PolynomialFeatures, without the constant; the columns stay features of
-    their own. Null where one of them is. Standardize the columns before, and a product is of what two columns deviate
-    together.
+    their own. Null where one of them is, and where the product is too large for float32 (3.4e38). Standardize the
+    columns before, and a product is of what two columns deviate together.
     """
 
     degree: int = Field(2, ge=2, le=5, description="Most factors of a product.")

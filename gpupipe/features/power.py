@@ -20,7 +20,7 @@ class YeoJohnson(Op):
     """Bend a skewed number, of either sign, towards a normal distribution, as scikit-learn's PowerTransformer.
 
     The exponent is that of the greatest likelihood over the training rows (over some 131,000 of them where there are
-    more): 1 changes nothing, 0 is a logarithm. Null stays null.
+    more): 1 changes nothing, 0 is a logarithm. Null stays null, and so is what becomes too large for float32.
     """
 
     standardize: bool = Field(True, description="Give the result mean 0 and standard deviation 1.")

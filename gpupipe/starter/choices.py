@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpupipe.features.auto import Auto
@@ -10,6 +11,7 @@ from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.learning import Learning
+from gpupipe.starter.places import name_of_distance, two_places
 from gpupipe.starter.useless import is_named_as_identifier, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
@@ -86,16 +88,30 @@ def _may_group(column: Facts, learning: Learning) -> bool:
 def write_features(document: Document, columns: Columns, learning: Learning | None = None) -> None:
     """Write the ``features:`` section."""
     tails, target = (learning.tails, learning.goal.target) if learning else ((), None)
+    inputs = [name for name in columns.kept if name != target]
     document.line("features:")
+    _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
     document.remark(AUTO, "  ")
-    inputs = [name for name in columns.kept if name != target]
     long = [f"{name} ({columns.facts[name].n_distinct:,})" for name in inputs if _is_long(name, columns)]
     if long:
         document.remark(f"Too many levels for one-hot, so numbers for linear models: {', '.join(long)}.", "  ")
     document.line('  - auto: "@all"')
     document.blank()
+
+
+def _write_distance(document: Document, columns: Columns, inputs: Sequence[str]) -> None:
+    """Write what is between two places, unless a distance is given: trees would have to make it of four columns."""
+    if any("distance" in column.lower() for column in inputs):
+        return
+    places, name = two_places(columns, inputs), name_of_distance(columns)
+    if places and name:
+        document.line("  - haversine:", "as the crow flies")
+        document.list("      from", places[0])
+        document.list("      to", places[1])
+        document.line("      unit: km")
+        document.line(f"      as: {name}")
 
 
 def _is_long(name: str, columns: Columns) -> bool:

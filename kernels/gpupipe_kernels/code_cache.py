@@ -9,12 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
+import shutil
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 SOURCES = Path(__file__).parent
+
+OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout's
+SECONDS_KEPT = 30 * 86_400  # without use
+SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
+FOLDER = re.compile(r"[0-9a-f]{16}")
+FILE = re.compile(r".+\.(kept|nb[ci](\.tmp\.\w+)?)")  # our marks, and what Numba writes
 
 
 @cache
@@ -47,12 +56,56 @@ def mark_kept(name: str) -> None:
 
 
 def can_keep() -> bool:
-    """Return whether compiled code can be written to its folder, which is made if it is not there."""
+    """Return whether compiled code can be written to its folder, which is made if it is not there.
+
+    The folder is noted as used now. Where it is new, so are the sources, and folders of earlier ones are removed.
+    """
+    folder = cache_folder()
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
     except OSError:
         return False
-    return os.access(cache_folder(), os.W_OK)
+    if is_new:
+        _prune(folder)
+    return os.access(folder, os.W_OK)
+
+
+def _prune(current: Path) -> None:
+    """Remove folders of other sources: all but the last used ones, and those that nobody has used for long."""
+    ages = {folder: _age(folder) for folder in current.parent.iterdir() if folder != current and _is_ours(folder)}
+    for rank, (folder, age) in enumerate(sorted(ages.items(), key=lambda item: item[1])):
+        if age > SECONDS_KEPT or (rank >= OTHERS_KEPT and age > SECONDS_IN_USE):
+            _remove(folder)
+
+
+def _age(folder: Path) -> float:
+    """Return the seconds since a folder was last used; 0 where another process has just removed it."""
+    try:
+        return time.time() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a folder has a name of ours, and holds nothing but compiled code."""
+    if not FOLDER.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
+        return False
+    return all(FILE.fullmatch(name) for _, _, names in os.walk(folder) for name in names)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, its marks first: nobody is to count on code that is half gone.
+
+    What another process removes first, has just written, or does not let us remove, is left to it.
+    """
+    try:
+        for mark in folder.glob("*.kept"):
+            mark.unlink(missing_ok=True)
+        shutil.rmtree(folder)
+    except OSError:
+        return
 
 
 def _mark(name: str) -> Path:

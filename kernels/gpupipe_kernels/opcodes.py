@@ -41,7 +41,8 @@ class Op(IntEnum):
     """What an instruction does.
 
     ``x`` is the source cell, ``acc`` the accumulator, ``p`` the parameters at PARAM, ``r`` the registers from ARG on.
-    NaN in an operand gives NaN, unless it is said otherwise.
+    NaN in an operand gives NaN, unless it is said otherwise. A result that is not finite gives NaN as well, in every
+    instruction of `IS_FINITE`: that of finite operands which is beyond float32, and that of an infinite operand.
     """
 
     LOAD = 0  # acc = float32(x - p[0]), subtracted in the source's precision
@@ -50,7 +51,7 @@ class Op(IntEnum):
     ELAPSED = 3  # acc = float32((x - p[0]) * p[1]); times; NAT gives NaN
     PART = 4  # acc = calendar part `arg` of x; times; NAT gives NaN
     FILL = 5  # acc = p[0] where acc is NaN
-    LOG1P = 6  # acc = log(1 + acc); NaN below -1
+    LOG1P = 6  # acc = log(1 + acc); NaN from -1 down
     CLIP = 7  # acc = min(max(acc, p[0]), p[1])
     SCALE = 8  # acc = acc * p[0] + p[1]
     SINE = 9  # acc = sin(acc * p[0] + p[1])
@@ -78,6 +79,9 @@ STARTS_SEGMENT = frozenset(
     {Op.LOAD, Op.EQUAL, Op.IS_NULL, Op.ELAPSED, Op.PART, Op.INDEX, Op.INDEX_PART, Op.INDEX_BIN, Op.BETWEEN}
 )
 WRITES_INDEX = frozenset({Op.INDEX, Op.INDEX_PAIR, Op.INDEX_FOLD, Op.INDEX_PART, Op.INDEX_BIN})
+READS_ACCUMULATOR = frozenset(Op) - STARTS_SEGMENT - WRITES_INDEX - {Op.TAKE}
+IS_FINITE = frozenset({Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.SCALE, Op.LOG1P, Op.YEO_JOHNSON})
+"""Instructions whose result is finite or NaN; one that only copies or bounds a value leaves an infinite one."""
 OPERANDS = {Op.ADD: 2, Op.SUBTRACT: 2, Op.MULTIPLY: 2, Op.DIVIDE: 2, Op.HAVERSINE: 4, Op.BEARING: 4}
 """Operands of the instructions that take some off the stack; a call has as many as its kernel has inputs."""
 

@@ -14,6 +14,7 @@ from gpupipe_kernels.opcodes import (
     N_REGISTERS,
     OPERANDS,
     PART_SIZES,
+    READS_ACCUMULATOR,
     STARTS_SEGMENT,
     WRITES_INDEX,
     Field,
@@ -133,10 +134,14 @@ class Program:
         Raises
         ------
         ValueError
-            If an instruction reaches outside; the message has its number.
+            If an instruction reaches outside, or goes on with what was computed for another column; the message has
+            its number. Also if a column is written by several segments, whose order is nobody's, or by none.
         """
         reach = 0  # one more than the largest value that the index register can hold here
         depth = 0  # registers in use
+        held = -1  # the column whose cell the accumulator is
+        segment = 0  # where it started
+        written: dict[int, int] = {}  # the segment of each column
         if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
             raise ValueError("the instruction table has the wrong shape")
         for i, row in enumerate(self.instructions.tolist()):
@@ -144,12 +149,31 @@ class Program:
                 op = Op(row[Field.OP])
                 if op in STARTS_SEGMENT:
                     reach = 0
+                    if depth == 0:
+                        held, segment = -1, i
                 reach = self._check_one(op, row, reach, block_rows, max_codes)
+                held = self._check_column(op, row[Field.DST], held, depth)
                 depth = self._check_registers(op, row, depth)
+                if held >= 0 and written.setdefault(held, segment) != segment:
+                    raise ValueError(f"{op.name} writes column {held}, which another segment has written")
             except ValueError as error:
                 raise ValueError(f"instruction {i}: {error}") from None
         if depth:
             raise ValueError(f"the program ends with {depth} registers in use")
+        if len(written) < self.n_columns:
+            raise ValueError(f"the program writes {len(written)} of {self.n_columns} columns")
+
+    def _check_column(self, op: Op, dst: int, held: int, depth: int) -> int:
+        """Return the column whose cell the accumulator is after an instruction.
+
+        One interpreter takes it from the matrix, another from a register; so they would differ if columns were mixed.
+        """
+        if op in WRITES_INDEX:
+            return held
+        if (op in READS_ACCUMULATOR or depth) and dst != held:
+            of = "nothing" if held < 0 else f"column {held}"
+            raise ValueError(f"{op.name} for column {dst} goes on with what was computed for {of}")
+        return dst
 
     def _check_registers(self, op: Op, row: list[int], depth: int) -> int:
         """Return the height of the stack after an instruction."""

@@ -1,10 +1,20 @@
-"""Formulas in plain float64 NumPy: what the compiled ones are measured against, and what the NumPy interpreter runs."""
+"""Formulas in plain float64 NumPy: what the compiled ones are measured against, and what the NumPy interpreter runs.
+
+Their results are those of float64, infinite ones too; what an instruction makes of one, `in_float32` says.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+
+def in_float32(x: Any) -> Any:
+    """Return float64 results as float32, null (NaN) where that is not finite: see `opcodes.IS_FINITE`."""
+    with np.errstate(over="ignore"):
+        single: Any = np.asarray(x, np.float64).astype(np.float32)
+    return np.where(np.isfinite(single), single, np.float32(np.nan))
 
 
 def central_angle(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:

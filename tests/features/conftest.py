@@ -15,6 +15,7 @@ from gpupipe.backends import Backend, choose
 from gpupipe.features import OPS
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
+from gpupipe.pipeline.model import check_program
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 
@@ -66,6 +67,7 @@ class Fit:
         self.statistics = Statistics(self.table, self.backend, self._target(y), seed)
         made = [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
         self.features: FittedFeatures = fit_features(made, self.statistics, view)  # type: ignore[arg-type]
+        check_program(self.features.program, self.features.schema)
         matrix = self.features.transform_training(self.statistics.table, self.backend)
         self.training = pd.DataFrame(matrix, columns=self.features.names)
 

@@ -45,6 +45,34 @@ def test_dense_holds_no_null_after_a_division_by_0(fit, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "a", "b"),
+    [("product", 1e30, -1e30), ("sum", 2e38, 3e38), ("difference", -3e38, 3e38), ("ratio", 1e30, 1e-30)],
+)
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_a_result_beyond_float32_is_null_and_impute_fills_it(fit, kind: str, a: float, b: float, view: str) -> None:
+    frame = {"a": [1.0, a, 3.0, 4.0], "b": [1.0, b, 2.0, 4.0]}
+    made = {"arithmetic": {kind: ["a", "b"], "as": "x"}}
+    expected = KINDS[kind](np.array(frame["a"]), np.array(frame["b"]))[[0, 2, 3]]
+    if view == "codes":
+        got = fit(frame, [made], view=view).training["x"]
+        np.testing.assert_array_equal(got, [expected[0], NULL, *expected[1:]])
+    impute = {"impute": {"columns": "x", "strategy": "constant", "value": 7, "indicator": True}}
+    filled = fit(frame, [made, impute], view=view).training
+    np.testing.assert_array_equal(filled["x"], [expected[0], 7, *expected[1:]])
+    np.testing.assert_array_equal(filled["x_missing"], [0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("ops", [[], [{"impute": "x"}], [{"standardize": "x"}], [{"min_max": "x"}], [{"log1p": "x"}]])
+def test_rows_that_come_later_and_overflow_are_filled_where_the_model_takes_no_null(fit, ops: list) -> None:
+    frame = {"a": [1.0, 2.0, 3.0], "b": [2.0, 2.0, 5.0]}
+    filled = [{"impute": ["a", "b"]}]  # so that nothing but the product can be null
+    made = fit(frame, [*filled, {"arithmetic": {"product": ["a", "b"], "as": "x"}}, *ops])
+    served = made.serve({"a": [1e30, 2.0], "b": [1e30, 2.0]})
+    assert np.isfinite(served["x"]).all()
+    assert served["x"][0] == pytest.approx(served["x"][1], abs=1e-6)  # the median is that of the second row
+
+
+@pytest.mark.parametrize(
     ("settings", "name"),
     [
         ({"ratio": ["a", "b"]}, "a_per_b"),

@@ -62,6 +62,18 @@ def test_nulls_are_told_by_the_columns_themselves_and_not_once_more_by_each_prod
     assert fit(frame, [{"polynomial": ["a", "b"]}]).names == ["a", "a_missing", "b", "a^2", "a b", "b^2"]
 
 
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_a_product_beyond_float32_is_null_and_impute_fills_it(fit, view: str) -> None:
+    frame = {"a": [1.0, 1e20, 3.0], "b": [2.0, -1e19, 2.0]}
+    ops = [{"polynomial": ["a", "b"]}, {"impute": {"columns": ["a^2", "a b"], "strategy": "constant", "value": 0.5}}]
+    got = fit(frame, ops, view=view).training
+    assert got[["a^2", "a b"]].to_numpy().tolist() == [[1, 2], [0.5, 0.5], [9, 6]]
+    if view == "codes":
+        assert fit(frame, ops[:1], view=view).training["b^2"].tolist() == [4, pytest.approx(1e38), 4]
+        assert fit(frame, ops[:1], view=view).training["a^2"].isna().tolist() == [False, True, False]
+    assert np.isfinite(got.to_numpy()).all()
+
+
 def test_later_ops_find_a_product_by_its_name(fit) -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 1.0]})
     ops = [{"polynomial": {"columns": ["a", "b"], "interaction_only": True}}, {"log1p": "a b"}]

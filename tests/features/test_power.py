@@ -64,6 +64,15 @@ def test_null_stays_null_and_is_left_out_of_the_fit(fit) -> None:
     np.testing.assert_array_equal(np.isnan(made.serve({"x": [1.0, None]})["x"]), [False, True])
 
 
+def test_what_becomes_too_large_for_float32_is_null_and_filled_where_the_model_takes_none(fit) -> None:
+    x, later = SKEWED["left tail"], {"x": [1e35, 90.0]}
+    ops = [{"impute": "x"}, {"yeo_johnson": {"columns": "x", "standardize": False}}]
+    codes, dense = (fit({"x": x}, ops, view=view).serve(later)["x"] for view in ("codes", "dense"))
+    assert np.isnan(codes).tolist() == [True, False]
+    assert np.isfinite(dense).all()
+    assert dense[1] == codes[1]
+
+
 def test_rows_that_come_later_are_bent_as_the_training_rows_were(fit) -> None:
     x, later = SKEWED["of both signs"], np.array([-100.0, -1.0, 0.0, 0.5, 1000.0])
     got = fit({"x": x}, [{"yeo_johnson": "x"}]).serve({"x": later})["x"]

@@ -14,6 +14,7 @@ from gpupipe_kernels.interpreters import interpret_cuda
 from gpupipe_kernels.launch import formula
 from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program
+from tests.kernels.finite import every_finite_instruction, finite_or_not, in_float64
 from tests.kernels.programs import (
     F32,
     F64,
@@ -69,6 +70,13 @@ def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str) -> No
     got = compute(made, blocks, len(x), order=order)
     expected = naive(made, blocks, len(x))
     np.testing.assert_allclose(got, expected, rtol=3e-6, atol=2e-6)
+
+
+@ORDERS
+def test_what_is_not_finite_is_null(order: str) -> None:
+    x = finite_or_not()
+    got = compute(every_finite_instruction(), {"float32": x}, x.shape[1], order=order)
+    np.testing.assert_allclose(got, in_float64(x), rtol=1e-5, atol=1e-37)
 
 
 def every_instruction() -> Program:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import BLOCKS, NAT, OPERANDS, PART_SIZES, Op, Part
+from gpupipe_kernels.opcodes import BLOCKS, IS_FINITE, NAT, OPERANDS, PART_SIZES, Op, Part
 from gpupipe_kernels.program import Program
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,6 +60,8 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
                     acc = single(x - (single(p[0]) if block == F32 else p[0]))
                 case _:
                     acc = single(value_of(Op(op), x, arg, p, acc))
+            if op in IS_FINITE and not math.isfinite(acc):
+                acc = NAN
             if dst >= 0:
                 out[i, dst] = acc
     return out

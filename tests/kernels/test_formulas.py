@@ -15,7 +15,7 @@ from gpupipe_kernels import reference
 from gpupipe_kernels.formulas import calendar
 from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_turns, wave, wave_parameters
 from gpupipe_kernels.formulas.calendar32 import part
-from gpupipe_kernels.formulas.cells import between, bin_of, clip, divide, elapsed, entry, fill, part_index, part_value
+from gpupipe_kernels.formulas.cells import between, bin_of, clip, elapsed, entry, fill, finite, part_index, part_value
 from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import expm1, yeo_johnson
@@ -176,15 +176,15 @@ def test_a_missing_time_is_nan_or_the_last_entry() -> None:
     np.testing.assert_array_equal(over(between, times, np.int64(DAY), 1 / DAY), F([math.nan, 2]))
 
 
-def test_filling_clipping_and_dividing_follow_the_policy() -> None:
+def test_filling_clipping_and_what_is_not_finite_follow_the_policy() -> None:
     x = F([math.nan, -2, -0.0, 3, math.inf, -math.inf])
     np.testing.assert_array_equal(over(fill, x, F(7)), F([7, -2, -0.0, 3, math.inf, -math.inf]))
     np.testing.assert_array_equal(over(clip, x, F(-1), F(2)), F([math.nan, -1, -0.0, 2, 2, -1]))
     assert np.isnan(over(clip, x, NAN, F(2))).all()
     assert np.isnan(over(clip, x, F(-1), NAN)).all()
-    np.testing.assert_array_equal(
-        over(divide, x, F([1, 0, 2, -0.0, 2, 4])), F([math.nan, math.nan, -0.0, math.nan, math.inf, -math.inf])
-    )
+    got = over(finite, EVERYWHERE)
+    np.testing.assert_array_equal(got, np.where(np.isfinite(EVERYWHERE), EVERYWHERE, NAN))
+    np.testing.assert_array_equal(np.signbit(got[EVERYWHERE == 0]), np.signbit(EVERYWHERE[EVERYWHERE == 0]))
 
 
 @pytest.mark.parametrize("n_edges", [0, 1, 2, 3, 8, 100])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpupipe_kernels.interpreters.interpret_numpy import BLOCK_ROWS, run
+from gpupipe_kernels.interpreters.interpret_numpy import BLOCK_ROWS, PART_ROWS, run
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op, Part
 from gpupipe_kernels.program import Program
 
@@ -98,6 +98,18 @@ def test_a_missing_time_is_nan_as_a_value_and_the_last_entry_as_an_index() -> No
     )  # fmt: skip
     got = compute(made, {"int64": times[None]}, 3)
     np.testing.assert_array_equal(got, [[np.nan, 1, np.nan, 24], [0, 0, 0, 0], [3, 0, 3, 3]])
+
+
+@pytest.mark.parametrize("n", [1, PART_ROWS, PART_ROWS + 1, 2 * PART_ROWS + 1])
+def test_every_row_has_its_calendar_part(n: int) -> None:
+    hours = np.arange(n) * 7 % 24
+    made = program(
+        [Op.PART, 0, I64, 0, Part.HOUR, 0, 0, 0],
+        [Op.INDEX_PART, -1, I64, 0, Part.HOUR, 0, 0, 24], [Op.TAKE, 1, -1, -1, 0, 0, 0, 25],
+        luts=tuple(range(25)), width=2,
+    )  # fmt: skip
+    got = compute(made, {"int64": hours[None] * 3_600_000_000}, n)
+    np.testing.assert_array_equal(got, np.stack([hours, hours], axis=1))
 
 
 @settings(max_examples=10)

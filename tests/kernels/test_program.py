@@ -68,6 +68,58 @@ def test_whatever_is_accepted_runs_without_reaching_outside(row: int, field: int
     run(made, {"int8": codes, "float64": np.zeros((1, 3))}, np.zeros((3, 2), np.float32, order="F"))
 
 
+def columns_and_codes(*rows: tuple[int, ...], width: int) -> None:
+    """Check a program over one float64 and one int8 column."""
+    table = np.array(rows, np.int32)
+    Program(table, np.zeros(2), np.zeros(8, np.float32), width).check({I8: 1, F64: 1}, {(I8, 0): 5})
+
+
+def load(to: int) -> tuple[int, ...]:
+    return (Op.LOAD, to, F64, 0, 0, 0, 0, 0)
+
+
+def then(op: Op, to: int, arg: int = 0) -> tuple[int, ...]:
+    return (op, to, -1, -1, arg, 0, 0, 8 if op == Op.TAKE else 0)
+
+
+INDEX = (Op.INDEX, -1, I8, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [load(0), then(Op.LOG1P, 1)],
+        [load(0), load(1), then(Op.LOG1P, 0)],
+        [load(0), INDEX, then(Op.LOG1P, 0), then(Op.TAKE, 1)],
+        [INDEX, then(Op.LOG1P, 0), then(Op.TAKE, 1)],
+        [INDEX, then(Op.TAKE, 0), then(Op.TAKE, 1), then(Op.LOG1P, 0)],
+        [load(0), then(Op.STORE, 1), load(1), then(Op.ADD, 1)],
+        [load(0), then(Op.STORE, 0), load(1), then(Op.ADD, 1)],
+        [load(0), then(Op.STORE, 0), load(1), then(Op.ADD, 0)],
+        [load(0), then(Op.STORE, 0), load(0), then(Op.ADD, 1)],
+        [load(0), then(Op.STORE, 0), INDEX, then(Op.TAKE, 1), then(Op.ADD, 0)],
+        [then(Op.STORE, 0), load(0), then(Op.ADD, 0), load(1)],
+    ],
+)
+def test_a_value_of_another_column_is_refused(rows: list[tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError, match=r"^instruction \d: \w+ for column \d goes on with what was computed for "):
+        columns_and_codes(*rows, width=2)
+
+
+def test_a_column_of_two_segments_or_of_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="instruction 2: LOAD writes column 0, which another segment has written"):
+        columns_and_codes(load(0), load(1), load(0), width=2)
+    with pytest.raises(ValueError, match="the program writes 1 of 2 columns"):
+        columns_and_codes(load(0), then(Op.LOG1P, 0), width=2)
+
+
+def test_columns_of_one_segment_may_follow_each_other() -> None:
+    columns_and_codes(INDEX, then(Op.TAKE, 1), then(Op.LOG1P, 1), then(Op.TAKE, 0), then(Op.LOG1P, 0), width=2)
+    columns_and_codes(INDEX, then(Op.TAKE, 0), then(Op.STORE, 0), INDEX, then(Op.TAKE, 0), then(Op.ADD, 0), width=1)
+    nested = [load(1), then(Op.STORE, 1), load(1), then(Op.STORE, 1, 1), load(1), then(Op.ADD, 1, 1), then(Op.ADD, 1)]
+    columns_and_codes(load(0), *nested, width=2)
+
+
 def test_segments_start_where_nothing_is_carried_over() -> None:
     made = Program(SOUND, np.zeros(2), np.zeros(20, np.float32), 2)
     assert made.segments.tolist() == [0, 2, 5]

@@ -14,6 +14,7 @@ from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.opcodes import NAT
 
 NAN = float32(float("nan"))
+INF = float32(float("inf"))
 
 
 @formula
@@ -60,9 +61,10 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 
 
 @formula
-def divide(a: Any, b: Any) -> Any:
-    """Return a / b, NaN where b is 0."""
-    return NAN if b == float32(0.0) else a / b
+def finite(x: Any) -> Any:
+    """Return `x`, NaN where it is infinite."""
+    # Not x - (x - x): a device would round that together with the product that x is, and get another result.
+    return x if abs(x) < INF else NAN
 
 
 @array_formula

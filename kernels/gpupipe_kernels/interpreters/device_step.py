@@ -18,10 +18,10 @@ from gpupipe_kernels.formulas.cells import (
     between,
     bin_of,
     clip,
-    divide,
     elapsed,
     entry,
     fill,
+    finite,
     flag,
     part_index,
     part_value,
@@ -166,7 +166,10 @@ def execute(
     elif op == Op.FILL:
         acc = fill(acc[0], p0), fill(acc[1], p0), fill(acc[2], p0), fill(acc[3], p0)
     elif op == Op.SCALE:
-        acc = acc[0] * p0 + p1, acc[1] * p0 + p1, acc[2] * p0 + p1, acc[3] * p0 + p1
+        acc = (
+            finite(acc[0] * p0 + p1), finite(acc[1] * p0 + p1),
+            finite(acc[2] * p0 + p1), finite(acc[3] * p0 + p1),
+        )  # fmt: skip
     elif op == Op.TAKE:
         acc = looked_up(tables, table_at, size, ix)
     elif op == Op.INDEX:
@@ -198,21 +201,21 @@ def execute(
     elif op == Op.CLIP:
         acc = clip(acc[0], p0, p1), clip(acc[1], p0, p1), clip(acc[2], p0, p1), clip(acc[3], p0, p1)
     elif op == Op.LOG1P:
-        acc = log1p(acc[0]), log1p(acc[1]), log1p(acc[2]), log1p(acc[3])
+        acc = finite(log1p(acc[0])), finite(log1p(acc[1])), finite(log1p(acc[2])), finite(log1p(acc[3]))
     elif op == Op.STORE:
         store(stack, arg, lane, lanes, acc)
     elif op == Op.ADD:
         r = register(stack, arg, lane, lanes)
-        acc = r[0] + acc[0], r[1] + acc[1], r[2] + acc[2], r[3] + acc[3]
+        acc = finite(r[0] + acc[0]), finite(r[1] + acc[1]), finite(r[2] + acc[2]), finite(r[3] + acc[3])
     elif op == Op.SUBTRACT:
         r = register(stack, arg, lane, lanes)
-        acc = r[0] - acc[0], r[1] - acc[1], r[2] - acc[2], r[3] - acc[3]
+        acc = finite(r[0] - acc[0]), finite(r[1] - acc[1]), finite(r[2] - acc[2]), finite(r[3] - acc[3])
     elif op == Op.MULTIPLY:
         r = register(stack, arg, lane, lanes)
-        acc = r[0] * acc[0], r[1] * acc[1], r[2] * acc[2], r[3] * acc[3]
+        acc = finite(r[0] * acc[0]), finite(r[1] * acc[1]), finite(r[2] * acc[2]), finite(r[3] * acc[3])
     elif op == Op.DIVIDE:
         r = register(stack, arg, lane, lanes)
-        acc = divide(r[0], acc[0]), divide(r[1], acc[1]), divide(r[2], acc[2]), divide(r[3], acc[3])
+        acc = finite(r[0] / acc[0]), finite(r[1] / acc[1]), finite(r[2] / acc[2]), finite(r[3] / acc[3])
     elif op == Op.PART:
         t = cells_at(i64, at, rows)
         acc = part_value(t[0], arg), part_value(t[1], arg), part_value(t[2], arg), part_value(t[3], arg)
@@ -230,7 +233,10 @@ def execute(
     elif op == Op.HAVERSINE or op == Op.BEARING:
         acc = travelled(op, stack, arg, lane, lanes, acc, p0, p1)
     elif op == Op.YEO_JOHNSON:
-        acc = yeo_johnson(acc[0], p0), yeo_johnson(acc[1], p0), yeo_johnson(acc[2], p0), yeo_johnson(acc[3], p0)
+        acc = (
+            finite(yeo_johnson(acc[0], p0)), finite(yeo_johnson(acc[1], p0)),
+            finite(yeo_johnson(acc[2], p0)), finite(yeo_johnson(acc[3], p0)),
+        )  # fmt: skip
     elif op == Op.CALL:
         acc = call(size, stack, arg, lane, lanes, acc)
     # Rounded already, but in the simulator, where a formula returns one of Python's numbers.

@@ -12,7 +12,7 @@ from numpy import float32, int32, uint64
 
 from gpupipe_kernels.formulas.angle import wave
 from gpupipe_kernels.formulas.calendar32 import clock_part, date_part, day_of, is_of_clock
-from gpupipe_kernels.formulas.cells import NAN, between, bin_of, clip, divide, elapsed, entry, fill, flag
+from gpupipe_kernels.formulas.cells import NAN, between, bin_of, clip, elapsed, entry, fill, finite, flag
 from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import yeo_johnson
@@ -68,7 +68,7 @@ def fills(value: Any, acc: Any) -> None:
 @host_step
 def logarithms(acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = log1p(acc[i])
+        acc[i] = finite(log1p(acc[i]))
 
 
 @host_step
@@ -80,7 +80,7 @@ def clips(low: Any, high: Any, acc: Any) -> None:
 @host_step
 def scales(factor: Any, offset: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = acc[i] * factor + offset
+        acc[i] = finite(acc[i] * factor + offset)
 
 
 @host_step
@@ -92,7 +92,7 @@ def waves(high: Any, low: Any, phase: Any, acc: Any) -> None:
 @host_step
 def powers(exponent: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = yeo_johnson(acc[i], exponent)
+        acc[i] = finite(yeo_johnson(acc[i], exponent))
 
 
 @host_step
@@ -159,25 +159,25 @@ def index_bins(x: Any, edges: Any, lowest: Any, ix: Any) -> None:
 @host_step
 def add(r: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = r[i] + acc[i]
+        acc[i] = finite(r[i] + acc[i])
 
 
 @host_step
 def subtract(r: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = r[i] - acc[i]
+        acc[i] = finite(r[i] - acc[i])
 
 
 @host_step
 def multiply(r: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = r[i] * acc[i]
+        acc[i] = finite(r[i] * acc[i])
 
 
 @host_step
-def divisions(r: Any, acc: Any) -> None:
+def divide(r: Any, acc: Any) -> None:
     for i in range(acc.size):
-        acc[i] = divide(r[i], acc[i])
+        acc[i] = finite(r[i] / acc[i])
 
 
 @host_step

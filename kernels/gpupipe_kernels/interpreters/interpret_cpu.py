@@ -222,7 +222,7 @@ def _run_rows(
             elif op == Op.MULTIPLY:
                 each.multiply(stack[arg, :n], acc)
             elif op == Op.DIVIDE:
-                each.divisions(stack[arg, :n], acc)
+                each.divide(stack[arg, :n], acc)
             elif op == Op.PART:
                 each.parts(int64[at : at + n], arg, ix, acc)  # no index outlives the start of a segment
             elif op == Op.ELAPSED:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
 from gpupipe_kernels.program import Call, Program
-from gpupipe_kernels.reference import bearing, central_angle, yeo_johnson
+from gpupipe_kernels.reference import bearing, central_angle, in_float32, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
 
 BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock
@@ -92,7 +92,7 @@ class _Registers:
 
 def _run_block(steps: list[_Step], start: int, stop: int) -> None:
     at = _Registers(start, stop)
-    # log1p below -1 and arithmetic on inf are defined results here (NaN, inf), not accidents.
+    # A logarithm below -1, a division by 0 and a result beyond float32 are defined results here (NaN), not accidents.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for step in steps:
             x = None if step.source is None else step.source[start:stop]
@@ -147,6 +147,13 @@ def _fill(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _log1p(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.log1p(acc, out=acc)
+    _infinite_is_null(acc, at)
+
+
+def _infinite_is_null(acc: Any, at: _Registers) -> None:
+    np.isfinite(acc, out=at.mask)
+    if not at.mask.all():
+        np.copyto(acc, np.nan, where=~at.mask)
 
 
 def _clip(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -158,6 +165,7 @@ def _scale(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.multiply(acc, np.float32(factor), out=acc)
     if offset != 0.0:
         np.add(acc, np.float32(offset), out=acc)
+    _infinite_is_null(acc, at)
 
 
 def _sine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -203,20 +211,22 @@ def _store(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _add(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.add(at.stack.pop(), acc, out=acc)
+    _infinite_is_null(acc, at)
 
 
 def _subtract(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.subtract(at.stack.pop(), acc, out=acc)
+    _infinite_is_null(acc, at)
 
 
 def _multiply(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.multiply(at.stack.pop(), acc, out=acc)
+    _infinite_is_null(acc, at)
 
 
 def _divide(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.equal(acc, 0.0, out=at.mask)
     np.divide(at.stack.pop(), acc, out=acc)
-    np.copyto(acc, np.nan, where=at.mask)
+    _infinite_is_null(acc, at)
 
 
 def _haversine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -235,7 +245,7 @@ def _points(at: _Registers, acc: Any, origin: float) -> tuple[Any, Any, Any, Any
 
 
 def _yeo_johnson(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    acc[:] = yeo_johnson(np.asarray(acc, np.float64), step.params[0])
+    acc[:] = in_float32(yeo_johnson(np.asarray(acc, np.float64), step.params[0]))
 
 
 def _between(step: _Step, x: Any, acc: Any, at: _Registers) -> None:

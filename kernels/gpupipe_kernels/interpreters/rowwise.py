@@ -5,8 +5,9 @@ What they are measured against is written here once more, in float64 NumPy and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,15 @@ from numba import cuda
 from gpupipe_kernels import reference
 from gpupipe_kernels.contract import Argument, Kernel
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
-from gpupipe_kernels.interpreters import interpret_cpu, interpret_cuda
+from gpupipe_kernels.interpreters import assembly, interpret_cpu, interpret_cuda, samples
 from gpupipe_kernels.launch import is_simulated
-from gpupipe_kernels.opcodes import BLOCKS, NAT, Op, Part
+from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program
 
 RADIUS_KM = 6_371.0088
 DEVICE_THREADS = 8 if is_simulated() else 0  # of four rows each: a block is then one of `fuzz`
 
 Array = npt.NDArray[Any]
-Instruction = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,76 +55,17 @@ class Rowwise:
         return out[:, 0] if program.n_columns == 1 else out
 
 
-def _load(dtype: str, row: int = 0, to: int = 0, param: int = 0) -> Instruction:
-    return (Op.LOAD, to, BLOCKS.index(dtype), row, 0, param, 0, 0)
-
-
-def _store(register: int, to: int = 0) -> Instruction:
-    return (Op.STORE, to, -1, -1, register, 0, 0, 0)
-
-
-def _apply(op: Op, to: int = 0, param: int = 0) -> Instruction:
-    return (op, to, -1, -1, 0, param, 0, 0)
-
-
-def _program(rows: Any, params: Sequence[float], luts: Any = (), n_columns: int = 1) -> Program:
-    return Program(np.array(rows, np.int32), np.array(params, np.float64), np.array(luts, np.float32), n_columns)
-
-
-def _of_one(op: Op) -> Rowwise:
-    """Return a function of one number and the instruction's parameters; a LOAD takes off 0."""
-    return Rowwise(lambda *params: _program([_load("float32"), _apply(op, param=1)], [0.0, *params]))
+def _of_number(op: Op) -> Rowwise:
+    return Rowwise(partial(assembly.of_number, op))
 
 
 def _of_points(op: Op, radius: float) -> Rowwise:
-    loads = [step for i in range(3) for step in (_load("float32", i), _store(i))]
-    rows = [*loads, _load("float32", 3), _apply(op, param=1)]
-    return Rowwise(lambda origin: _program(rows, [0.0, radius, origin]))
+    return Rowwise(partial(assembly.of_points, op, radius))
 
 
-def _arithmetic() -> Program:
-    rows: list[Instruction] = []
-    for to, op in enumerate((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE)):
-        rows += [_load("float32", 0, to), _store(0, to), _load("float32", 1, to), _apply(op, to)]
-    return _program(rows, [0.0], n_columns=4)
-
-
-def _impute(fill: float, low: float, high: float, factor: float, offset: float) -> Program:
-    null = (Op.IS_NULL, 0, BLOCKS.index("float32"), 0, 0, 0, 0, 0)
-    chain = [_load("float32", 0, 1), _apply(Op.FILL, 1, 1), _apply(Op.CLIP, 1, 2), _apply(Op.SCALE, 1, 4)]
-    return _program([null, *chain], [0.0, fill, low, high, factor, offset], n_columns=2)
-
-
-def _standardize(mean: float, scale: float) -> Program:
-    return _program([_load("float64"), _apply(Op.SCALE, param=1)], [mean, scale, 0.0])
-
-
-def _bins(*edges: float) -> Program:
-    n = len(edges)
-    rows = [(Op.INDEX_BIN, -1, BLOCKS.index("float32"), 0, 1, 0, 0, n), (Op.TAKE, 0, -1, -1, 0, 0, n, n + 2)]
-    return _program(rows, [], [*edges, *range(n + 2)])
-
-
-def _calendar_parts() -> Program:
-    return _program([(Op.PART, part, 5, 0, part, 0, 0, 0) for part in Part], [], n_columns=len(Part))
-
-
-def _elapsed(origin: float, unit: float) -> Program:
-    since, between = (Op.ELAPSED, 0, 5, 0, 0, 0, 0, 0), (Op.BETWEEN, 1, 5, 0, 1, 1, 0, 0)
-    return _program([since, between], [origin, 1 / unit], n_columns=2)
-
-
-def _lookup(n_codes: int) -> Program:
-    """Return a program that is 1 for code 1, and that looks up pairs of codes below `n_codes`."""
-    equal = (Op.EQUAL, 0, 1, 0, 1, 0, 0, 0)
-    pair = [(Op.INDEX, -1, 1, 0, 0, 0, 0, 0), (Op.INDEX_PAIR, -1, 1, 1, n_codes, 0, 0, 0)]
-    take = (Op.TAKE, 1, -1, -1, 0, 0, 0, n_codes * n_codes)
-    return _program([equal, *pair, take], [], np.arange(n_codes * n_codes) * 0.5, n_columns=2)
-
-
-def _arithmetic_in_float64(x: Array) -> Array:
+def _arithmetic_in_float64(x: Array) -> Any:
     a, b = x.astype(np.float64)
-    return np.stack([a + b, a - b, a * b, np.where(b == 0, np.nan, a / b)], axis=1)
+    return reference.in_float32(np.stack([a + b, a - b, a * b, a / b], axis=1))
 
 
 def _impute_in_float64(x: Array, fill: float, low: float, high: float, factor: float, offset: float) -> Array:
@@ -177,31 +118,6 @@ def _lookup_in_numpy(codes: Array, n_codes: int) -> Array:
     return np.stack([codes[0] == 1, (codes[0].astype(np.int64) * n_codes + codes[1]) * 0.5], axis=1)
 
 
-def _numbers(rng: np.random.Generator, n: int, k: int = 1) -> Array:
-    """Return numbers of many sizes, nulls and zeros among them."""
-    x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 7, (k, n))
-    return rng.permuted(np.where(rng.random((k, n)) < 0.1, rng.choice([np.nan, 0.0], (k, n)), x), axis=1)
-
-
-def _points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[Array, float]:
-    """Return latitudes relative to an origin, and longitudes: neighbours, anything, and antipodes (kind 3)."""
-    origin = 40.0
-    lat1, lon1 = rng.uniform(-90, 90, n), rng.uniform(-180, 180, n)
-    kind = rng.integers(0, n_kinds, n)
-    near = rng.normal(size=(2, n)) * 10.0 ** rng.integers(-4, 1, n)
-    lat2 = np.select([kind == 0, kind == 3], [lat1 + near[0], -lat1 + near[0]], rng.uniform(-90, 90, n))
-    lon2 = np.select([kind == 0, kind == 3], [lon1 + near[1], lon1 + 180 + near[1]], rng.uniform(-180, 180, n))
-    block = np.stack([lat1 - origin, lon1, lat2 - origin, lon2])
-    block[:, rng.random(n) < 0.05] = np.nan
-    return block.astype(np.float32), origin
-
-
-def _times(rng: np.random.Generator, n: int, k: int) -> Array:
-    times = rng.integers(-(2**56), 2**58, (k, n))
-    times[rng.random((k, n)) < 0.1] = NAT
-    return times
-
-
 def _scalars(*names: str) -> tuple[Argument, ...]:
     return tuple(Argument(name, "float64", ()) for name in names)
 
@@ -231,73 +147,75 @@ def _kernel(
 KERNELS = (
     _kernel(
         "arithmetic", "sum, difference, product and quotient of two numbers", (_of("float32", 2),), _matrix(4),
-        "null where either is; division by 0 is null", 0.0, 0.0,
-        _arithmetic_in_float64, Rowwise(_arithmetic), lambda rng, n: (_numbers(rng, n, 2).astype(np.float32),),
+        "null where either is, and where the result is not finite", 0.0, 0.0,
+        _arithmetic_in_float64, Rowwise(assembly.arithmetic),
+        lambda rng, n: (samples.numbers(rng, n, 2).astype(np.float32),),
     ),
     _kernel(
         "bins", "in which bin a number is, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
         "bin 0", 0.0, 0.0,
         lambda x, *edges: np.where(np.isnan(x[0]), 0, 1 + np.digitize(x[0], edges)),
-        Rowwise(_bins), lambda rng, n: (_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
+        Rowwise(assembly.bins), lambda rng, n: (samples.numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
     ),
     _kernel(
         "calendar_parts", "every calendar part of a time, in the order of Part", (_of("int64", 1),), _matrix(len(Part)),
         "null", 0.0, 0.0,
-        _calendar_of_numpy, Rowwise(_calendar_parts), lambda rng, n: (_times(rng, n, 1),),
+        _calendar_of_numpy, Rowwise(assembly.calendar_parts), lambda rng, n: (samples.times(rng, n, 1),),
     ),
     _kernel(
         "elapsed", "time since an origin, and from the second time to the first; ms are exact up to 285 years",
         (_of("int64", 2), *_scalars("origin", "unit")), _matrix(2),
         "null", 1.2e-7, 2048e-6,
-        _elapsed_in_python, Rowwise(_elapsed), lambda rng, n: (_times(rng, n, 2), 1.6e15, 1e6),
+        _elapsed_in_python, Rowwise(assembly.elapsed), lambda rng, n: (samples.times(rng, n, 2), 1.6e15, 1e6),
     ),
     _kernel(
         "impute", "whether a number is null, and the number filled, clipped and scaled",
         (_of("float32", 1), *_scalars("fill", "low", "high", "factor", "offset")), _matrix(2),
         "filled", 2e-7, 5e-7,
-        _impute_in_float64, Rowwise(_impute),
-        lambda rng, n: (_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
+        _impute_in_float64, Rowwise(assembly.impute),
+        lambda rng, n: (samples.numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
     ),
     _kernel(
-        "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as below -1", 3e-7, 1e-44,
-        lambda x: np.log1p(x[0].astype(np.float64)), _of_one(Op.LOG1P),
-        lambda rng, n: (_numbers(rng, n).astype(np.float32),),
+        "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as from -1 down", 3e-7, 1e-44,
+        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), _of_number(Op.LOG1P),
+        lambda rng, n: (samples.numbers(rng, n).astype(np.float32),),
     ),
     _kernel(
         "lookup", "whether a code is 1, and the entry of a pair of codes in a table",
         (_of("int16", 2, least=0, greatest=6), Argument("n_codes", "int64", ())), _matrix(2),
         "a code like others", 0.0, 0.0,
-        _lookup_in_numpy, Rowwise(_lookup), lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
+        _lookup_in_numpy, Rowwise(assembly.lookup), lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
     ),
     _kernel(
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
         "latitudes relative to an origin", POINTS, COLUMN, "null where any is", 1e-6, 1e-6 * RADIUS_KM,
         lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
-        _of_points(Op.HAVERSINE, RADIUS_KM), _points,
+        _of_points(Op.HAVERSINE, RADIUS_KM), samples.points,
     ),
     _kernel(
         # No tolerance holds for points that are nearly the same, or nearly antipodes: any course leads there.
         "bearing", "initial course between such points in degrees, 0 to 360; antipodes apart",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null where any is", 0.0, 1e-2,
         lambda x, origin: reference.bearing(*_degrees(x, origin)), _of_points(Op.BEARING, 1.0),
-        lambda rng, n: _points(rng, n, n_kinds=3),
+        lambda rng, n: samples.points(rng, n, n_kinds=3),
     ),
     _kernel(
         "sine", "sin(x * factor + offset)",
         (_of("float32", 1, least=-1e4, greatest=1e4), *_scalars("factor", "offset")), COLUMN, "null", 0.0, 1e-6,
-        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_one(Op.SINE),
+        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_number(Op.SINE),
         lambda rng, n: (rng.uniform(-1e4, 1e4, (1, n)).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
     ),
     _kernel(
         "standardize", "(x - mean) * scale, subtracted in float64", (_of("float64", 1), *_scalars("mean", "scale")),
         COLUMN, "null", 2e-7, 1e-44,
-        lambda x, mean, scale: (x[0] - mean) * scale, Rowwise(_standardize),
-        lambda rng, n: (1e6 + _numbers(rng, n), 1e6, 0.3),
+        lambda x, mean, scale: reference.in_float32((x[0] - mean) * scale), Rowwise(assembly.standardize),
+        lambda rng, n: (1e6 + samples.numbers(rng, n), 1e6, 0.3),
     ),
     _kernel(
         "yeo_johnson", "the power transformation of Yeo and Johnson",
         (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
-        lambda x, exponent: reference.yeo_johnson(x[0].astype(np.float64), exponent), _of_one(Op.YEO_JOHNSON),
-        lambda rng, n: (_numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
+        lambda x, exponent: reference.in_float32(reference.yeo_johnson(x[0].astype(np.float64), exponent)),
+        _of_number(Op.YEO_JOHNSON),
+        lambda rng, n: (samples.numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
     ),
 )  # fmt: skip

@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.formulas.angle import wave_parameters
-from gpupipe_kernels.opcodes import STARTS_SEGMENT, WRITES_INDEX, Field, Op
+from gpupipe_kernels.opcodes import READS_ACCUMULATOR, Field, Op
 from gpupipe_kernels.program import PARAMS_READ, Program
 
 OP, DST, BLOCK, ROW, ARG, LAST, LUT, SIZE = map(int, Field)
 """`Field`, as numbers that compiled code can index by. Parameters lie in tables of their own here: in place of PARAM,
 LAST is 1 where an instruction finishes the cell."""
-
-READS_ACCUMULATOR = sorted(frozenset(Op) - STARTS_SEGMENT - WRITES_INDEX - {Op.TAKE})
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,9 @@ def _groups(key: npt.NDArray[np.int64], sizes: list[int]) -> npt.NDArray[np.int3
 
 def _is_last(table: npt.NDArray[np.int32]) -> Any:
     """Return where the accumulator is finished: the instruction behind does not work on it."""
-    ops, columns = table[:, OP], table[:, DST]
-    goes_on = np.append(np.isin(ops, READS_ACCUMULATOR) & (columns == np.roll(columns, 1)), False)[1:]
-    return (columns >= 0) & (ops != Op.STORE) & ~goes_on
+    ops = table[:, OP]
+    goes_on = np.append(np.isin(ops, sorted(READS_ACCUMULATOR)), False)[1:]
+    return (table[:, DST] >= 0) & (ops != Op.STORE) & ~goes_on
 
 
 def _parameters(row: list[int], program: Program) -> list[float]:

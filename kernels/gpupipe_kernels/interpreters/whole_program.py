@@ -11,7 +11,8 @@ import numpy.typing as npt
 from numba import cuda
 
 from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.interpreters import interpret_cpu, interpret_cuda, interpret_numpy, rowwise
+from gpupipe_kernels.interpreters import assembly, interpret_cpu, interpret_cuda, interpret_numpy, samples
+from gpupipe_kernels.interpreters.rowwise import DEVICE_THREADS, RADIUS_KM
 from gpupipe_kernels.opcodes import BLOCKS, NAT, PART_SIZES, Field, Op, Part
 from gpupipe_kernels.program import Program
 
@@ -24,12 +25,12 @@ Array = npt.NDArray[Any]
 def program() -> Program:
     """Return the program: 31 columns, which a row-major matrix takes in two panels."""
     parts = [
-        rowwise._arithmetic(), rowwise._bins(-1.0, 0.0, 1.0), rowwise._impute(0.5, -8.0, 8.0, 0.3, 0.1),
-        rowwise._of_one(Op.LOG1P).program(), rowwise._of_one(Op.YEO_JOHNSON).program(0.5),
-        rowwise._of_one(Op.SINE).program(1e-4, 0.7), rowwise._standardize(1e6, 0.3), rowwise._calendar_parts(),
-        rowwise._elapsed(1.6e15, 1e6), rowwise._lookup(N_CODES), _out_of_fold(), _hours(),
+        assembly.arithmetic(), assembly.bins(-1.0, 0.0, 1.0), assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
+        assembly.of_number(Op.LOG1P), assembly.of_number(Op.YEO_JOHNSON, 0.5),
+        assembly.of_number(Op.SINE, 1e-4, 0.7), assembly.standardize(1e6, 0.3), assembly.calendar_parts(),
+        assembly.elapsed(1.6e15, 1e6), assembly.lookup(N_CODES), _out_of_fold(), _hours(),
     ]  # fmt: skip
-    points = rowwise._of_points(Op.HAVERSINE, rowwise.RADIUS_KM).program(40.0)
+    points = assembly.of_points(Op.HAVERSINE, RADIUS_KM, 40.0)
     points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
     return _joined([*parts, points])
 
@@ -37,18 +38,18 @@ def program() -> Program:
 def _out_of_fold() -> Program:
     index = (Op.INDEX, -1, BLOCKS.index("int16"), 1, 0, 0, 0, 0)
     fold, take = (Op.INDEX_FOLD, -1, -1, -1, N_CODES, 0, 0, 0), (Op.TAKE, 0, -1, -1, 0, 0, 0, N_CODES * N_FOLDS)
-    return rowwise._program([index, fold, take], [], np.arange(N_CODES * N_FOLDS) * 0.25)
+    return assembly.assemble([index, fold, take], [], np.arange(N_CODES * N_FOLDS) * 0.25)
 
 
 def _hours() -> Program:
     n = PART_SIZES[Part.HOUR]
     index = (Op.INDEX_PART, -1, BLOCKS.index("int64"), 0, Part.HOUR, 0, 0, n)
-    return rowwise._program([index, (Op.TAKE, 0, -1, -1, 0, 0, 0, n + 1)], [], np.arange(n + 1) * 0.125)
+    return assembly.assemble([index, (Op.TAKE, 0, -1, -1, 0, 0, 0, n + 1)], [], np.arange(n + 1) * 0.125)
 
 
 def _joined(parts: list[Program]) -> Program:
     """Return one program whose columns are those of all."""
-    whole = rowwise._program(np.empty((0, len(Field))), [], n_columns=0)
+    whole = assembly.assemble(np.empty((0, len(Field))), [], n_columns=0)
     for part in parts:
         moved = part.instructions.copy()
         moved[:, Field.DST] += np.where(moved[:, Field.DST] >= 0, whole.n_columns, 0)
@@ -84,15 +85,15 @@ def _on_device(*inputs: Any) -> tuple[Any, Any]:
     shape = (inputs[0].shape[1], program().n_columns)
     columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
-        interpret_cuda.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=rowwise.DEVICE_THREADS)
+        interpret_cuda.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS)
     return columns, lines
 
 
 def _sample(rng: np.random.Generator, n: int) -> tuple[Array, ...]:
-    points, _ = rowwise._points(rng, n)
-    f32 = np.concatenate([rowwise._numbers(rng, n, 2).astype(np.float32), points])
+    points, _ = samples.points(rng, n)
+    f32 = np.concatenate([samples.numbers(rng, n, 2).astype(np.float32), points])
     codes, fold = rng.integers(0, N_CODES, (2, n)).astype(np.int16), rng.integers(0, N_FOLDS, n).astype(np.int8)
-    return f32, 1e6 + rowwise._numbers(rng, n), rowwise._times(rng, n, 2), codes, fold
+    return f32, 1e6 + samples.numbers(rng, n), samples.times(rng, n, 2), codes, fold
 
 
 KERNELS = (

@@ -1,0 +1,51 @@
+"""Every instruction whose result is finite or null, and what it is in float64 NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpupipe_kernels.opcodes import IS_FINITE, OPERANDS, Op
+from gpupipe_kernels.program import Program
+from tests.kernels.programs import F32, Writer
+
+FACTOR, OFFSET, EXPONENT = 1e20, -1e30, 1.5
+OPS = sorted(IS_FINITE)
+EXACT = np.array([op in OPERANDS for op in OPS])
+VALUES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1.0, -0.5, 2.0, 1e19, -1e20, 1.7e38, 3e38, -3.4028235e38]
+
+
+def finite_or_not() -> np.ndarray:
+    """Return every pair of some values and both ends of float32, shape (2, pairs)."""
+    return np.stack(np.meshgrid(VALUES, VALUES)).reshape(2, -1).astype(np.float32)
+
+
+def every_finite_instruction() -> Program:
+    """Return a program of two float32 columns: a column of each of `OPS`, of the first where it has one operand."""
+    writer = Writer()
+    params = {Op.SCALE: (FACTOR, OFFSET), Op.YEO_JOHNSON: (EXPONENT,)}
+    for dst, op in enumerate(OPS):
+        writer.put(Op.LOAD, dst, (F32, 0), params=(0.0,))
+        if op in OPERANDS:
+            writer.put(Op.STORE, dst, arg=0)
+            writer.put(Op.LOAD, dst, (F32, 1), params=(0.0,))
+        writer.put(op, dst, params=params.get(op, ()))
+    return writer.program()
+
+
+def in_float64(x: np.ndarray) -> np.ndarray:
+    """Return the same in float64, rounded once, and null in place of what is infinite then."""
+    a, b = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        up = ((np.maximum(a, 0) + 1) ** EXPONENT - 1) / EXPONENT
+        down = -((np.maximum(-a, 0) + 1) ** (2 - EXPONENT) - 1) / (2 - EXPONENT)
+        made = {
+            Op.ADD: a + b,
+            Op.SUBTRACT: a - b,
+            Op.MULTIPLY: a * b,
+            Op.DIVIDE: a / b,
+            Op.SCALE: a * FACTOR + OFFSET,
+            Op.LOG1P: np.log1p(a),
+            Op.YEO_JOHNSON: np.where(np.isnan(a), a, np.where(a < 0, down, up)),
+        }
+        single = np.stack([made[op] for op in OPS], axis=1).astype(np.float32)
+    return np.where(np.isfinite(single), single, np.float32(np.nan))

@@ -1,0 +1,159 @@
+"""Folders of compiled code that nobody uses any more are removed; nothing else is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.code_cache import OTHERS_KEPT, SECONDS_IN_USE, SECONDS_KEPT, cache_folder, can_keep, mark_kept
+
+HOUR, DAY = 3600, 86_400
+Put = Callable[[str, float], Path]
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that holds the folders of compiled code."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kernels").mkdir()
+    return tmp_path / "kernels"
+
+
+@pytest.fixture
+def put(kernels: Path) -> Put:
+    """``put(name, age)`` makes a folder as Numba and we do, last used so many seconds ago."""
+
+    def make(name: str, age: float) -> Path:
+        folder = kernels / name
+        code = folder / "reduce_18f446ed"
+        code.mkdir(parents=True)
+        (folder / "reduce-74e0f496ed38174f.kept").touch()
+        for file in ("loops.count-107.py311.nbi", "loops.count-107.py311.1.nbc", "loops.fold-9.py311.nbi.tmp.0a1b"):
+            (code / file).write_bytes(b"code")
+        os.utime(folder, (time.time() - age,) * 2)
+        return folder
+
+    return make
+
+
+def name(i: int) -> str:
+    return f"{i:016x}"
+
+
+def test_new_sources_leave_the_last_used_folders_of_others(put: Put) -> None:
+    folders = [put(name(i), (5 - i) * DAY) for i in range(5)]
+    assert can_keep()
+    assert [folder.exists() for folder in folders] == [False] * (5 - OTHERS_KEPT) + [True] * OTHERS_KEPT
+    assert cache_folder().is_dir()
+
+
+def test_a_folder_that_was_not_used_for_long_goes_even_if_it_is_the_only_one(put: Put) -> None:
+    old, young = put(name(1), SECONDS_KEPT + HOUR), put(name(2), SECONDS_KEPT - HOUR)
+    assert can_keep()
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_folder_that_may_be_in_use_stays_however_many_there_are(put: Put) -> None:
+    folders = [put(name(i), SECONDS_IN_USE - 60 - i) for i in range(OTHERS_KEPT + 4)]
+    assert can_keep()
+    assert all(folder.exists() for folder in folders)
+
+
+def test_nothing_is_removed_where_the_folder_is_not_new_and_its_use_is_noted(put: Put) -> None:
+    mine = put(cache_folder().name, 2 * SECONDS_KEPT)
+    others = [put(name(i), (40 + i) * DAY) for i in range(5)]
+    assert can_keep()
+    assert all(folder.exists() for folder in (mine, *others))
+    assert time.time() - mine.stat().st_mtime < HOUR
+
+
+def test_what_is_not_recognisably_ours_stays(put: Put, kernels: Path, tmp_path: Path) -> None:
+    old = 2 * SECONDS_KEPT
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(put(name(100), old), elsewhere)
+    (kernels / name(101)).symlink_to(elsewhere, target_is_directory=True)
+    (kernels / name(102)).write_text("a file")
+    others = [put(other, old) for other in ("0123456789abcdeg", "0123456789abcde", "my_package_0123456789abcdef")]
+    with_more = put(name(103), old)
+    (with_more / "reduce_18f446ed" / "thesis.tex").write_text("years of work")
+    os.utime(with_more, (0, 0))
+    assert can_keep()
+    stay = [elsewhere, kernels / name(101), kernels / name(102), *others, with_more]
+    assert all(path.exists() for path in stay)
+    assert len(list(elsewhere.rglob("*.*"))) == 4
+
+
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError, OSError])
+def test_what_cannot_be_removed_is_left_and_no_code_in_it_counts_as_kept(
+    put: Put, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(2)]
+
+    def refuse(*_: object) -> None:
+        raise error("another process")
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    assert can_keep()
+    assert all(folder.exists() for folder in folders)
+    assert not [mark for folder in folders for mark in folder.glob("*.kept")]
+
+
+def test_a_folder_that_goes_away_meanwhile_is_no_error(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(3)]
+    is_ours = code_cache._is_ours
+
+    def removed_after_the_look(folder: Path) -> bool:
+        found = is_ours(folder)
+        shutil.rmtree(folders[1], ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(code_cache, "_is_ours", removed_after_the_look)
+    assert can_keep()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_several_processes_that_begin_at_once_remove_each_folder_once(put: Put) -> None:
+    folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(40)]
+    code = "from gpupipe_kernels.code_cache import can_keep; print(can_keep())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", code]
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate()[0].strip() for process in running] == ["True"] * 4
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_a_removed_folder_is_made_again_by_the_process_that_used_it(kernels: Path) -> None:
+    """As Numba does: it makes its folder before it writes. Our mark then finds one, or none, and is no error."""
+    code = (
+        "import shutil, numpy as np\n"
+        "from gpupipe_kernels import code_cache\n"
+        "from gpupipe_kernels.launch import host_block\n"
+        "@host_block\n"
+        "def loop(x):\n"
+        "    return x[0] + 1\n"
+        "shutil.rmtree(code_cache.cache_folder())\n"
+        "print(loop(np.arange(3.0)), len(list(code_cache.cache_folder().rglob('*.nbc'))))\n"
+    )
+    script = kernels.parent / "script.py"
+    script.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1.0", "1"]
+    mark_kept("loop")
+    assert code_cache.is_kept("loop")
+
+
+def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
+    folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(5)]
+    assert not code_cache.is_kept("loop")
+    assert all(folder.exists() for folder in folders)
+    assert not cache_folder().exists()
