@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from gpupipe.cli import COMMANDS
+from gpupipe.features import OPS
+from gpupipe.models import MODELS
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
@@ -86,3 +92,48 @@ def test_imports_go_down_only() -> None:
 def test_the_changelog_knows_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_readme_names_every_op_and_every_model() -> None:
+    readme = (ROOT / "README.md").read_text()
+    ops, models = re.search(r"^Feature ops, (.*?)^Models: (.*?)\n\n", readme, re.MULTILINE | re.DOTALL).groups()
+    assert named(ops) == sorted(OPS.names())
+    assert named(models) == sorted(MODELS.names())
+
+
+def named(text: str) -> list[str]:
+    """Return the words between backticks."""
+    return sorted(word for words in re.findall(r"`([^`]+)`", text) for word in words.split())
+
+
+def test_the_readme_names_every_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert set(re.findall(r"^\| `gpupipe (\w+)", readme, re.MULTILINE)) == set(COMMANDS)
+
+
+def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
+    """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
+    files = [*MODULES, *ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("docker/*"), *ROOT.glob(".ci/*")]
+    files += [ROOT / "Makefile", ROOT / "pyproject.toml"]
+    missing = {
+        f"{name_of(file)}: {name}"
+        for file in files
+        if file.is_file()
+        for name in re.findall(r"\bgpupipe(?:_kernels)?(?:\.\w+)+", file.read_text())
+        if not name.endswith(".json") and not exists(name)
+    }
+    assert missing == set()
+
+
+@cache
+def exists(name: str) -> bool:
+    """Return whether a dotted name is a module of ours, or a name in one; no module is imported, some need a GPU."""
+    package, *parts = name.split(".")
+    place = ROOT / "kernels" / package if package == "gpupipe_kernels" else ROOT / package
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    module = place / "__init__.py"
+    if parts and (file := place / f"{parts[0]}.py").is_file():
+        module, parts = file, parts[1:]
+    code = ast.unparse(ast.parse(module.read_text()).body[1:])  # what it says of itself may be as old as the name
+    return not parts or re.search(rf"\b{parts[0]}\b", code) is not None

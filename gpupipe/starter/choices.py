@@ -11,7 +11,7 @@ from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.learning import Learning
-from gpupipe.starter.places import name_of_distance, two_places
+from gpupipe.starter.places import two_places
 from gpupipe.starter.useless import is_named_as_identifier, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
@@ -103,15 +103,13 @@ def write_features(document: Document, columns: Columns, learning: Learning | No
 
 def _write_distance(document: Document, columns: Columns, inputs: Sequence[str]) -> None:
     """Write what is between two places, unless a distance is given: trees would have to make it of four columns."""
-    if any("distance" in column.lower() for column in inputs):
-        return
-    places, name = two_places(columns, inputs), name_of_distance(columns)
-    if places and name:
+    places = two_places(columns, inputs)
+    if places and not any("distance" in name.lower() for name in columns.facts):
         document.line("  - haversine:", "as the crow flies")
         document.list("      from", places[0])
         document.list("      to", places[1])
         document.line("      unit: km")
-        document.line(f"      as: {name}")
+        document.line("      as: distance_km")
 
 
 def _is_long(name: str, columns: Columns) -> bool:

@@ -11,7 +11,6 @@ COORDINATES = {
     "latitude": ({"lat", "latitude"}, 90.0),
     "longitude": ({"lon", "lng", "long", "longitude"}, 180.0),
 }
-DISTANCES = ("distance_km", "great_circle_km")
 
 Place = tuple[str, str]
 
@@ -31,11 +30,6 @@ def two_places(columns: Columns, names: Sequence[str]) -> tuple[Place, Place] | 
                 taken[coordinate] = "" if coordinate in taken else name
     places = [(place["latitude"], place["longitude"]) for place in found.values() if len(place) == len(COORDINATES)]
     return (places[0], places[1]) if len(places) == 2 and all(map(all, places)) else None
-
-
-def name_of_distance(columns: Columns) -> str | None:
-    """Return a name for a new column that no column of the table has."""
-    return next((name for name in DISTANCES if name not in columns.facts), None)
 
 
 def _reading(name: str, bounds: tuple[float, float]) -> tuple[str, tuple[str, ...]]:

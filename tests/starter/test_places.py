@@ -86,14 +86,6 @@ def test_a_place_that_is_the_target_or_is_dropped_makes_none(frame: pd.DataFrame
     assert haversine_of(init(table.assign(b_lon=7.5))) is None
 
 
-def test_the_new_column_gets_a_name_that_is_free(frame: pd.DataFrame, init: Init) -> None:
-    table = with_places(frame, "a_lat", "a_lon", "b_lat", "b_lon", "distance_km")
-    found = haversine_of(init(table))
-    assert found is not None
-    assert found["as"] == "great_circle_km"
-    assert haversine_of(init(table.assign(great_circle_km=table["distance_km"] ** 2))) is None
-
-
 def test_it_runs_where_a_coordinate_has_a_long_tail(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
     table = with_places(frame, "a_lat", "a_lon", "b_lat", "b_lon")
     skewed = np.minimum(np.exp(2 * np.random.default_rng(2).normal(size=len(table))), 170)
