@@ -12,4 +12,6 @@
 ``render``      the tables as people read them
 ``floor``       how near features come to the memory's bandwidth, by itself
 ``device``      what a GPU makes of the kernels, by itself; ``device_keyed`` is its comparison with cuDF
+``keyed``       keyed features beside pandas and polars, by itself; ``keyed_contest`` is one contestant's process,
+                ``keyed_events`` the log, ``keyed_ours``, ``keyed_pandas`` and ``keyed_polars`` the columns
 """

@@ -47,11 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpupipe.bench.worker", description=__doc__)
     parser.add_argument("task", choices=list(TASKS))
-    parser.add_argument("config", help="the configuration; of the task table, the file to write")
+    parser.add_argument(
+        "config", help="the configuration; of the task table, the file to write; of keyed, the folder of the log"
+    )
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--model", default=None)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--warm-up", action="store_true", help="run once more, first, and do not report it")
+    parser.add_argument("--contestant", help="of the task keyed: whose functions")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", required=True)
@@ -109,7 +112,13 @@ def _table(options: argparse.Namespace) -> dict[str, Any]:
     return {"rows": options.rows}
 
 
-TASKS = {"stages": _stages, "extras": _extras, "encodings": _encodings, "table": _table}
+def _keyed(options: argparse.Namespace) -> dict[str, Any]:
+    from gpupipe.bench.keyed_contest import run_contest
+
+    return run_contest(Path(options.config), options.contestant, options.repeat)
+
+
+TASKS = {"stages": _stages, "extras": _extras, "encodings": _encodings, "table": _table, "keyed": _keyed}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -52,7 +52,9 @@ def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
     queries = keyed.queries_before(history, query_key, cutoff)
     column = keyed.column(history, x)
     totals = (keyed.aggregate(column, queries, function) for function in ("sum", "nunique"))
-    return keyed.count(queries), *totals, keyed.time_since(queries), keyed.decayed_sum(column, queries, HALF_LIFE)
+    faded, newest = keyed.decayed_sum(column, queries, HALF_LIFE), keyed.last_rows(queries, 1)  # few events in all
+    of_newest = (keyed.aggregate(column, newest, function) for function in ("sum", "max"))
+    return keyed.count(queries), *totals, keyed.time_since(queries), faded, *of_newest
 
 
 def _before_naive(
@@ -61,7 +63,9 @@ def _before_naive(
     seen = naive.seen_before(key, time, query_key, cutoff)
     x, count = _of_rows(order, len(key), x), np.array([len(rows) for rows in seen], np.float64)
     since, faded = naive.time_since(time, seen, cutoff, "last"), naive.decayed_sum(x, time, seen, cutoff, HALF_LIFE)
-    return count, *(naive.aggregate(x, seen, function) for function in ("sum", "nunique")), since, faded
+    totals = (naive.aggregate(x, seen, function) for function in ("sum", "nunique"))
+    of_newest = (naive.aggregate(x, [rows[-1:] for rows in seen], function) for function in ("sum", "max"))
+    return count, *totals, since, faded, *of_newest
 
 
 def _lag(history: History, x: Any, k: int) -> Tables:
@@ -201,10 +205,11 @@ KERNELS = (
     _kernel(
         "keyed_before", "what the events before a cut-off come to",
         (X, Argument("query_key", "int32", null=-1), Argument("cutoff", "int64", null=NAT)),
-        _outputs("count", "sum", "nunique", "since", "decayed"), _before, _before_naive, _sample_before,
+        _outputs("count", "sum", "nunique", "since", "decayed", "newest_sum", "newest_max"),
+        _before, _before_naive, _sample_before,
         (
-            *KEEPS, *SUMS, *LEVELS, device_loops.before, device_loops.count, device_loops.moment, device_loops.since,
-            device_loops.decayed,
+            *KEEPS, *SUMS, *TREES, *LEVELS, device_loops.before, device_loops.count, device_loops.moment,
+            device_loops.since, device_loops.decayed, device_events.last_rows,
         ),
     ),
     _kernel(

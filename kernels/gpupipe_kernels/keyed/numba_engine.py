@@ -14,6 +14,7 @@ from gpupipe_kernels.keyed.compiled import CompiledEngine
 from gpupipe_kernels.keyed.engines import COUNT, SUM
 from gpupipe_kernels.keyed.host_codes import count_codes, first_of_codes
 from gpupipe_kernels.keyed.host_pieces import PIECE, pieces_of
+from gpupipe_kernels.keyed.host_ranges import along_ranges, range_extreme_block, range_moment_block, sees_few
 from gpupipe_kernels.keyed.host_scan import running_sums
 from gpupipe_kernels.keyed.host_sort import by_code, by_time
 from gpupipe_kernels.keyed.host_windows import window_moment_block
@@ -69,6 +70,8 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         nothing = 0.0 if kind in (COUNT, SUM) else np.nan
         if queries.follow_events:
             return self._along(host_running.running_moment_block, nothing, column, queries, kind)
+        if self._are_ranges(queries):
+            return self._along_ranges(range_moment_block, queries, column.values, kind)
         if queries.row is None or _longest(queries) > LONGEST_WALKED:
             return super().moment(column, queries, kind)
         out = self._results(queries, "float32", nothing)
@@ -78,6 +81,8 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         return out
 
     def extreme(self, column: Column, queries: Queries, sign: float) -> Array:
+        if self._are_ranges(queries):
+            return self._along_ranges(range_extreme_block, queries, column.values, sign)
         if not queries.follow_events:
             return super().extreme(column, queries, sign)
         return self._along(host_running.running_extreme_block, np.nan, column, queries, sign)
@@ -107,6 +112,15 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         left = np.zeros((len(pieces.first), 4))
         walk = partial(walk, *given, queries.includes_current, *arguments, pieces.cuts, pieces.first, left, out)
         pieces.run(walk, self.n_threads)
+        return out
+
+    def _are_ranges(self, queries: Queries) -> bool:
+        return queries.row is None and sees_few(queries.low, queries.high, queries.history.n_events)
+
+    def _along_ranges(self, walk: Callable[..., None], queries: Queries, *arguments: Any) -> Array:
+        """Return what queries write that walk along their own events."""
+        out = np.empty(queries.n_rows, np.float32)
+        along_ranges(walk, queries.low, queries.high, self.n_threads, *arguments, out)
         return out
 
     def _run(self, loop: str, n: int, *arguments: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import host_pieces, numba_engine
+from gpupipe_kernels.keyed import host_pieces, naive, numba_engine
 from tests.kernels.keyed.comparison import assert_same, compare
 from tests.kernels.keyed.tables import table
 
@@ -49,6 +49,21 @@ def test_keys_that_are_longer_than_a_piece_are_walked_in_pieces(engine: str, len
     events = replace(table(len(key), seed=1), key=key)
     history = keyed.order_events(events.key, events.time, engine=engine, n_threads=3)
     compare(events, history, lambda array: array, history.order)
+
+
+@pytest.mark.parametrize("lengths", [(1000,), (1, 0, 3, 500, 2), (0, 0, 4)])
+@pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd"])
+def test_one_query_for_each_key_walks_along_its_events(engine: str, odd: bool, lengths: tuple[int, ...]) -> None:
+    n_keys = len(lengths)
+    key = np.repeat(np.arange(n_keys, dtype=np.int32), lengths)
+    events = replace(table(len(key), odd=odd), key=key)
+    cutoff = np.full(n_keys, np.median(events.time), np.int64)
+    history = keyed.order_events(key, events.time, n_keys, engine=engine, n_threads=2)
+    queries = keyed.queries_before(history, np.arange(n_keys, dtype=np.int32), cutoff)
+    seen = naive.seen_before(key, events.time, np.arange(n_keys), cutoff)
+    for function in ("count", "sum", "mean", "std", "min", "max"):
+        made = keyed.aggregate(events.x[history.order], queries, function)
+        assert_same(made, naive.aggregate(events.x, seen, function))
 
 
 def test_a_column_of_nulls_has_no_values(engine: str) -> None:
