@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 # The oldest that any RAPIDS wheel of the cuda12 extra runs on; the cuda13 wheels need (13, 0) and (7, 5).
@@ -46,8 +47,11 @@ class Gpu:
         The highest CUDA version that the driver supports.
     capability : (int, int)
         Compute capability of the first GPU.
-    memory_bytes : int
-        Memory of the first GPU.
+    memory_bytes, free_bytes : int
+        Memory of the first GPU, and what no process holds of it.
+    obstacle : str
+        What `reason` says, as one word for programs: "hidden", "not_visible", "no_driver", "no_cuda", "no_gpu",
+        "old_driver", "old_gpu", "no_function", "nvml_18" (an error of the driver); empty where the GPU is usable.
     """
 
     usable: bool
@@ -58,10 +62,16 @@ class Gpu:
     cuda: tuple[int, int] = (0, 0)
     capability: tuple[int, int] = (0, 0)
     memory_bytes: int = 0
+    free_bytes: int = 0
+    obstacle: str = ""
 
 
 class _Refusal(Exception):
-    """The sentence that says why there is no usable GPU."""
+    """The sentence that says why there is no usable GPU, and the word for it."""
+
+    def __init__(self, sentence: str, obstacle: str) -> None:
+        self.obstacle = obstacle
+        super().__init__(sentence)
 
 
 def probe_gpu() -> Gpu:
@@ -71,15 +81,12 @@ def probe_gpu() -> Gpu:
     are counted in the driver's order, which is CUDA's own order under ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` and wherever all
     GPUs are of one type.
     """
-    try:
-        _refuse_if_hidden()
-        nvml = _Nvml()
-        try:
-            return _judge(_describe(nvml))
-        finally:
-            nvml.close()
-    except _Refusal as refusal:
-        return Gpu(usable=False, reason=str(refusal))
+    return _ask(lambda nvml, visible: (_describe(nvml, visible[0], len(visible)),))[0]
+
+
+def probe_gpus() -> tuple[Gpu, ...]:
+    """Return each GPU that this process may use, as CUDA numbers them, or the one refusal that `probe_gpu` returns."""
+    return _ask(lambda nvml, visible: tuple(_describe(nvml, index, count=1) for index in visible))
 
 
 def missing_packages() -> tuple[str, ...]:
@@ -95,37 +102,51 @@ def missing_packages_reason(missing: tuple[str, ...]) -> str:
     return f"the GPU packages are incomplete: {', '.join(missing)} {verb} not installed"
 
 
+def _ask(describe: Callable[[_Nvml, list[int]], tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
+    try:
+        _refuse_if_hidden()
+        nvml = _Nvml()
+        try:
+            return tuple(map(_judge, describe(nvml, _visible(nvml))))
+        finally:
+            nvml.close()
+    except _Refusal as refusal:
+        return (Gpu(usable=False, reason=str(refusal), obstacle=refusal.obstacle),)
+
+
 def _refuse_if_hidden() -> None:
     if os.environ.get("GPUPIPE_FORCE_CPU", "") not in ("", "0"):
-        raise _Refusal("GPUPIPE_FORCE_CPU is set")
+        raise _Refusal("GPUPIPE_FORCE_CPU is set", "hidden")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
-        raise _Refusal(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU")
+        raise _Refusal(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU", "hidden")
 
 
-def _open_library(name: str, refusal: str) -> ctypes.CDLL:
+def _open_library(name: str, refusal: str, obstacle: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(name)
     except OSError:
-        raise _Refusal(f"{refusal}: {name} cannot be loaded") from None
+        raise _Refusal(f"{refusal}: {name} cannot be loaded", obstacle) from None
 
 
 class _Nvml:
     """The few calls of NVIDIA's management library that the probe makes; each failure is a `_Refusal`."""
 
     def __init__(self) -> None:
-        self._library = _open_library("libnvidia-ml.so.1", "no NVIDIA driver")
-        _open_library("libcuda.so.1", "an NVIDIA driver without CUDA (in a container: start it with --gpus all)")
+        self._library = _open_library("libnvidia-ml.so.1", "no NVIDIA driver", "no_driver")
+        without_cuda = "an NVIDIA driver without CUDA (in a container: start it with --gpus all)"
+        _open_library("libcuda.so.1", without_cuda, "no_cuda")
         self.call("nvmlInit_v2")
 
     def call(self, function: str, *arguments: object) -> None:
         try:
             code = getattr(self._library, function)(*arguments)
         except AttributeError:
-            raise _Refusal(f"the driver's management library has no function {function}") from None
+            sentence = f"the driver's management library has no function {function}"
+            raise _Refusal(sentence, "no_function") from None
         if code != 0:
             meaning = NVML_ERRORS.get(code, "see nvidia-smi")
-            raise _Refusal(f"the driver answers {function} with error {code}: {meaning}")
+            raise _Refusal(f"the driver answers {function} with error {code}: {meaning}", f"nvml_{code}")
 
     def close(self) -> None:
         self._library.nvmlShutdown()
@@ -158,55 +179,55 @@ class _Nvml:
         self.call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
         return major.value, minor.value
 
-    def memory_bytes(self, handle: ctypes.c_void_p) -> int:
+    def memory(self, handle: ctypes.c_void_p) -> tuple[int, int]:
+        """Return the bytes of the GPU, and those that are free."""
         total_free_used = (ctypes.c_ulonglong * 3)()
         self.call("nvmlDeviceGetMemoryInfo", handle, total_free_used)
-        return int(total_free_used[0])
+        return int(total_free_used[0]), int(total_free_used[1])
+
+    def driver(self) -> str:
+        return self.text("nvmlSystemGetDriverVersion")
 
 
-def _describe(nvml: _Nvml) -> Gpu:
-    """Return every figure of the first visible GPU; whether they suffice is for `_judge` to say."""
-    driver = nvml.text("nvmlSystemGetDriverVersion")
-    installed = nvml.count()
-    if installed == 0:
-        raise _Refusal(f"the NVIDIA driver {driver} finds no GPU")
-    visible = _visible(nvml, installed)
-    handle = nvml.handle(visible[0])
+def _describe(nvml: _Nvml, index: int, count: int) -> Gpu:
+    """Return every figure of one GPU, as one of `count`; whether they suffice is for `_judge` to say."""
+    driver, handle = nvml.driver(), nvml.handle(index)
     name = nvml.text("nvmlDeviceGetName", handle)
+    memory_bytes, free_bytes = nvml.memory(handle)
     return Gpu(
         usable=True,
-        reason=f"{name}, driver {driver}" if len(visible) == 1 else f"{len(visible)} GPUs ({name}), driver {driver}",
-        count=len(visible),
+        reason=f"{name}, driver {driver}" if count == 1 else f"{count} GPUs ({name}), driver {driver}",
+        count=count,
         name=name,
         driver=driver,
         cuda=nvml.cuda_version(),
         capability=nvml.capability(handle),
-        memory_bytes=nvml.memory_bytes(handle),
+        memory_bytes=memory_bytes,
+        free_bytes=free_bytes,
     )
 
 
 def _judge(gpu: Gpu) -> Gpu:
     """Return `gpu`, unusable if it or its driver is too old."""
     if gpu.cuda < MIN_CUDA:
-        return _refused(
-            gpu, f"the driver {gpu.driver} supports CUDA {_dotted(gpu.cuda)}; {_dotted(MIN_CUDA)} is needed"
-        )
+        reason = f"the driver {gpu.driver} supports CUDA {_dotted(gpu.cuda)}; {_dotted(MIN_CUDA)} is needed"
+        return replace(gpu, usable=False, reason=reason, obstacle="old_driver")
     if gpu.capability < MIN_CAPABILITY:
         has, needed = _dotted(gpu.capability), _dotted(MIN_CAPABILITY)
-        return _refused(gpu, f"{gpu.name} has compute capability {has}; {needed} is needed")
+        reason = f"{gpu.name} has compute capability {has}; {needed} is needed"
+        return replace(gpu, usable=False, reason=reason, obstacle="old_gpu")
     return gpu
-
-
-def _refused(gpu: Gpu, reason: str) -> Gpu:
-    return Gpu(False, reason, gpu.count, gpu.name, gpu.driver, gpu.cuda, gpu.capability, gpu.memory_bytes)
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _visible(nvml: _Nvml, installed: int) -> list[int]:
+def _visible(nvml: _Nvml) -> list[int]:
     """Return the driver's indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; at least one."""
+    installed = nvml.count()
+    if installed == 0:
+        raise _Refusal(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     if value is None:
         return list(range(installed))
@@ -217,7 +238,8 @@ def _visible(nvml: _Nvml, installed: int) -> list[int]:
             break
         visible.append(index)
     if not visible:
-        raise _Refusal(f"CUDA_VISIBLE_DEVICES={value!r} {_why_none(value.split(',')[0].strip(), installed)}")
+        why = _why_none(value.split(",")[0].strip(), installed)
+        raise _Refusal(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
     return visible
 
 

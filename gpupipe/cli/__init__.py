@@ -14,8 +14,11 @@ from gpupipe.cli.lazy import LazyGroup
 COMMANDS = {
     "run": "Take a table to a trained, evaluated, portable model.",
     "predict": "Score a table with a trained model.",
+    "export": "Copy a trained model into a folder of its own, verified.",
+    "verify": "Check a model's files, and that it gives here what it gave where it was trained.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Validate a configuration: every mistake at once.",
+    "doctor": "Say what this machine offers, what is broken, and how to mend it.",
     "bench": "Measure a configuration, cold and warm, against hand-written peers.",
     "kernels": "List the feature kernels with their contracts; test, compile or inspect them.",
     "schema": "Print the JSON Schema of the configuration, for editors.",

@@ -34,6 +34,8 @@ def test_a_good_gpu_is_usable_and_described(probed: Any) -> None:
         "cuda": [13, 0],
         "capability": [9, 0],
         "memory_bytes": 16 * 2**30,
+        "free_bytes": 8 * 2**30,
+        "obstacle": "",
     }
 
 
@@ -65,6 +67,23 @@ def test_each_failure_has_its_own_sentence(probed: Any, environment: dict[str, s
 def test_a_gpu_that_is_too_old_is_still_described(probed: Any) -> None:
     gpu = probed(FAKE_CAPABILITY="6.1")
     assert (gpu["usable"], gpu["capability"], gpu["memory_bytes"]) == (False, [6, 1], 16 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("environment", "word"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, "hidden"),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, "not_visible"),
+        ({"driver": "without cuda"}, "no_cuda"),
+        ({"driver": "old"}, "no_function"),
+        ({"FAKE_COUNT": "0"}, "no_gpu"),
+        ({"FAKE_CUDA": "11080"}, "old_driver"),
+        ({"FAKE_CAPABILITY": "6.1"}, "old_gpu"),
+        ({"FAKE_INIT": "18"}, "nvml_18"),
+    ],
+)
+def test_each_failure_has_its_word_for_programs(probed: Any, environment: dict[str, str], word: str) -> None:
+    assert probed(**environment)["obstacle"] == word
 
 
 def test_a_driver_without_cuda_points_at_the_container_option(probed: Any) -> None:

@@ -1,0 +1,60 @@
+"""All findings, in the order in which a reader should mend them: driver, GPUs, wheels, imports, the CPU's side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpupipe.backends import device_report
+from gpupipe.backends.probe import Gpu, probe_gpus
+from gpupipe.doctor.compilers import compiler_findings
+from gpupipe.doctor.cpu import cpu_findings
+from gpupipe.doctor.cuda_start import cuda_findings
+from gpupipe.doctor.driver import driver_findings
+from gpupipe.doctor.finding import Finding
+from gpupipe.doctor.gpus import gpu_findings
+from gpupipe.doctor.imports import import_findings
+from gpupipe.doctor.installed import Installed, read_installed
+from gpupipe.doctor.packages import package_findings
+from gpupipe.doctor.surroundings import look_around
+from gpupipe.doctor.versions import version_findings
+from gpupipe.errors import ConfigError, DeviceError
+
+SECONDS_TO_IMPORT = 120.0  # cuML takes 15 s where nothing is cached; a library that hangs never ends
+
+
+def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
+    """Return what was found on this machine; never raises.
+
+    Parameters
+    ----------
+    timeout_seconds : float
+        How long a library may take to import before that is a finding.
+    """
+    installed, gpus, around = read_installed(), probe_gpus(), look_around()
+    return [
+        *driver_findings(gpus[0], around, installed),
+        *gpu_findings(gpus, installed),
+        *cuda_findings(gpus[0], timeout_seconds),
+        *package_findings(installed, gpus[0]),
+        *version_findings(installed),
+        *compiler_findings(installed, gpus[0]),
+        *import_findings(installed, gpus[0], timeout_seconds),
+        *cpu_findings(timeout_seconds),
+        *_auto(gpus[0], installed),
+    ]
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 4 if something is broken, else 0: a machine without a GPU is not."""
+    return DeviceError.exit_code if any(finding.level == "error" for finding in findings) else 0
+
+
+def _auto(gpu: Gpu, installed: Installed) -> list[Finding]:
+    """Say where a run would compute."""
+    try:
+        obstacle = device_report().gpu_obstacle
+    except ConfigError:  # of GPUPIPE_THREADS, with which every run stops: said of the threads
+        return []
+    if not obstacle:
+        return [Finding("ok", "--device auto", f"computes on the GPU: {gpu.reason}")]
+    return [Finding("warning" if gpu.usable else "ok", "--device auto", f"computes on the CPU: {obstacle}")]

@@ -1,0 +1,108 @@
+"""The driver: present, whole, new enough for the installed wheels, and reachable from this process."""
+
+from __future__ import annotations
+
+import os
+
+from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.extras import MIN_CUDA13, install_extra, replace_all
+from gpupipe.doctor.finding import Finding
+from gpupipe.doctor.installed import Installed
+from gpupipe.doctor.surroundings import WSL_LIBRARIES, Surroundings
+
+CHECK = "NVIDIA driver"
+WITH_GPUS = "start the container with its GPUs: docker run --gpus all … (the host needs the NVIDIA Container Toolkit)"
+WSL_PATH = f"export LD_LIBRARY_PATH=/{WSL_LIBRARIES}:$LD_LIBRARY_PATH"
+WSL_DRIVER = "install NVIDIA's driver on Windows, and none inside WSL; then run wsl --shutdown and open it again"
+# By NVIDIA's table of CUDA compatibility: the first drivers of CUDA 12 and of CUDA 13.
+DRIVER_12, DRIVER_13 = 525, 580
+
+NVML_FIXES = {
+    "nvml_3": f"install NVIDIA driver {DRIVER_13} or newer",
+    "nvml_4": "run as a user who may open /dev/nvidia* (ls -l /dev/nvidia*), in a container with --gpus all",
+    "nvml_8": "attach the power cables of the GPU, and restart the machine",
+    "nvml_9": "sudo modprobe nvidia; where that fails, reinstall the driver for the running kernel (uname -r)",
+    "nvml_12": "reinstall the NVIDIA driver",
+    "nvml_15": "restart the machine; where it happens again, see sudo dmesg | grep -i xid",
+    "nvml_18": "restart the machine: the driver was updated beneath its kernel module; in a container: on the host",
+}
+
+
+def driver_findings(gpu: Gpu, around: Surroundings, installed: Installed) -> list[Finding]:
+    """Return what is to say about the driver, given the first GPU or the probe's refusal."""
+    if gpu.usable or gpu.obstacle == "old_gpu":
+        return [_of_the_wheels(gpu, installed)]
+    if gpu.obstacle == "hidden":
+        return [_hidden(gpu, around)]
+    if gpu.obstacle == "no_driver":
+        return [_no_driver(gpu, around, installed)]
+    return [Finding("error", CHECK, gpu.reason, _fix(gpu, around))]
+
+
+def _of_the_wheels(gpu: Gpu, installed: Installed) -> Finding:
+    found = f"{gpu.driver}, for CUDA up to {gpu.cuda[0]}.{gpu.cuda[1]}"
+    wheels = installed.cuda_majors().get(13, [])
+    if gpu.cuda >= MIN_CUDA13 or not wheels:
+        return Finding("ok", CHECK, found)
+    found = f"{found}: too old for the wheels of CUDA 13 ({', '.join(wheels)})"
+    other = replace_all(wheels, install_extra(12))
+    return Finding("error", CHECK, found, f"install NVIDIA driver {DRIVER_13} or newer, or: {other}")
+
+
+def _hidden(gpu: Gpu, around: Surroundings) -> Finding:
+    """A hidden GPU is somebody's wish, so nothing is broken; but it may have been forgotten."""
+    if not around.nvidia_sign:
+        return Finding("ok", CHECK, f"not asked: {gpu.reason}")
+    found = f"{gpu.reason}; the machine has an NVIDIA GPU: {around.nvidia_sign}"
+    variable = "GPUPIPE_FORCE_CPU" if "FORCE_CPU" in gpu.reason else "CUDA_VISIBLE_DEVICES"
+    return Finding("warning", CHECK, found, f"unset {variable}, if the GPU is to be used")
+
+
+def _no_driver(gpu: Gpu, around: Surroundings, installed: Installed) -> Finding:
+    if around.in_wsl:
+        return _no_driver_in_wsl(gpu, around, installed)
+    if around.nvidia_sign:
+        found = f"{gpu.reason}, but the machine has an NVIDIA GPU: {around.nvidia_sign}"
+        return Finding("error", CHECK, found, WITH_GPUS if around.in_container else _install_driver())
+    if not installed.has_gpu_packages():
+        return Finding("ok", CHECK, f"{gpu.reason}; there is no sign of an NVIDIA GPU, and none is needed")
+    found = f"{gpu.reason}; GPU packages are installed, but there is no sign of an NVIDIA GPU"
+    return Finding("warning", CHECK, found, f"{_where_a_gpu_is(around)}, if it is to be used")
+
+
+def _no_driver_in_wsl(gpu: Gpu, around: Surroundings, installed: Installed) -> Finding:
+    if around.has_wsl_driver:
+        return Finding("error", CHECK, f"{gpu.reason}; WSL has it in /{WSL_LIBRARIES}", WSL_PATH)
+    if around.has_wsl_gpu:
+        found = f"{gpu.reason}; WSL 2 hands a GPU through (/dev/dxg), but no NVIDIA driver"
+        return Finding("warning", CHECK, found, f"{WSL_DRIVER} (if the GPU is NVIDIA's)")
+    found = f"{gpu.reason}; this is WSL without a GPU (no /dev/dxg)"
+    if not installed.has_gpu_packages():
+        return Finding("ok", CHECK, found)
+    return Finding("warning", CHECK, found, "wsl --update and wsl --set-version DISTRIBUTION 2, in Windows")
+
+
+def _fix(gpu: Gpu, around: Surroundings) -> str:
+    match gpu.obstacle:
+        case "no_cuda" if around.in_container:
+            return f"{WITH_GPUS}, and with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        case "no_cuda" if around.in_wsl:
+            return WSL_PATH
+        case "no_cuda":
+            return "reinstall the NVIDIA driver with its computing part, which holds libcuda.so.1"
+        case "no_gpu":
+            return _where_a_gpu_is(around) if around.in_container else "restart the machine; see sudo dmesg | grep NVRM"
+        case "not_visible":
+            value = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+            return f"unset CUDA_VISIBLE_DEVICES (it is {value!r}), or set it to what nvidia-smi -L lists: 0"
+        case "old_driver" | "no_function":
+            return f"install NVIDIA driver {DRIVER_12} or newer ({DRIVER_13} for the wheels of CUDA 13)"
+    return NVML_FIXES.get(gpu.obstacle, "run nvidia-smi, which says more; then restart the machine")
+
+
+def _where_a_gpu_is(around: Surroundings) -> str:
+    return WITH_GPUS if around.in_container else f"run on a machine with an NVIDIA GPU and driver {DRIVER_12} or newer"
+
+
+def _install_driver() -> str:
+    return f"install NVIDIA driver {DRIVER_13} or newer (Ubuntu: sudo ubuntu-drivers install), and restart the machine"

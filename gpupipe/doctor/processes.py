@@ -1,0 +1,45 @@
+"""Run code in a process of its own: a library may abort, hang or take the GPU, and doctor must live to say so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+
+def in_a_process(code: str, timeout_seconds: float) -> tuple[str, str]:
+    """Run Python `code`, with the packages that this process sees; not those of the current folder.
+
+    Returns
+    -------
+    failure : str
+        Why it failed, in its own last words; empty if it did not.
+    output : str
+        What it printed.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"does not finish within {timeout_seconds:g} s", ""
+    except OSError as error:
+        return f"no process could be started: {error}", ""
+    if done.returncode != 0:
+        return _failure(done.returncode, done.stderr.decode(errors="replace")), ""
+    return "", done.stdout.decode(errors="replace")
+
+
+def _failure(code: int, stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    words = lines[-1] if lines else "without a word"
+    if code > 0:
+        return words
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"killed by {name}: {words}"

@@ -1,0 +1,96 @@
+"""Each import in a real process: fake packages that fail as real ones do."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from gpupipe.backends.probe import Gpu
+from gpupipe.doctor import imports
+from gpupipe.doctor.finding import Finding
+from gpupipe.doctor.imports import Trial, import_findings, try_imports
+
+NO_GPU = Gpu(False, "no NVIDIA driver", obstacle="no_driver")
+
+
+@pytest.fixture
+def said(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that gives the findings on the packages in the folder, and on no other."""
+
+    def run(gpu: Gpu = NO_GPU) -> dict[str, Finding]:
+        monkeypatch.setattr(imports, "_is_there", lambda module: (site.folder / module).exists())
+        monkeypatch.syspath_prepend(str(site.folder))
+        return {finding.check: finding for finding in import_findings(site.read(), gpu, 60)}
+
+    return run
+
+
+def test_a_package_that_imports_is_ok(site: Any, said: Any) -> None:
+    site.add("cudf-cu13", "26.10.2")
+    site.module("cudf", "print('hello')")
+    assert said() == {"cudf": Finding("ok", "cudf", "cudf-cu13 26.10.2; imports")}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os; os.abort()", "import fails: killed by SIGABRT: without a word"),
+        (
+            "raise ImportError('libcudart.so.12: gone')",
+            "import fails: ImportError: libcudart.so.12: gone",
+        ),
+        ("raise SystemExit(3)", "import fails: without a word"),
+        ("import os, sys; print('no GPU', file=sys.stderr); sys.stderr.flush(); os._exit(1)", "import fails: no GPU"),
+        ("import os; os.kill(os.getpid(), 11)", "import fails: killed by SIGSEGV: without a word"),
+    ],
+)
+def test_a_package_that_fails_is_reinstalled_and_doctor_lives_on(site: Any, said: Any, code: str, words: str) -> None:
+    site.add("cudf-cu13", "26.10.2")
+    site.module("cudf", code)
+    finding = said()["cudf"]
+    assert (finding.level, finding.found) == ("error", f"cudf-cu13 26.10.2; {words}")
+    assert finding.fix == "pip install --force-reinstall 'cudf-cu13==26.10.2'"
+
+
+def test_a_package_without_metadata_comes_anew_with_the_extra(site: Any, said: Any, gpu: Gpu) -> None:
+    site.module("cudf", "raise ImportError('half of it')")
+    assert said(gpu)["cudf"].fix == "pip install 'gpupipe[cuda13]'"
+
+
+def test_an_import_that_hangs_is_ended(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.module("endless", "import threading; threading.Event().wait()")
+    monkeypatch.syspath_prepend(str(site.folder))
+    assert try_imports(["endless"], 0.5) == Trial("does not finish within 0.5 s")
+
+
+def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, gpu: Gpu) -> None:
+    site.add_gpupipe()
+    site.add("xgboost-cpu", "3.4.0")
+    site.add("cudf-cu13", "26.10.2")
+    site.module("xgboost", "def build_info(): return {'USE_CUDA': False}")
+    assert said()["xgboost"] == Finding("ok", "xgboost", "xgboost-cpu 3.4.0; imports, built without CUDA")
+    finding = said(gpu)["xgboost"]
+    assert finding.level == "error"
+    assert finding.fix == "pip uninstall -y xgboost-cpu && pip install 'xgboost>=3.4'"
+
+
+def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gpu: Gpu) -> None:
+    site.module("xgboost", "def build_info(): return {'USE_CUDA': True}")
+    site.module("torch", "class version: cuda = '13.0'")
+    assert {finding.found for finding in said(gpu).values()} == {"of unknown version; imports, built with CUDA"}
+
+
+def test_the_simulator_beside_gpu_packages_is_an_error(site: Any, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    assert said() == {}
+    site.add("cudf-cu13", "26.10.2")
+    assert (said()["simulator"].level, said()["simulator"].fix) == ("error", "unset NUMBA_ENABLE_CUDASIM")
+
+
+def test_the_current_folder_is_not_imported_from(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.module("decoy", "")
+    monkeypatch.chdir(site.folder)
+    assert "decoy" not in sys.modules
+    assert try_imports(["decoy"], 60).failure == "ModuleNotFoundError: No module named 'decoy'"
