@@ -10,16 +10,19 @@ from importlib import import_module
 from typing import Literal, cast, get_args
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import Backend, Memory
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, Memory
 from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason, probe_gpu
 from gpupipe.errors import ConfigError, DeviceError
 
-__all__ = ["BACKENDS", "Backend", "Device", "DeviceReport", "Gpu", "Memory", "choose", "device_report"]
+__all__ = [
+    "BACKENDS", "Backend", "Device", "DeviceOptions", "DeviceReport", "DeviceUse", "Gpu", "Memory", "choose",
+    "device_report",
+]  # fmt: skip
 
 Device = Literal["auto", "cpu", "gpu"]
 
-# name → "module:class", imported when chosen. The GPU's line arrives with its backend in a later release.
-BACKENDS: dict[str, str] = {"cpu": "gpupipe.backends.cpu:CpuBackend"}
+# name → "module:class", imported when chosen
+BACKENDS: dict[str, str] = {"cpu": "gpupipe.backends.cpu:CpuBackend", "gpu": "gpupipe.backends.gpu:GpuBackend"}
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,7 @@ class DeviceReport:
     missing_packages : tuple of str
         GPU packages that are not installed.
     gpu_obstacle : str
-        Why a run cannot use the GPU: the first of no usable GPU, no GPU backend in this version, packages missing.
-        Empty if it can.
+        Why a run cannot use the GPU: none that is usable, or packages missing. Empty if it can.
     n_threads : int
     memory : Memory
         Host figures, in bytes.
@@ -53,7 +55,7 @@ def device_report() -> DeviceReport:
     return DeviceReport(gpu, missing, _gpu_obstacle(gpu, missing), machine.n_threads(), machine.memory())
 
 
-def choose(device: str) -> Backend:
+def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
     """Return the backend for `device`.
 
     Parameters
@@ -61,6 +63,8 @@ def choose(device: str) -> Backend:
     device : {"auto", "cpu", "gpu"}
         auto: the GPU if it, its packages and its backend are there, else the CPU, whose ``reason`` then says what is
         missing.
+    options : DeviceOptions
+        How a GPU is to be used.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def choose(device: str) -> Backend:
     gpu, missing = probe_gpu(), missing_packages()
     obstacle = _gpu_obstacle(gpu, missing)
     if not obstacle:
-        return _create("gpu", gpu.reason)
+        return _create("gpu", gpu.reason, options)
     if device == "gpu":
         raise DeviceError(f"the GPU was asked for and cannot be used: {obstacle}", where="device: gpu", fix=_fix(gpu))
     return _create("cpu", obstacle)
@@ -85,20 +89,16 @@ def choose(device: str) -> Backend:
 def _gpu_obstacle(gpu: Gpu, missing: tuple[str, ...]) -> str:
     if not gpu.usable:
         return gpu.reason
-    if "gpu" not in BACKENDS:
-        return f"there is a GPU ({gpu.reason}), but this version of gpupipe has no GPU backend yet"
     return missing_packages_reason(missing)
 
 
 def _fix(gpu: Gpu) -> str:
-    if "gpu" not in BACKENDS:
-        return "run with --device auto or --device cpu (this version of gpupipe computes on the CPU only)"
     if not gpu.usable:
         return "run with --device auto or --device cpu, or mend what is named above"
-    extra = "cuda13" if gpu.cuda >= (13, 0) else "cuda12"
+    extra = "cuda13" if gpu.cuda >= (13, 0) and gpu.capability >= (7, 5) else "cuda12"
     return f"pip install 'gpupipe[{extra}]', or run with --device auto or --device cpu"
 
 
-def _create(name: str, reason: str) -> Backend:
+def _create(name: str, *arguments: object) -> Backend:
     module, _, class_name = BACKENDS[name].partition(":")
-    return cast(Backend, getattr(import_module(module), class_name)(reason))
+    return cast(Backend, getattr(import_module(module), class_name)(*arguments))

@@ -7,8 +7,9 @@ argument; nothing is global. `gpupipe.backends.cpu` is the one for the host.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -36,6 +37,56 @@ class Memory:
     total: int
     available: int
     peak: int
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """How a device is to be used; the host has no use for them.
+
+    Attributes
+    ----------
+    fallback : {"forbid", "allow"}
+        Whether a step that the device cannot do may run on the host instead.
+    allocator : {"async", "pool", "managed", "cuda"}
+        Which allocator CuPy, cuDF, PyTorch and XGBoost share. async: the driver's own pool. pool: one of RMM's that
+        grows. managed: such a pool of memory that the driver moves to the host and back. cuda: none, each allocation
+        is the driver's.
+    initial_pool : int, optional
+        Bytes that a pool begins with; None leaves it to the allocator.
+    limit : int, optional
+        The most bytes that may be allocated at once; None: all that the device has.
+    spill : bool
+        Whether cuDF may move what it does not use to the host.
+    """
+
+    fallback: Literal["forbid", "allow"] = "allow"
+    allocator: Literal["async", "pool", "managed", "cuda"] = "async"
+    initial_pool: int | None = None
+    limit: int | None = None
+    spill: bool = False
+
+
+DEFAULT_OPTIONS = DeviceOptions()
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """What a stage had to do with a device.
+
+    Attributes
+    ----------
+    bytes_to_device, bytes_to_host : int
+        Bytes that gpupipe moved between host and device.
+    peak_bytes : int, optional
+        The most device memory that was held at once; None without a device.
+    fallbacks : tuple of str
+        What ran on the host though the device was chosen, and why.
+    """
+
+    bytes_to_device: int = 0
+    bytes_to_host: int = 0
+    peak_bytes: int | None = None
+    fallbacks: tuple[str, ...] = ()
 
 
 class Backend(ABC):
@@ -96,7 +147,7 @@ class Backend(ABC):
         Parameters
         ----------
         values : array, shape (n,)
-        rows : array of int32, shape (m,)
+        rows : array of int8, int16 or int32, shape (m,)
             Each of them in 0..n-1; not checked.
         out : array of the dtype of `values`, shape (m,)
         """
@@ -106,7 +157,14 @@ class Backend(ABC):
         """Return the name of the interpreter that `run_program` would take now for so many rows."""
 
     @abstractmethod
-    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
+    def run_program(
+        self,
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None = None,
+        engine: str | None = None,
+    ) -> None:
         """Run `program` over the blocks of a table and write every column of `out`.
 
         Parameters
@@ -114,10 +172,24 @@ class Backend(ABC):
         program : Program
             The instruction table and its lookup tables.
         blocks : mapping of str to array
-            dtype name to array of shape (columns, rows), as in `gpupipe.table.Table`.
+            dtype name to array of shape (columns, rows), as in `gpupipe.table.blocks.Table`.
         out : array of float32, shape (rows, program.n_columns), column-major
         fold : array of int8, shape (rows,), optional
             The out-of-fold part that each row belongs to; None means the full statistics for every row.
+        engine : {"numpy", "numba"}, optional
+            One of the host's by its name, where rows come in parts that one interpreter must run; a device has only
+            one.
+        """
+
+    @abstractmethod
+    def reductions(self, n_values: int, engine: str | None = None) -> Any:
+        """Return what reduces so many values, rows by columns: a module of `gpupipe_kernels.reduce`.
+
+        Parameters
+        ----------
+        n_values : int
+        engine : {"numpy", "numba"}, optional
+            One of the host's by its name; a device has only one.
         """
 
     @abstractmethod
@@ -126,7 +198,83 @@ class Backend(ABC):
 
     @abstractmethod
     def to_host(self, array: Array) -> Any:
-        """Return `array` as a NumPy array; no copy if it is one."""
+        """Return `array` as a NumPy array; no copy if it is one. What leaves a device is counted."""
+
+    @abstractmethod
+    def to_device(self, array: Any) -> Array:
+        """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
+
+    @abstractmethod
+    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
+        """Return these columns of a Parquet or ORC file as a DataFrame of `frame`; dates are time stamps of seconds."""
+
+    @abstractmethod
+    def read_texts(
+        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+    ) -> Any:
+        """Return `columns` of a CSV file that has `names` as a DataFrame of strings, `skip` lines of it left out.
+
+        Nothing is inferred and nothing is missing: every field is the text that it is.
+        """
+
+    @abstractmethod
+    def values(self, series: Any, dtype: str) -> Array:
+        """Return a series of numbers or booleans as an array of `dtype`, shape (rows,).
+
+        Null is NaN in one of floats; for another the series must have none.
+        """
+
+    @abstractmethod
+    def ticks(self, series: Any) -> tuple[Array, str]:
+        """Return a series of times as int64 since 1970-01-01 UTC, the least int64 where null, and their unit."""
+
+    @abstractmethod
+    def to_arrow(self, series: Any) -> Any:
+        """Return a series as a ``pyarrow.Array``; what leaves a device is counted."""
+
+    @abstractmethod
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Say that something runs on the host though the device was chosen; nothing to say on the host itself.
+
+        Parameters
+        ----------
+        what : str
+            What the device cannot do, and why.
+        where : str
+            The stage and the setting that ask for it.
+        fix : str
+            What to change so that the device can.
+
+        Raises
+        ------
+        DeviceError
+            If the configuration forbids it.
+        """
+
+    def remark(self, text: str) -> None:
+        """Have the stage that is open say something when it ends."""
+        self._remarks.append(text)
+
+    def take_remarks(self) -> list[str]:
+        """Return the remarks since the last call."""
+        found, self._remarks = self._remarks, []
+        return found
+
+    @cached_property
+    def _remarks(self) -> list[str]:
+        return []
+
+    @abstractmethod
+    def open_stage(self) -> None:
+        """Begin to count what a stage does with the device; stages may be nested."""
+
+    @abstractmethod
+    def close_stage(self) -> DeviceUse:
+        """Return what the stage that was opened last has done with the device."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for what the device was told to do: only then is a stage over."""
 
     @abstractmethod
     def memory(self) -> Memory:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import Array, Backend, Item, Memory, Result
+from gpupipe.backends.base import Array, Backend, DeviceUse, Item, Memory, Result
 from gpupipe.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -115,12 +115,25 @@ class CpuBackend(Backend):
 
         return choose_interpreter(program, n_rows, self.n_threads)
 
-    def run_program(self, program: Program, blocks: Mapping[str, Array], out: Array, fold: Array | None = None) -> None:
+    def run_program(
+        self,
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None = None,
+        engine: str | None = None,
+    ) -> None:
         """Run `program` with the interpreter that `interpreter` names; see `Backend.run_program`."""
-        chosen = self.interpreter(program, out.shape[0])
+        chosen = engine or self.interpreter(program, out.shape[0])
         module = import_module(INTERPRETERS[chosen])
         module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
         self.last_interpreter = chosen
+
+    def reductions(self, n_values: int, engine: str | None = None) -> Any:
+        """Return NumPy's reductions, or compiled ones where they are at hand and pay; see `Backend.reductions`."""
+        from gpupipe_kernels.reduce.engines import choose
+
+        return choose(n_values, self.n_threads, engine)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the results in the order of `items`, computed on `n_threads` threads.
@@ -144,6 +157,61 @@ class CpuBackend(Backend):
     def to_host(self, array: Array) -> Any:
         """Return `array` as a NumPy array, without a copy if it is one."""
         return self.xp.asarray(array)
+
+    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
+        """Return these columns of a file as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
+        import pyarrow as pa
+        from pyarrow import orc, parquet
+
+        file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
+        table = file.read(columns=list(columns)).select(columns).replace_schema_metadata(None)
+        kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
+        return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
+
+    def read_texts(
+        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+    ) -> Any:
+        """Return columns of a CSV file as a pandas DataFrame of strings; see `Backend.read_texts`."""
+        return self.frame.read_csv(
+            path, sep=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip, dtype=str,
+            keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
+        )  # fmt: skip
+
+    def values(self, series: Any, dtype: str) -> Array:
+        """Return a series of numbers or booleans as an array; see `Backend.values`."""
+        if self.xp.dtype(dtype).kind == "f":
+            return series.to_numpy(dtype=dtype, na_value=self.xp.nan)
+        return series.to_numpy(dtype=dtype)
+
+    def ticks(self, series: Any) -> tuple[Array, str]:
+        """Return a series of times as int64 and their unit; see `Backend.ticks`."""
+        unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
+        missing = self.xp.datetime64("NaT", unit)
+        return series.to_numpy(dtype=f"datetime64[{unit}]", na_value=missing).view("int64"), unit
+
+    def to_arrow(self, series: Any) -> Any:
+        """Return a series as a ``pyarrow.Array``."""
+        import pyarrow as pa
+
+        array = pa.array(series)
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+    def to_device(self, array: Any) -> Array:
+        """Return `array` as it is."""
+        return array
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Say nothing: this is where it was meant to run."""
+
+    def open_stage(self) -> None:
+        """Count nothing."""
+
+    def close_stage(self) -> DeviceUse:
+        """Return that there is no device."""
+        return DeviceUse()
+
+    def synchronize(self) -> None:
+        """Wait for nothing: on the host a call is over when it returns."""
 
     def memory(self) -> Memory:
         """Return host memory figures in bytes, limits of a container counted."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupipe.bench.choice import choose_model, describe
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.stages import Divided, judge, measured_metrics, model_of, read_and_split
+from gpupipe.bench.stages import Divided, import_estimator, judge, measured_metrics, model_of, read_and_split
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.boosting import HistGradientBoosting
 from gpupipe.pipeline.training import fit_view, train
@@ -34,7 +34,7 @@ def run_encodings(config: Config, repeat: int) -> dict[str, Any]:
     entries = {"one-hot": dense, "codes": codes}
     report = {name: _describe_view(divided, entry) for name, entry in entries.items()}
     with StageClock()("imports"):
-        divided.job.backend.estimator(codes.params.estimator_name(divided.job.goal.task), {})
+        import_estimator(divided.job, codes)
     for _ in range(repeat):
         for name, entry in entries.items():
             report[name]["runs"].append(_fit_and_judge(divided, entry))

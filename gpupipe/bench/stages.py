@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from gpupipe.bench.choice import describe
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
+from gpupipe.errors import DeviceError
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.export import export_model
@@ -87,7 +89,7 @@ def run_stages(
 
 def read_and_split(config: Config, clock: StageClock) -> Divided:
     """Read the table, and take the rows of the (first) split."""
-    backend = choose(config.device)
+    backend = choose(config.device, config.device_options)
     with clock("read"):
         job = prepare(config, backend, Timeline())
     with clock("split"):
@@ -107,14 +109,20 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
         If it cannot.
     """
     models = () if model is None else (model,)
-    return choose_entries(job.config.model_copy(update={"models": models}), job.goal)[0]
+    return choose_entries(job.config.model_copy(update={"models": models}), job.goal, job.backend)[0]
+
+
+def import_estimator(job: Job, entry: ModelEntry) -> None:
+    """Import the library that trains a model."""
+    with suppress(DeviceError):  # the device has no such model: it is the host's turn, if that is allowed
+        job.backend.estimator(entry.params.estimator_name(job.goal.task), {})
 
 
 def train_and_judge(divided: Divided, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
     """Train on the training rows, predict the test rows, write the model directory; return the metrics."""
     job = divided.job
     with clock("imports"):  # the estimator's library is imported when the task is known
-        job.backend.estimator(entry.params.estimator_name(job.goal.task), {})
+        import_estimator(job, entry)
     with clock("train"):
         trained = train(entry, divided.rows, job.goal, job.config, job.backend)
     with clock("evaluate"):

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from gpupipe.backends import DeviceOptions
 from gpupipe.config.features import OpItem, default_features, op_name
+from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.parts import located
 from gpupipe.errors import did_you_mean
@@ -48,6 +50,12 @@ class Config(Settings):
         default="auto",
         description="Where to run. gpu: there or an error. auto: there if it can be; says what ran where.",
     )
+    fallback: Literal["forbid", "allow"] | None = Field(
+        default=None,
+        description="Whether a step that the GPU cannot do may run on the CPU, and say so; default: forbid where the "
+        "device is gpu, allow where it is auto.",
+    )
+    gpu: GpuSettings = Field(default_factory=GpuSettings, description="How a GPU's memory is used.")
     source: Source = Field(description="The table to learn from.")
     tables: dict[str, JoinedTable] = Field(
         default_factory=dict, description="Further tables by name, each with how it joins the source."
@@ -81,6 +89,12 @@ class Config(Settings):
         if wrong:
             raise located("Config", wrong)
         return self
+
+    @property
+    def device_options(self) -> DeviceOptions:
+        """How the configuration wants a GPU to be used."""
+        fallback = self.fallback or ("forbid" if self.device == "gpu" else "allow")
+        return DeviceOptions(fallback, self.gpu.allocator, self.gpu.initial_pool, self.gpu.limit, self.gpu.spill)
 
     @property
     def origin(self) -> Origin:

@@ -5,6 +5,7 @@ from __future__ import annotations
 # One line for each family: importing it registers its models. The order is the order of listings.
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, cluster, decomposition  # noqa: F401  # isort: skip
 from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task, View
+from gpupipe.models.device_fitting import early_refusal
 from gpupipe.models.fitted import FittedModel, Prediction, load_fitted
 from gpupipe.models.fitting import FitContext, fit
 
@@ -17,6 +18,7 @@ __all__ = [
     "Prediction",
     "Task",
     "View",
+    "early_refusal",
     "fit",
     "load_fitted",
 ]

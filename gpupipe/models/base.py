@@ -73,11 +73,14 @@ class Model(Settings):
         return self.model_dump(exclude={"class_weight"})
 
     def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
-        """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`."""
+        """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`.
+
+        `X` may be on a device: its shape is all that is looked at.
+        """
         return {}
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        """Return `X` in the layout that the estimator computes in: `X` itself, or a copy made once."""
+        """Return `X` in the layout that the host's estimator computes in: `X` itself, or a copy made once."""
         return X
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:
@@ -88,8 +91,8 @@ class Model(Settings):
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)
 
-    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, seed: int) -> Any:
-        """Fit `estimator` and return it."""
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        """Fit `estimator` and return it; all arrays are where the backend computes."""
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return estimator.fit(X, **weight) if y is None else estimator.fit(X, y, **weight)
 

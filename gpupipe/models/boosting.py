@@ -192,12 +192,13 @@ class XGBoost(Model):
             params["interaction_constraints"] = str(groups)
         return params
 
-    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, seed: int) -> Any:
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         if self.early_stopping_rounds is None:
             return estimator.fit(X, y, sample_weight=sample_weight)
         import numpy as np
 
-        held_out = np.random.default_rng(seed).random(len(X)) < self.validation_fraction
+        drawn = np.random.default_rng(context.seed).random(len(X)) < self.validation_fraction
+        held_out = context.backend.to_device(drawn)
         weights = (None, None) if sample_weight is None else (sample_weight[~held_out], [sample_weight[held_out]])
         validation = [(X[held_out], y[held_out])]  # type: ignore[index]
         return estimator.fit(

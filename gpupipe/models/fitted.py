@@ -56,6 +56,8 @@ class FittedModel(ABC):
         Classification only: how many classes the target has.
     classes : tuple of int
         Classification only: the codes that were among the training rows; the others get probability 0.
+    notes : tuple of str
+        In what it differs from the model that scikit-learn would have trained, for the report.
     """
 
     library: ClassVar[str]
@@ -66,6 +68,7 @@ class FittedModel(ABC):
     feature_names: tuple[str, ...] = ()
     n_classes: int = 0
     classes: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -77,6 +80,10 @@ class FittedModel(ABC):
     @abstractmethod
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d)."""
+
+    def portable(self) -> FittedModel:
+        """Return the model as it predicts on a machine without a device; what `save` writes."""
+        return self
 
     @abstractmethod
     def importances(self) -> dict[str, float] | None:

@@ -47,7 +47,10 @@ class FittedSklearn(FittedModel):
         return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
 
     def importances(self) -> dict[str, float] | None:
-        """Return coefficients or impurity decreases, where the estimator has them."""
+        """Return coefficients or impurity decreases, where the estimator has them.
+
+        A forest that was trained on a device has none: only its splits and its leaves came to the host.
+        """
         import numpy as np
 
         estimator = self.estimator
@@ -56,7 +59,7 @@ class FittedSklearn(FittedModel):
         values = getattr(estimator, "feature_importances_", None)
         if values is None:
             values = getattr(estimator, "coef_", None)
-        if values is None:
+        if values is None or not np.isfinite(values).all():
             return None
         if values.ndim == 2:
             values = values[0] if len(values) == 1 else np.abs(values).mean(axis=0)

@@ -44,9 +44,17 @@ class FittedXGBoost(FittedModel):
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`; NaN is missing."""
+        return self.prediction(self.scores(X))
+
+    def scores(self, X: Array) -> Array:
+        """Return what the Booster says of `X`, float32: values, or probabilities; on a device if `X` is there."""
+        return self.estimator.inplace_predict(X, iteration_range=self._rounds())
+
+    def prediction(self, scores: Array) -> Prediction:
+        """Return the prediction that `scores` are, a NumPy array."""
         import numpy as np
 
-        result = self.estimator.inplace_predict(X, iteration_range=self._rounds()).astype(np.float64)
+        result = scores.astype(np.float64)
         if self.task not in CLASSIFICATION:
             return Prediction(self.task, value=result)
         return self._classification(result if result.ndim == 2 else np.column_stack([1 - result, result]))

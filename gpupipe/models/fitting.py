@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpupipe.backends.splitting import is_out_of_memory, too_large
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models.base import CLASSIFICATION, Model, Task
+from gpupipe.models import device_fitting
+from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task
 from gpupipe.models.fitted import FittedModel
+from gpupipe.models.fitted_device import HostModel, matrix_on_host
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
@@ -17,6 +20,7 @@ from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.gpu_translation import Refusal
 
 # What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
@@ -61,15 +65,17 @@ def fit(
     sample_weight: Array | None = None,
     n_threads: int | None = None,
 ) -> FittedModel:
-    """Train `model`.
+    """Train `model` where the backend computes.
+
+    What a device cannot train is trained on the host, if the configuration allows that (`Backend.fall_back`).
 
     Parameters
     ----------
     model : Model
     X : array of float32, shape (n, d), column-major
-        Never written to.
+        Of the backend; never written to.
     y : array, shape (n,), or None
-        Class codes 0 to k - 1, or numbers; None for clustering and embedding.
+        Class codes 0 to k - 1, or numbers, on the host; None for clustering and embedding.
     context : FitContext
     sample_weight : array of float, shape (n,), optional
         Multiplied with the class weights.
@@ -82,6 +88,8 @@ def fit(
         If the model cannot learn the task, or the estimator refuses its parameters.
     DataError
         If fewer than two classes are among the rows.
+    DeviceError
+        If the device cannot train it and fallback is forbidden.
     """
     name, task = type(model).__name__, context.task
     if task not in model.tasks:
@@ -95,11 +103,62 @@ def fit(
     if sample_weight is not None and not model.takes_sample_weight:
         raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     params = _params(model, X, context, threads)
+    rows = _Rows(X, y, sample_weight, classes)
+    if context.backend.name == "cpu":
+        return _fit_on_host(model, rows, params, context, threads)
+    refusal = device_fitting.refusal(model, X, params, context)
+    if refusal is None:
+        return _fit_on_device(model, rows, params, context, threads)
+    return _fall_back(model, rows, params, context, threads, refusal)
+
+
+class _Rows(NamedTuple):
+    """Training rows: `y` and the weights on the host, `classes` the codes that are among them."""
+
+    X: Array
+    y: Array | None
+    weights: Array | None
+    classes: tuple[int, ...]
+
+
+def _fit_on_host(
+    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int
+) -> FittedModel:
     estimator = model.build(context, params)
-    X = model.matrix(X, params)
-    _train(model, estimator, X, y, sample_weight, context.seed, threads)
-    kind = KINDS.get(model.estimator_name(task), FittedSklearn)
-    return kind.of(estimator, task, tuple(context.feature_names), context.n_classes, classes)
+    X = model.matrix(rows.X, params)
+    _train(model, estimator, X, rows.y, rows.weights, context, threads)
+    kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
+    return kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
+
+
+def _fit_on_device(
+    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int
+) -> FittedModel:
+    name = model.estimator_name(context.task)
+    row = device_fitting.row_of(name)
+    estimator = model.build(context, params)
+    device_fitting.fit_bins(estimator, rows.X.shape[0])
+    dtype = row.dtype_for(params)
+    X, y, weights = device_fitting.place(dtype, rows.X, rows.y, rows.weights, context.task, context.backend)
+    _train(model, estimator, X, y, weights, context, threads)
+    return device_fitting.device_model(name)(
+        estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes,
+        row.notes_on(params), context.backend, name, KINDS.get(name, FittedSklearn),
+    )  # fmt: skip
+
+
+def _fall_back(
+    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int, refusal: Refusal
+) -> FittedModel:
+    """Train on the host what the device cannot; its matrix is moved there."""
+    from gpupipe.backends import choose
+
+    device = context.backend
+    name = next(name for name, other in MODELS.items() if other is type(model))
+    device.fall_back(refusal.what, f"models: {name}", refusal.fix)
+    on_host = rows._replace(X=matrix_on_host(rows.X, device))
+    fitted = _fit_on_host(model, on_host, params, replace(context, backend=choose("cpu")), threads)
+    return HostModel(fitted, context.task, fitted.feature_names, fitted.n_classes, fitted.classes, (), device, refusal)
 
 
 def _params(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
@@ -133,12 +192,14 @@ def _codes_and_weights(
 
 
 def _train(
-    model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, seed: int, threads: int
+    model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, context: FitContext, threads: int
 ) -> None:
     try:
         with limit_threads(model.blas_threads(X.shape[1], threads), threads):
-            model.train(estimator, X, y, weights, seed)
-    except ValueError as error:  # scikit-learn's and XGBoost's own errors are ValueErrors
+            model.train(estimator, X, y, weights, context)
+    except (MemoryError, ValueError) as error:  # the errors of scikit-learn, XGBoost and cuML are ValueErrors
+        if is_out_of_memory(error):
+            raise too_large(f"training {type(model).__name__} on a matrix", X.nbytes, context.backend, error) from error
         raise ConfigError(
             f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
             where="models",

@@ -14,7 +14,7 @@ from gpupipe.pipeline.model import as_arrow
 from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline
-from gpupipe.pipeline.target import find_goal, known_rows, target_values
+from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
 
@@ -96,18 +96,19 @@ class Pipeline:
         """
         import numpy as np
 
-        backend = choose(self.config.device)
+        backend = choose(self.config.device, self.config.device_options)
         source = self.config.source
         if data is None:
             job = prepare(self.config, backend, Timeline())
             table, goal, y = job.table, job.goal, job.y
         else:
             found = table_of(self.config, as_arrow(data), backend)
-            goal = find_goal(found.table, source.target, source.positives, [e.params for e in self.config.models])
-            table, _ = known_rows(derive_columns(self.config, found, backend, Timeline())[0], goal, backend)
-            y = target_values(table, goal, source.positives)
-        rows = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
-        return fit_view(rows, view, self.config.features, backend)[1], y
+            target = TargetColumn.of(found.table, source.target, backend)
+            goal = find_goal(target, source.positives, [e.params for e in self.config.models])
+            table, rows = known_rows(derive_columns(self.config, found, backend, Timeline())[0], target, backend)
+            y = target_values(target, rows, goal, source.positives)
+        training = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
+        return fit_view(training, view, self.config.features, backend)[1], y
 
     def __repr__(self) -> str:
         models = ", ".join(entry.label for entry in self.config.models) or "models by task"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import metric, metric_names, number, printable, rate, seconds
+from gpupipe.report.text import metric, metric_names, number, printable, rate, seconds, size
 
 if TYPE_CHECKING:
     import rich.console
@@ -89,6 +89,8 @@ class Console:
         failed = stage.status == "failed"
         mark = self._sign("✗", "x") if failed else self._sign("✓", "+")
         self._print(self._line(stage, mark, stage.seconds, stage.rows_per_second), "red" if failed else "")
+        if stage.peak_device_bytes is not None:
+            self._print(f"{'  ' * stage.depth}    {_device_use(stage)}", "dim")
         for note in stage.notes:
             self._print(f"{'  ' * stage.depth}    {note.text}", LEVEL_STYLES[note.level])
         if not self._open:
@@ -194,3 +196,8 @@ class Console:
                 highlight=False,
             )
         return self._rich
+
+
+def _device_use(stage: Stage) -> str:
+    moved = f"{size(stage.bytes_to_device)} to the device, {size(stage.bytes_to_host)} back"
+    return f"{moved}; at most {size(stage.peak_device_bytes)} held there"

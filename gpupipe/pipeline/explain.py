@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, permutation_importance
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
+
+Array = Any
 
 
 def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
@@ -12,15 +19,16 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
     settings = job.config.evaluate.importance_settings
     if settings is None or outcome.judged_y is None:
         return []
-    trained = outcome.judged.trained
+    trained, backend = outcome.judged.trained, job.backend
     groups: dict[str, list[int]] = {}
     for i, feature in enumerate(trained.features.features):
         for name in feature.inputs:
             groups.setdefault(name, []).append(i)
+    X, y = _sample(outcome.judged.matrices["test"], outcome.judged_y, settings.rows, job.config.seed, backend)
     return permutation_importance(
-        lambda X: outcome.decision.apply(trained.model.predict(X)),
-        outcome.judged.matrices["test"],
-        outcome.judged_y,
+        lambda shuffled: outcome.decision.apply(trained.model.predict(backend.to_device(shuffled))),
+        X,
+        y,
         groups,
         task=job.goal.task,
         metric=job.metrics[0],
@@ -30,3 +38,11 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         rows=settings.rows,
         seed=job.config.seed,
     )
+
+
+def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
+    """Return at most so many rows of a matrix, on the host, and their targets."""
+    if len(y) <= n_rows:
+        return backend.to_host(X), y
+    chosen = np.sort(np.random.default_rng(seed).choice(len(y), n_rows, replace=False))
+    return backend.to_host(X[backend.to_device(chosen)]), y[chosen]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.features.counting import count_codes
+from gpupipe.backends.base import Backend
 from gpupipe.report.data import ColumnQuality
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
@@ -15,19 +15,23 @@ from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
 
 
-def column_quality(table: Table, target: str | None) -> list[ColumnQuality]:
-    """Return a summary of each column, in order."""
-    return [_summary(table, column, "target" if column.name == target else column.kind) for column in table.schema]
+def column_quality(table: Table, target: str | None, backend: Backend) -> list[ColumnQuality]:
+    """Return a summary of each column, in order; where the columns are on a device, they stay there."""
+
+    def summary(column: Column) -> ColumnQuality:
+        return _summary(table, column, "target" if column.name == target else column.kind, backend)
+
+    return [summary(column) for column in table.schema]
 
 
-def _summary(table: Table, column: Column, kind: str) -> ColumnQuality:
+def _summary(table: Table, column: Column, kind: str, backend: Backend) -> ColumnQuality:
     if column.kind == "text":
         text = table.texts[column.name]
         return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype,
                              null_fraction=text.null_count / max(1, len(text)), notes=("free text",))  # fmt: skip
     values = table.column(column.name)
     if column.levels is not None:
-        found = _levels(column, values)
+        found = _levels(column, values, backend)
     elif column.kind == "datetime":
         found = _times(values)
     else:
@@ -36,8 +40,8 @@ def _summary(table: Table, column: Column, kind: str) -> ColumnQuality:
     return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, notes=notes, **found)
 
 
-def _levels(column: Column, values: Any) -> dict[str, Any]:
-    counts = count_codes(values, column.n_codes)
+def _levels(column: Column, values: Any, backend: Backend) -> dict[str, Any]:
+    counts = backend.to_host(backend.xp.bincount(values, minlength=column.n_codes))
     levels = counts[FIRST_LEVEL:]
     known = int(levels.sum())
     found: dict[str, Any] = {

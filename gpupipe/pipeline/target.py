@@ -45,40 +45,69 @@ class Goal:
         return len(self.labels) if self.task in CLASSIFICATION else 0
 
 
-def find_goal(table: Table, target: str | None, positives: Sequence[Label], models: Sequence[Model]) -> Goal:
+@dataclass(frozen=True)
+class TargetColumn:
+    """The target as it was read.
+
+    Attributes
+    ----------
+    column : Column
+    values : ndarray, shape (n_rows,)
+        Its codes or numbers, on the host: tasks, splits and metrics are made of them there.
+    """
+
+    column: Column
+    values: Array
+
+    @classmethod
+    def of(cls, table: Table, name: str | None, backend: Backend) -> TargetColumn | None:
+        """Return the column called `name`, None without a name.
+
+        Raises
+        ------
+        SchemaError
+            If there is no such column, or it cannot be a target.
+        """
+        if name is None:
+            return None
+        column = table.schema[name]
+        if column.kind in ("datetime", "text"):
+            raise SchemaError(
+                f"the target {name!r} is {column.kind}: it can be a category, a boolean or a number",
+                fix=f"declare it: schema: {{{name}: categorical}}",
+            )
+        return cls(column, backend.to_host(table.column(name)))
+
+
+def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: Sequence[Model]) -> Goal:
     """Infer the task from the target, or from the models where there is none.
 
     Raises
     ------
-    SchemaError
-        If the target is absent, or cannot be one.
+    DataError
+        If the target has a single value.
     ConfigError
         If the positive label is not among the target's, or the models learn no common task.
     """
     if target is None:
         return _without_target(models)
-    column = table.schema[target]
-    if column.kind in ("datetime", "text"):
-        raise SchemaError(
-            f"the target {target!r} is {column.kind}: it can be a category, a boolean or a number",
-            fix=f"declare it: schema: {{{target}: categorical}}",
-        )
+    name = target.column.name
     if positives:
-        return _binary(target, positives, _labels(table, column))
-    if column.levels is not None:
-        labels = _labels(table, column)
+        return _binary(name, positives, _labels(target))
+    if target.column.levels is not None:
+        labels = _labels(target)
         if len(labels) == 2:
-            note = f"binary: {target} is {labels[1]!r} (positive) or {labels[0]!r}"
-            return Goal("binary", target, labels, note)
+            note = f"binary: {name} is {labels[1]!r} (positive) or {labels[0]!r}"
+            return Goal("binary", name, labels, note)
         if len(labels) < 2:
-            raise DataError(f"the target {target!r} has the single value {labels}", fix="there is nothing to learn")
-        return Goal("multiclass", target, labels, f"multiclass: {target} has {len(labels)} classes")
-    values = table.column(target)
+            raise DataError(f"the target {name!r} has the single value {labels}", fix="there is nothing to learn")
+        return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
+    values = target.values
     found = np.unique(values[~np.isnan(values)][:10_000])
     if len(found) <= 2 and len(np.unique(values[~np.isnan(values)])) == 2:
         low, high = (_plain(v) for v in found)
-        return Goal("binary", target, (low, high), f"binary: {target} is {high} (positive) or {low}")
-    return Goal("regression", target, (), f"regression: {target} is a number")
+        return Goal("binary", name, (low, high), f"binary: {name} is {high} (positive) or {low}")
+    return Goal("regression", name, (), f"regression: {name} is a number")
 
 
 def _without_target(models: Sequence[Model]) -> Goal:
@@ -93,9 +122,9 @@ def _without_target(models: Sequence[Model]) -> Goal:
     return Goal(task, None, (), f"{task}: there is no target")
 
 
-def _labels(table: Table, column: Column) -> tuple[Any, ...]:
+def _labels(target: TargetColumn) -> tuple[Any, ...]:
     """Return the values that the target has in this table, in order."""
-    values = table.column(column.name)
+    column, values = target.column, target.values
     if column.levels is None:
         return tuple(_plain(v) for v in np.unique(values[~np.isnan(values)]))
     counts = np.bincount(values, minlength=column.n_codes)[FIRST_LEVEL:]
@@ -130,22 +159,22 @@ def _text(label: Any) -> str:
     return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
 
 
-def known_rows(table: Table, goal: Goal, backend: Backend) -> tuple[Table, Array]:
+def known_rows(table: Table, target: TargetColumn | None, backend: Backend) -> tuple[Table, Array]:
     """Return the rows whose target is known, and which rows of `table` they are (int64)."""
-    if goal.target is None:
+    if target is None:
         return table, np.arange(table.n_rows)
-    values = table.column(goal.target)
+    values = target.values
     known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
     rows = np.flatnonzero(known)
     return (table, rows) if len(rows) == table.n_rows else (take(table, known, backend), rows)
 
 
-def target_values(table: Table, goal: Goal, positives: Sequence[Label]) -> Array:
-    """Return the target of each row, float64, shape (n_rows,): class codes 0..k-1 or numbers; None without a target."""
-    if goal.target is None:
+def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array:
+    """Return the target of some rows, float64, shape (len(rows),): class codes 0..k-1, or numbers; None without one."""
+    if target is None:
         return None
-    column = table.schema[goal.target]
-    values = table.column(goal.target)
+    column = target.column
+    values = target.values if len(rows) == len(target.values) else target.values[rows]
     if goal.task == "regression":
         return values.astype(np.float64)
     wanted = {_text(p) for p in positives} or None

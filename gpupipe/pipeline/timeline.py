@@ -14,11 +14,14 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend, DeviceUse
 
 Level = Literal["info", "warning", "error"]
 
@@ -56,7 +59,7 @@ class Stage:
     peak_device_bytes : int, optional
         The same on the device; None on the CPU.
     bytes_to_device, bytes_to_host : int
-        Bytes moved between host and device.
+        Bytes that gpupipe moved between host and device.
     status : {"running", "done", "failed"}
     notes : list of Note
     """
@@ -89,6 +92,14 @@ class Stage:
         self.notes.append(note)
         for listener in self._listeners:
             listener.noted(note)
+
+    def take_over(self, use: DeviceUse) -> None:
+        """Take over what was done with the device; what fell back to the host did not run where it was meant to."""
+        self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
+        self.peak_device_bytes = use.peak_bytes
+        for text in use.fallbacks:
+            self.device, self.reason = "cpu", text
+            self.note(f"on the CPU: {text}", "warning")
 
     def to_json(self) -> dict[str, Any]:
         """Return the record that timeline.json holds."""
@@ -151,9 +162,22 @@ class Timeline:
         self._began = datetime.now(UTC)
         self._clock = time.perf_counter()
 
+    def stage_on(self, backend: Backend, name: str) -> AbstractContextManager[Stage]:
+        """Record what the ``with`` block does on a backend as one stage."""
+        return self.stage(name, device=backend.name, reason=backend.reason, meter=backend)
+
     @contextmanager
-    def stage(self, name: str, *, device: str, reason: str = "") -> Iterator[Stage]:
-        """Record what the ``with`` block does as one stage; one that raises is recorded as failed."""
+    def stage(self, name: str, *, device: str, reason: str = "", meter: Backend | None = None) -> Iterator[Stage]:
+        """Record what the ``with`` block does as one stage; one that raises is recorded as failed.
+
+        Parameters
+        ----------
+        name, device, reason : str
+        meter : Backend, optional
+            Whose figures of the device the stage takes over: only what the device has finished is counted.
+        """
+        if meter is not None:
+            meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
         stage = Stage(name, device, reason, self._depth, start - self._clock, _listeners=self.listeners)
         self.stages.append(stage)
@@ -162,6 +186,8 @@ class Timeline:
             listener.started(stage)
         try:
             yield stage
+            if meter is not None:
+                meter.synchronize()
             stage.status = "done"
         except BaseException:
             stage.status = "failed"
@@ -170,6 +196,10 @@ class Timeline:
             self._depth -= 1
             stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
             stage.peak_host_bytes = peak_host_bytes()
+            if meter is not None:
+                stage.take_over(meter.close_stage())
+                for text in meter.take_remarks():
+                    stage.note(text, "warning")
             for listener in self.listeners:
                 listener.ended(stage)
 

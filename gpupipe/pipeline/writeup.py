@@ -52,7 +52,7 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         regression=_regression(job, outcome),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
-        columns=column_quality(job.table, job.goal.target),
+        columns=column_quality(job.table, job.goal.target, job.backend),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
         stages=timeline["stages"],
         notes=[note.text for note in job.timeline.all_notes("info")],

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
+from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.categories import find_categories
 from gpupipe.starter.columns import Columns
 from gpupipe.starter.facts import Facts
@@ -20,7 +20,6 @@ from gpupipe.starter.leaks import find_leaks
 from gpupipe.starter.sample import Sample, draw
 from gpupipe.starter.tails import long_tails
 from gpupipe.starter.target import Positive, choose_positive, classes_in_numbers, find_target
-from gpupipe.table.blocks import Table
 
 MAX_ROWS_TO_COMPARE = 300_000
 
@@ -78,10 +77,11 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     """
     target = find_target(wanted, columns.facts, columns.written.has_header)
     columns = _with_target(columns, target)
-    table = columns.encoded()
-    goal, positive = _goal(table, columns.facts[target])
-    table, rows = known_rows(table, goal, choose("cpu"))
-    y = target_values(table, goal, [positive.label] if positive else [])
+    table, backend = columns.encoded(), choose("cpu")
+    read = TargetColumn.of(table, target, backend)
+    goal, positive = _goal(read, columns.facts[target])
+    table, rows = known_rows(table, read, backend)
+    y = target_values(read, rows, goal, [positive.label] if positive else [])
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
     sample = draw(table, y, goal.task, target)
     columns = columns.dropping({n: f"leak: {leak.about(target)}" for n, leak in find_leaks(sample).items()})
@@ -102,14 +102,14 @@ def _with_target(columns: Columns, target: str) -> Columns:
     return replace(columns, dropped=dropped, declared=declared).declaring({target: classes} if classes else {})
 
 
-def _goal(table: Table, target: Facts) -> tuple[Goal, Positive | None]:
+def _goal(read: TargetColumn | None, target: Facts) -> tuple[Goal, Positive | None]:
     """Return the task as ``gpupipe run`` will see it, and for two classes the positive one."""
-    goal = find_goal(table, target.name, (), ())
+    goal = find_goal(read, (), ())
     if goal.task != "binary":
         return goal, None
     counts = {str(value): int(n) for value, n in zip(target.distinct.to_pylist(), target.counts, strict=True)}
     positive = choose_positive(goal.labels, counts)
-    return find_goal(table, target.name, [positive.label], ()), positive
+    return find_goal(read, [positive.label], ()), positive
 
 
 def _duplicates(columns: Columns) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.backends.base import DeviceUse
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 
 
@@ -125,3 +126,52 @@ def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path
     assert all(time.utcoffset() == timedelta(0) for time in times)
     assert times == sorted(times)
     assert lines[2]["rows"] == 1000
+
+
+class Metered:
+    """A backend's figures, as a device would give them."""
+
+    name, reason = "gpu", "NVIDIA H100"
+
+    def __init__(self, *uses: DeviceUse) -> None:
+        self.uses, self.calls = list(uses), []
+
+    def open_stage(self) -> None:
+        self.calls.append("open")
+
+    def synchronize(self) -> None:
+        self.calls.append("synchronize")
+
+    def close_stage(self) -> DeviceUse:
+        self.calls.append("close")
+        return self.uses.pop(0)
+
+    def take_remarks(self) -> list[str]:
+        return []
+
+
+def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
+    timeline, device = Timeline(), Metered(DeviceUse(1000, 24, 5000))
+    with timeline.stage_on(device, "features"):
+        pass
+    (stage,) = timeline.to_json()["stages"]
+    assert (stage["device"], stage["reason"]) == ("gpu", "NVIDIA H100")
+    assert (stage["bytes_to_device"], stage["bytes_to_host"], stage["peak_device_bytes"]) == (1000, 24, 5000)
+    assert device.calls == ["open", "synchronize", "close"]  # launched is not done
+
+
+def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> None:
+    timeline = Timeline()
+    with timeline.stage_on(Metered(DeviceUse(0, 800, 10, ("no such model there",))), "train"):
+        pass
+    (stage,) = timeline.stages
+    assert (stage.device, stage.reason) == ("cpu", "no such model there")
+    assert [note.text for note in timeline.all_notes("warning")] == ["on the CPU: no such model there"]
+
+
+def test_a_stage_that_fails_is_closed_on_the_device_too() -> None:
+    timeline, device = Timeline(), Metered(DeviceUse(7, 0, 9))
+    with pytest.raises(ZeroDivisionError), timeline.stage_on(device, "train"):
+        1 / 0  # noqa: B018
+    assert device.calls == ["open", "close"]
+    assert timeline.stages[0].bytes_to_device == 7

@@ -1,0 +1,68 @@
+"""One allocator for everything that allocates on the device, and its statistics.
+
+CuPy, cuDF and cuML allocate through RMM; PyTorch and XGBoost are told to, where they can. Whoever allocates by itself
+would fight with the others over the same memory, each with a pool of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.backends.base import DeviceOptions
+
+STEP = 256  # bytes: the sizes of pools are multiples of it
+
+
+def set_up(options: DeviceOptions) -> None:
+    """Set the device's allocator for this process, with statistics.
+
+    It is set once: arrays that exist already would be given back to an allocator that does not know them. A process
+    that has a gpupipe allocator keeps it.
+    """
+    import cupy
+    import rmm
+    from rmm.allocators.cupy import rmm_cupy_allocator
+
+    if not isinstance(rmm.mr.get_current_device_resource(), rmm.mr.StatisticsResourceAdaptor):
+        rmm.mr.set_current_device_resource(rmm.mr.StatisticsResourceAdaptor(_resource(options)))
+        cupy.cuda.set_allocator(rmm_cupy_allocator)
+    if options.spill:
+        import cudf
+
+        cudf.set_option("spill", True)
+
+
+def share_with_torch() -> None:
+    """Let PyTorch allocate through RMM too; it must not have allocated on the device before."""
+    import torch
+    from rmm.allocators.torch import rmm_torch_allocator
+
+    torch.cuda.memory.change_current_allocator(rmm_torch_allocator)
+
+
+def share_with_xgboost() -> bool:
+    """Let XGBoost allocate through RMM too, and return whether it can: most of its builds cannot."""
+    import xgboost
+
+    can: bool = xgboost.build_info().get("USE_RMM", False)
+    if can:
+        xgboost.set_config(use_rmm=True)
+    return can
+
+
+def _resource(options: DeviceOptions) -> Any:
+    import rmm
+
+    limit, initial = options.limit, _whole(options.initial_pool)
+    if options.allocator in ("pool", "managed"):
+        upstream = rmm.mr.ManagedMemoryResource() if options.allocator == "managed" else rmm.mr.CudaMemoryResource()
+        return rmm.mr.PoolMemoryResource(upstream, initial_pool_size=initial, maximum_pool_size=_whole(limit))
+    if options.allocator == "async":
+        resource = rmm.mr.CudaAsyncMemoryResource(initial_pool_size=initial)
+    else:
+        resource = rmm.mr.CudaMemoryResource()
+    return resource if limit is None else rmm.mr.LimitingResourceAdaptor(resource, limit)
+
+
+def _whole(size: int | None) -> int | None:
+    return None if size is None else size // STEP * STEP

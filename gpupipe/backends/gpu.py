@@ -1,0 +1,197 @@
+"""One NVIDIA GPU: cuDF, CuPy, cuML and XGBoost, over one allocator.
+
+Everything is launched on the default stream, in order; nothing waits but what reads a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
+from gpupipe.errors import DeviceError
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program import Program
+
+
+class GpuBackend(Backend):
+    """The backend of a GPU. Making it sets up the device's memory for the whole process.
+
+    Parameters
+    ----------
+    reason : str
+        Why it was chosen, in words.
+    options : DeviceOptions
+    """
+
+    name: Literal["cpu", "gpu"] = "gpu"
+
+    def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        from gpupipe.backends.device_memory import set_up
+
+        self.reason, self.options = reason, options
+        self.n_threads = machine.n_threads()
+        self._meter = _Meter()
+        set_up(options)
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace, ``cupy``."""
+        import cupy
+
+        return cupy
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe namespace, ``cudf``."""
+        import cudf
+
+        return cudf
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        """Return an unfitted estimator of cuML or XGBoost that computes on the device; see `Backend.estimator`."""
+        from gpupipe.backends.gpu_estimators import create
+
+        return create(name, params)
+
+    def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
+        """Return an uninitialised float32 matrix in device memory, column-major."""
+        return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
+
+    def take(self, values: Array, rows: Array, out: Array) -> None:
+        """Write ``values[rows]`` to `out`."""
+        self.xp.take(values, rows, out=out)
+
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return ``"cuda"``."""
+        return "cuda"
+
+    def run_program(
+        self,
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None = None,
+        engine: str | None = None,
+    ) -> None:
+        """Run `program` in one launch; see `Backend.run_program`."""
+        from gpupipe_kernels.interpreters import interpret_cuda
+
+        interpret_cuda.run(program, blocks, out, fold)
+        self.last_interpreter = "cuda"
+
+    def reductions(self, n_values: int, engine: str | None = None) -> Any:
+        """Return the device's reductions; see `Backend.reductions`."""
+        from gpupipe_kernels.reduce import cuda_engine
+
+        return cuda_engine
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results, computed one after the other: the device itself works side by side."""
+        return [function(item) for item in items]
+
+    def to_host(self, array: Array) -> Any:
+        """Return `array` as a NumPy array; what leaves the device is counted."""
+        if isinstance(array, self.xp.ndarray):
+            self._meter.add(to_host=array.nbytes)
+        return self.xp.asnumpy(array, order="A")  # another order would be one more copy of it on the device
+
+    def to_device(self, array: Any) -> Array:
+        """Return a NumPy array as one in device memory; what goes there is counted."""
+        if not isinstance(array, self.xp.ndarray):
+            self._meter.add(to_device=array.nbytes)
+        return self.xp.asarray(array)
+
+    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
+        """Return these columns of a file as a cuDF DataFrame; see `Backend.read_columns`."""
+        if file_format == "orc":
+            return self.frame.read_orc(path, columns=list(columns))[list(columns)]
+        return self.frame.read_parquet(path, columns=list(columns), use_pandas_metadata=False)[list(columns)]
+
+    def read_texts(
+        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+    ) -> Any:
+        """Return columns of a CSV file as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        return self.frame.read_csv(
+            path, delimiter=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip,
+            dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
+            quoting=0 if quote else 3, compression=None,
+        )  # fmt: skip
+
+    def values(self, series: Any, dtype: str) -> Array:
+        """Return a series of numbers or booleans as an array in device memory; see `Backend.values`."""
+        return series.astype(dtype).to_cupy()
+
+    def ticks(self, series: Any) -> tuple[Array, str]:
+        """Return a series of times as int64 in device memory and their unit; see `Backend.ticks`."""
+        unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
+        return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
+
+    def to_arrow(self, series: Any) -> Any:
+        """Return a series as a ``pyarrow.Array``; what leaves the device is counted."""
+        array = series.to_arrow()
+        self._meter.add(to_host=array.nbytes)
+        return array
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Note that something runs on the host, or refuse it; see `Backend.fall_back`."""
+        if self.options.fallback == "forbid":
+            raise DeviceError(
+                f"{what}, and fallback to the CPU is forbidden",
+                where=where,
+                fix=f"{fix}, or set fallback: allow",
+            )
+        self._meter.note(f"{what} ({where})")
+
+    def open_stage(self) -> None:
+        """Begin to count; see `Backend.open_stage`."""
+        from rmm.statistics import push_statistics
+
+        self._meter.open()
+        push_statistics()
+
+    def close_stage(self) -> DeviceUse:
+        """Return what has been counted; see `Backend.close_stage`."""
+        from rmm.statistics import pop_statistics
+
+        found = pop_statistics()
+        return self._meter.close(None if found is None else found.peak_bytes)
+
+    def synchronize(self) -> None:
+        """Wait for everything that was launched on the default stream."""
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def memory(self) -> Memory:
+        """Return host memory figures in bytes."""
+        return machine.memory()
+
+
+class _Meter:
+    """What is counted for each of the stages that are open; what an inner one does, the outer ones do too."""
+
+    def __init__(self) -> None:
+        self._open: list[_Count] = []
+
+    def open(self) -> None:
+        self._open.append(_Count())
+
+    def close(self, peak_bytes: int | None) -> DeviceUse:
+        count = self._open.pop()
+        return DeviceUse(count.to_device, count.to_host, peak_bytes, tuple(count.fallbacks))
+
+    def add(self, to_device: int = 0, to_host: int = 0) -> None:
+        for count in self._open:
+            count.to_device += to_device
+            count.to_host += to_host
+
+    def note(self, text: str) -> None:
+        for count in self._open[-1:]:  # said once, by the stage that it happened in
+            count.fallbacks[text] = None
+
+
+class _Count:
+    def __init__(self) -> None:
+        self.to_device = self.to_host = 0
+        self.fallbacks: dict[str, None] = {}

@@ -1,0 +1,40 @@
+"""The ``gpu:`` section: the memory of the device."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from gpupipe.settings import Settings
+
+_UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
+          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
+
+
+def _bytes(value: Any) -> Any:
+    """Return ``16GiB`` in bytes; a number is bytes already."""
+    if not isinstance(value, str):
+        return value
+    number = value.strip().rstrip("BbIiKkMmGgTt")
+    unit = value.strip()[len(number) :].upper()
+    try:
+        return int(float(number) * _UNITS[unit])
+    except (ValueError, KeyError):
+        raise ValueError(f"{value!r} is no size; write it as in 20GiB or 500MB") from None
+
+
+Size = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=int | str), Field(gt=0)]
+
+
+class GpuSettings(Settings):
+    """How the memory of the device is shared out: one allocator for CuPy, cuDF, cuML, PyTorch and XGBoost (RMM)."""
+
+    allocator: Literal["async", "pool", "managed", "cuda"] = Field(
+        default="async",
+        description="async: the driver's pool. pool: RMM's. managed: a pool that the driver moves to the host and "
+        "back. cuda: no pool.",
+    )
+    initial_pool: Size | None = Field(default=None, description="What a pool begins with, as in 8GiB.")
+    limit: Size | None = Field(default=None, description="The most that may be allocated at once; default: all of it.")
+    spill: bool = Field(default=False, description="Let cuDF move to the host what it does not use.")

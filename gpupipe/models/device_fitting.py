@@ -1,0 +1,79 @@
+"""Training on a device: whether it can, the arrays it takes, and the model that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.models.base import CLASSIFICATION, Model, Task
+from gpupipe.models.fitted_device import (
+    MISSING_FIX,
+    DeviceForest,
+    DeviceModel,
+    DeviceXGBoost,
+    missing_columns,
+    missing_text,
+)
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.gpu_translation import GpuEstimator, Refusal
+    from gpupipe.models.fitting import FitContext
+
+
+def early_refusal(model: Model, task: Task) -> Refusal | None:
+    """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
+    from gpupipe.backends import gpu_estimators
+
+    return gpu_estimators.refusal(model.estimator_name(task), model.estimator_params(task))
+
+
+def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitContext) -> Refusal | None:
+    """Return why the device of the context cannot train `model` on `X` with `params`, or None where it can."""
+    from gpupipe.backends import gpu_estimators
+    from gpupipe.backends.gpu_translation import Refusal
+
+    name = model.estimator_name(context.task)
+    refused = gpu_estimators.refusal(name, params)
+    if refused is not None:
+        return refused
+    if model.accepts_missing and not gpu_estimators.ESTIMATORS[name].takes_missing:
+        names = tuple(context.feature_names) or tuple(f"f{j}" for j in range(X.shape[1]))
+        missing = missing_columns(X, names, context.backend.xp)
+        if missing:
+            return Refusal(missing_text(missing), MISSING_FIX)
+    return None
+
+
+def row_of(name: str) -> GpuEstimator:
+    """Return what stands for scikit-learn's class `name` on a device."""
+    from gpupipe.backends.gpu_estimators import ESTIMATORS
+
+    return ESTIMATORS[name]
+
+
+def place(
+    dtype: str, X: Array, y: Array | None, weights: Array | None, task: Task, backend: Backend
+) -> tuple[Array, Array | None, Array | None]:
+    """Return the matrix, the target and the weights on the device, to be computed with in `dtype`.
+
+    The target is int32 for classes; numbers and weights are of `dtype`. `X` is copied only if it is of another one; the
+    target and the weights come from the host.
+    """
+    X = X.astype(dtype, order="F", copy=False)
+    if y is not None:
+        y = backend.to_device(y.astype("int32" if task in CLASSIFICATION else dtype))
+    return X, y, None if weights is None else backend.to_device(weights.astype(dtype))
+
+
+def fit_bins(estimator: Any, n_rows: int) -> None:
+    """Have a forest take no more bins than there are rows: cuML would do so itself, with a warning."""
+    if getattr(estimator, "n_bins", 0) > n_rows:
+        estimator.n_bins = n_rows
+
+
+def device_model(name: str) -> type[DeviceModel]:
+    """Return the class that holds a fitted estimator of scikit-learn's class `name`."""
+    if name.startswith("XGB"):
+        return DeviceXGBoost
+    return DeviceForest if name.startswith("RandomForest") else DeviceModel

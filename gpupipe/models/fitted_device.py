@@ -1,0 +1,207 @@
+"""Models of a run whose features are on a device: trained there, or on the host because the device could not.
+
+They predict a matrix where it is, as far as they can. What is kept on disk is their portable form, which needs no
+device and no package of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.models.base import CLASSIFICATION
+from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.fitted_sklearn import FittedSklearn
+from gpupipe.models.fitted_xgboost import FittedXGBoost
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.gpu_translation import Refusal
+
+# cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
+BLOCK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class DeviceModel(FittedModel):
+    """A model trained on a device, in the device's library.
+
+    Attributes
+    ----------
+    backend : Backend
+        Of the device.
+    name : str
+        The class name of scikit-learn or XGBoost that the estimator stands for.
+    kind : type of FittedModel
+        What its portable form is.
+    """
+
+    backend: Backend | None = None
+    name: str = ""
+    kind: type[FittedModel] = FittedSklearn
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`, float32, shape (n, d), on the device; only the predictions come to the host."""
+        assert self.backend is not None
+        X = self.backend.to_device(X)
+        starts = range(0, max(1, X.shape[0]), BLOCK_ROWS)
+        return joined([self._predict_block(X[start : start + BLOCK_ROWS]) for start in starts])
+
+    def portable(self) -> FittedModel:
+        """Return the model as the host predicts with it; converted once."""
+        return self._portable
+
+    def importances(self) -> dict[str, float] | None:
+        """Return the estimator's own importance of each column, as the device's library measured it."""
+        values = getattr(self.estimator, "feature_importances_", None)
+        if values is None or self.kind is not FittedSklearn:
+            return self._portable.importances()
+        shares = self._host(values).astype("float64")
+        shares = shares / (shares.sum() or 1.0)  # scikit-learn's add up to 1
+        return {name: float(share) for name, share in zip(self._names(len(shares)), shares, strict=True)}
+
+    def save(self, folder: str | Path) -> dict[str, Any]:
+        """Write the portable form; see `FittedModel.save`."""
+        return self._portable.save(folder)
+
+    @cached_property
+    def _portable(self) -> FittedModel:
+        from gpupipe.backends.gpu_portable import to_scikit_learn
+
+        twin = to_scikit_learn(self.name, self.estimator, self._host)
+        return self.kind.of(twin, self.task, self.feature_names, self.n_classes, self.classes)
+
+    def _predict_block(self, X: Array) -> Prediction:
+        if self.task in CLASSIFICATION:
+            return self._classification(self._host(self.estimator.predict_proba(X)).astype("float64"))
+        if self.task == "regression":
+            return Prediction(self.task, value=self._host(self.estimator.predict(X)).astype("float64").reshape(-1))
+        if self.task == "embedding":
+            return Prediction(self.task, embedding=self._host(self.estimator.transform(X)))
+        return self._nearest_centre(X)
+
+    def _nearest_centre(self, X: Array) -> Prediction:
+        # Not cuML's `transform`: up to its release 26.08 it gives squares of distances.
+        label = self.estimator.predict(X)
+        distance = ((X - self.estimator.cluster_centers_[label]) ** 2).sum(axis=1) ** 0.5
+        return Prediction(
+            self.task, label=self._host(label).astype("int32"), distance=self._host(distance).astype("float64")
+        )
+
+    def _host(self, values: Array) -> Array:
+        assert self.backend is not None
+        return self.backend.to_host(values)
+
+    def _write(self, path: Path) -> None:
+        self._portable._write(path)
+
+
+@dataclass(frozen=True)
+class DeviceForest(DeviceModel):
+    """A random forest of cuML's. It takes no missing values; where they come up later, its host twin predicts."""
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X` on the device if nothing is missing in them, else on the host, and say so."""
+        assert self.backend is not None
+        X = self.backend.to_device(X)
+        missing = missing_columns(X, self._names(X.shape[1]), self.backend.xp)
+        if not missing:
+            return super().predict(X)
+        self.backend.fall_back(missing_text(missing), "predict", MISSING_FIX)
+        return self._portable.predict(matrix_on_host(X, self.backend))
+
+
+@dataclass(frozen=True)
+class DeviceXGBoost(DeviceModel):
+    """A Booster on a device; its portable form is the same trees."""
+
+    kind: type[FittedModel] = FittedXGBoost
+
+    @cached_property
+    def _live(self) -> FittedXGBoost:
+        booster = self.estimator.get_booster()
+        return FittedXGBoost(booster, self.task, self.feature_names, self.n_classes, self.classes)
+
+    @cached_property
+    def _portable(self) -> FittedModel:
+        import xgboost
+
+        # What is written holds no device; read again, it is the host's.
+        trees = xgboost.Booster(model_file=self._live.estimator.save_raw(raw_format="ubj"))
+        return replace(self._live, estimator=trees)
+
+    def _predict_block(self, X: Array) -> Prediction:
+        return self._live.prediction(self._host(self._live.scores(X)))
+
+
+@dataclass(frozen=True)
+class HostModel(FittedModel):
+    """A model that the device could not train: its estimator is a `FittedModel` of the host.
+
+    Attributes
+    ----------
+    backend : Backend
+        Of the device, where the matrices are.
+    refusal : Refusal
+        Why it is on the host.
+    """
+
+    backend: Backend | None = None
+    refusal: Refusal | None = None
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X` on the host, and say so; the matrix is moved there."""
+        assert self.backend is not None and self.refusal is not None
+        self.backend.fall_back(self.refusal.what, "predict", self.refusal.fix)
+        return self.portable().predict(matrix_on_host(X, self.backend))
+
+    def portable(self) -> FittedModel:
+        """Return the model as it was trained on the host."""
+        model: FittedModel = self.estimator
+        return model
+
+    def importances(self) -> dict[str, float] | None:
+        """Return the importances of the host's model."""
+        return self.portable().importances()
+
+    def save(self, folder: str | Path) -> dict[str, Any]:
+        """Write the host's model; see `FittedModel.save`."""
+        return self.portable().save(folder)
+
+    def _write(self, path: Path) -> None:
+        self.portable()._write(path)
+
+
+MISSING_FIX = 'impute them: `- impute: {columns: "@numeric"}` among the features, or use the model xgboost'
+
+
+def missing_columns(X: Array, names: tuple[str, ...], xp: Any) -> list[str]:
+    """Return the names of the columns of `X` that hold NaN; `xp` is the array namespace of `X`."""
+    return [name for j, name in enumerate(names) if bool(xp.isnan(X[:, j]).any())]
+
+
+def missing_text(columns: list[str]) -> str:
+    """Return in words what is missing where."""
+    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+    return f"cuML's random forest takes no missing values, and there are some in {', '.join(columns[:5])}{more}"
+
+
+def matrix_on_host(X: Array, backend: Backend) -> Array:
+    """Return a column-major matrix of the device as one of the host, column-major too."""
+    return backend.to_host(X.T).T  # rows of the transpose are columns: the copy need not turn them
+
+
+def joined(parts: list[Prediction]) -> Prediction:
+    """Return the predictions of blocks of rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    import numpy as np
+
+    values = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("probability", "value", "label", "distance", "embedding")
+        if getattr(parts[0], name) is not None
+    }
+    return Prediction(parts[0].task, **values)

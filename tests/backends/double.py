@@ -1,0 +1,245 @@
+"""A stand-in for the GPU's backend that computes on the host: what CuPy refuses, it refuses.
+
+It proves that code written for both backends keeps its arrays on the device: they do not become NumPy's by themselves,
+they do not mix with those, and only what the snapshot of CuPy's API has can be called, with its parameters alone. It
+proves nothing of a GPU, of CuPy's results, or of cuDF, of which it has none. The kernels run in Numba's simulator, so
+it is for processes that are started with ``NUMBA_ENABLE_CUDASIM=1``.
+
+>>> backend = DeviceDouble()
+>>> x = backend.to_device(np.arange(3.0))
+>>> backend.to_host(backend.xp.sort(x) + 1)
+array([1., 2., 3.])
+>>> np.asarray(x)
+Traceback (most recent call last):
+TypeError: Implicit conversion to a NumPy array is not allowed
+"""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.cuda.simulator import kernel as simulator
+from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import DeviceOptions, DeviceUse
+from gpupipe.backends.gpu import GpuBackend, _Meter
+from gpupipe_kernels.interpreters import interpret_cuda
+from gpupipe_kernels.launch import is_simulated
+
+SNAPSHOT = Path(__file__).parents[1] / "gpu_api" / "snapshots" / "rapids-26.10.json.gz"
+API = json.loads(gzip.decompress(SNAPSHOT.read_bytes()))
+FUNCTIONS: dict[str, str] = API["modules"]["cupy"]
+MEMBERS: dict[str, str] = API["classes"]["cupy.ndarray"]
+
+TAKES_NUMPY = {"array", "asarray", "asnumpy", "ascontiguousarray"}
+PLAIN = {"can_cast", "isscalar", "issubdtype", "iscomplexobj", "ndim", "result_type", "shape", "size"}  # no arrays
+TO_HOST = {"get", "item", "tolist", "tobytes"}
+THREADS = 32  # of a block of the interpreter: each is a thread of Python
+
+uncounted: list[str] = []  # where something has come to the host though not by `Backend.to_host`
+
+
+def _note_transfer(what: str) -> None:
+    caller = sys._getframe(2)
+    uncounted.append(f"{caller.f_code.co_filename}:{caller.f_lineno} {what}")
+
+
+@cache
+def _signature(text: str) -> inspect.Signature | None:
+    """Return the signature in a line of the snapshot; None where nobody tells it."""
+    if not text.startswith("def ("):
+        return None
+    parameters = text.removeprefix("def (").rpartition(") -> ")[0] or text.removeprefix("def (").removesuffix(")")
+    return inspect.signature(eval(f"lambda {parameters}: None"))
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, DeviceArray):
+        return value._ary
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}: CuPy does not mix arrays of the host with its own")
+    if isinstance(value, list | tuple):
+        return type(value)(map(_unwrapped, value))
+    if isinstance(value, slice):
+        return slice(*map(_unwrapped, (value.start, value.stop, value.step)))
+    return value
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return DeviceArray(np.asarray(value))  # of no axis too: CuPy has no scalars
+    return tuple(map(_wrapped, value)) if isinstance(value, tuple) else value
+
+
+def _called(name: str, text: str, function: Callable[..., Any], takes_numpy: bool = False) -> Callable[..., Any]:
+    """Return a function of NumPy as CuPy has it: its parameters, its arrays."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if signature := _signature(text):
+            try:
+                signature.bind(*arguments, **named)
+            except TypeError as error:
+                raise TypeError(f"cupy.{name}: {error}") from None
+        named.pop("blocking", None)
+        if takes_numpy:
+            given = [a._ary if isinstance(a, DeviceArray) else a for a in arguments]
+        else:
+            given, named = _unwrapped(arguments), {k: _unwrapped(v) for k, v in named.items()}
+        with np.errstate(all="ignore"):  # a device has no floating-point warnings
+            found = function(*given, **named)
+        if named.get("out") is not None:
+            return named["out"] if isinstance(named["out"], DeviceArray) else _wrapped(named["out"])
+        return found if name in PLAIN else _wrapped(np.asarray(found) if isinstance(found, bool | int) else found)
+
+    return call
+
+
+class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):  # type: ignore[misc]  # untyped
+    """An array that stands for one of CuPy's; within a kernel it is the simulator's.
+
+    Stricter than CuPy's where that would move data unseen: an index cannot be an array of the host. What becomes a
+    number (``float(x)``, ``if x``) is allowed, and noted in `uncounted`.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
+        if method != "__call__" or ufunc.__name__ not in FUNCTIONS:
+            raise TypeError(f"CuPy has no {ufunc.__name__}.{method}")
+        (out,) = named.pop("out", (None,))
+        result = getattr(xp, ufunc.__name__)(*inputs, **named, **({} if out is None else {"out": out}))
+        return result if out is None else out
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        return getattr(xp, function.__name__)(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"cupy.ndarray has no attribute {name!r}")
+
+    def __getitem__(self, index: Any) -> Any:
+        if simulator._get_kernel_context() is not None:
+            return FakeCUDAArray.__getitem__(self, index)
+        return DeviceArray(np.asarray(self._ary[_unwrapped(index)]))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, list):
+            raise TypeError("Unsupported type <class 'list'>")
+        self._ary[_unwrapped(index)] = _unwrapped(value)
+
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        _note_transfer("float(array)")
+        return float(self._ary)
+
+    def __int__(self) -> int:
+        _note_transfer("int(array)")
+        return int(self._ary)
+
+    def __bool__(self) -> bool:
+        _note_transfer("bool(array)")
+        return bool(self._ary)
+
+
+def _member(name: str, text: str) -> Any:
+    if text.startswith("property"):
+        return property(lambda self: _wrapped(getattr(self._ary, name)) if name in ("T", "real") else _raw(self, name))
+    if name in TO_HOST:
+        numpy_name = "copy" if name == "get" else name
+
+        def taken(self: DeviceArray) -> Any:
+            _note_transfer(f".{name}()")
+            return getattr(self._ary, numpy_name)()
+
+        return taken
+    return lambda self, *given, **named: _called(f"ndarray.{name}", text, getattr(self._ary, name))(*given, **named)
+
+
+def _raw(array: DeviceArray, name: str) -> Any:
+    return getattr(array._ary, name)
+
+
+for _name, _text in MEMBERS.items():
+    if not _name.startswith("_") and _name != "()" and (hasattr(np.ndarray, _name) or _name in TO_HOST):
+        setattr(DeviceArray, _name, _member(_name, _text))
+for _name in ("copy_to_host", "copy_to_device", "split", "bind"):  # the simulator's own
+    setattr(DeviceArray, _name, property(lambda self, name=_name: DeviceArray.__getattr__(self, name)))
+# The package knows a device's array by this, or by an interface that the simulator does not take.
+DeviceArray.__module__ = "numba.cuda.simulator"
+
+
+class _Namespace:
+    """NumPy's functions under CuPy's names; what CuPy does not have is not there."""
+
+    ndarray = DeviceArray
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FUNCTIONS:
+            raise AttributeError(f"cupy has no {name!r}")
+        if name == "asnumpy":
+            return lambda array: np.array(getattr(array, "_ary", array))
+        if not hasattr(np, name):
+            raise NotImplementedError(f"the double has no cupy.{name}: NumPy has none")
+        found = getattr(np, name)
+        if not callable(found) or isinstance(found, type):
+            return found  # a number, a dtype
+        return _called(name, FUNCTIONS[name], found, name in TAKES_NUMPY)
+
+
+xp = _Namespace()
+
+
+class DeviceDouble(GpuBackend):
+    """`GpuBackend` with arrays that behave as CuPy's; without memory of a device, cuDF and estimators."""
+
+    def __init__(self, options: DeviceOptions = DeviceOptions()) -> None:  # noqa: B008  # frozen
+        if not is_simulated():
+            raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
+        self.reason, self.options = "a double, for tests", options
+        self.n_threads = machine.n_threads()
+        self._meter = _Meter()
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+        return xp
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe namespace, of which there is none."""
+        raise NotImplementedError("there is no double of cuDF")
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        """Refuse: there are no estimators here."""
+        raise NotImplementedError("there is no double of cuML")
+
+    def run_program(
+        self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
+    ) -> None:
+        """Run `program` in the simulator, with few threads."""
+        interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
+        self.last_interpreter = "cuda"
+
+    def open_stage(self) -> None:
+        """Begin to count."""
+        self._meter.open()
+
+    def close_stage(self) -> DeviceUse:
+        """Return what has been counted."""
+        return self._meter.close(None)
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""

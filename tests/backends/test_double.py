@@ -1,0 +1,71 @@
+"""The double of a device refuses what CuPy refuses; what it lets through computes as NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.backends import double
+from tests.backends.double import DeviceArray, DeviceDouble, xp
+
+HERE = np.array([3.0, 1.0, np.nan])
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "a conversion": lambda x: np.asarray(x),
+    "an array of Arrow": lambda x: pa.array(x),
+    "a sum with an array of the host": lambda x: x + HERE,
+    "one from the other side": lambda x: HERE + x,
+    "an array of the host written into it": lambda x: x.__setitem__(slice(None), HERE),
+    "an index of the host": lambda x: x[np.array([0])],
+    "an argument of the host": lambda x: xp.where(x > 1, HERE, 0.0),
+    "a keyword that CuPy lacks": lambda x: xp.take(x, xp.arange(2), mode="clip"),
+    "one that its methods lack": lambda x: x.max(initial=0.0),
+    "a reduction of a ufunc": lambda x: np.add.reduce(x),
+    "a function that CuPy lacks": lambda x: xp.busday_count,
+    "a method that CuPy lacks": lambda x: x.newbyteorder,
+    "what the simulator's arrays have": lambda x: x.copy_to_host,
+}
+TAKEN: dict[str, Callable[[Any, Any], Any]] = {
+    "operators": lambda xp, x: abs(-x * 2 + x / 3 - x // 2),
+    "comparisons": lambda xp, x: (x > 1) & ~xp.isnan(x),
+    "scalars of NumPy": lambda xp, x: np.float64(2) * x,
+    "NumPy's name for a function": lambda xp, x: np.concatenate([x, x]),
+    "indices": lambda xp, x: x[xp.asarray([2, 0])][None, 1:],
+    "a reduction": lambda xp, x: xp.nanmax(x),
+    "a method": lambda xp, x: x.astype("float32").reshape(3, 1).T,
+    "writing": lambda xp, x: xp.subtract(x, 1, out=x.copy()),
+}
+
+
+@pytest.fixture
+def there() -> Any:
+    double.uncounted.clear()
+    return xp.asarray(HERE)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cupy_refuses_is_refused(what: str, there: Any) -> None:
+    with pytest.raises((TypeError, AttributeError, pa.ArrowInvalid)):
+        REFUSED[what](there)
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_cupy_takes_gives_what_numpy_gives(what: str, there: Any) -> None:
+    found = TAKEN[what](xp, there)
+    assert type(found) is DeviceArray
+    np.testing.assert_array_equal(xp.asnumpy(found), TAKEN[what](np, HERE), strict=True)
+    assert double.uncounted == []
+
+
+def test_an_element_is_an_array_and_what_becomes_a_number_is_noted(there: Any) -> None:
+    assert type(there[0]) is DeviceArray and there[0].shape == ()
+    assert float(there[0]) == 3.0 and there.tolist()[:2] == [3.0, 1.0] and bool(there[1] > 0)
+    assert [line.rpartition("py:")[0].endswith("test_double.") for line in double.uncounted] == [True] * 3
+
+
+def test_it_is_for_the_simulator_alone() -> None:
+    with pytest.raises(RuntimeError, match="NUMBA_ENABLE_CUDASIM=1"):
+        DeviceDouble()

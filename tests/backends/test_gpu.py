@@ -1,0 +1,34 @@
+"""The GPU's backend where there is no GPU: what it offers is what the host's offers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpupipe.backends.base import Backend
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.gpu import GpuBackend
+
+
+def methods_of(backend: type) -> Iterator[tuple[str, Any]]:
+    for name, value in inspect.getmembers(backend):
+        if not name.startswith("_") and inspect.isfunction(value):
+            yield name, inspect.signature(value)
+
+
+def properties_of(backend: type) -> set[str]:
+    return {name for name, value in inspect.getmembers(backend) if isinstance(value, property)}
+
+
+@pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
+def test_a_backend_has_the_methods_of_the_contract_with_the_same_arguments_and_defaults(backend: type) -> None:
+    assert dict(methods_of(backend)) == dict(methods_of(Backend))
+    assert properties_of(backend) == properties_of(Backend)
+
+
+@pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
+def test_a_backend_leaves_nothing_of_the_contract_out(backend: type) -> None:
+    assert inspect.isabstract(backend) is False

@@ -1,0 +1,278 @@
+"""Models of a device, with scikit-learn's estimators standing in for cuML's: what they predict, keep and fall back to.
+
+The stand-in computes on the host, so that what is tested is the way of a model from training to its portable form, and
+what crosses the boundary: not a library of the GPU, which tests/gpu does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from gpupipe.backends import gpu_estimators
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.gpu_portable import gaussian_nb
+from gpupipe.errors import ConfigError, DeviceError
+from gpupipe.models import MODELS, FittedModel, Prediction, fit, fitted_device, load_fitted
+from gpupipe.models.fitted_device import DeviceModel, DeviceXGBoost, HostModel
+from gpupipe.models.fitted_linear import FittedLinear
+from gpupipe.models.fitted_xgboost import FittedXGBoost
+
+CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks)]
+TWINS = [(n, task) for n, task in CASES if MODELS.get(n)().estimator_name(task) in gpu_estimators.ESTIMATORS]
+PARAMS: dict[str, dict[str, Any]] = {
+    "lasso": {"alpha": 0.5},
+    "elastic_net": {"alpha": 0.1},
+    "random_forest": {"n_estimators": 10},
+    "hist_gradient_boosting": {"max_iter": 5},
+    "xgboost": {"n_estimators": 10, "max_depth": 3},
+    "kmeans": {"n_clusters": 3},
+    "pca": {"n_components": 3},
+}
+
+
+class StandIn(CpuBackend):
+    """A device whose memory is the host's: it keeps count of what is moved, and says what it cannot do."""
+
+    name: Literal["cpu", "gpu"] = "gpu"
+
+    def __init__(self, fallback: str) -> None:
+        super().__init__()
+        self.fallback = fallback
+        self.to_host_bytes = 0
+        self.to_device_dtypes: list[str] = []
+        self.notes: list[str] = []
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        row = gpu_estimators.ESTIMATORS[name]
+        assert set(row.translated(params)) <= row.passed
+        plain = super().estimator(name, params)
+        if row.library == "cuml":
+            plain.__class__ = _as_of_cuml(type(plain))
+        return plain
+
+    def to_host(self, array: Any) -> Any:
+        self.to_host_bytes += getattr(array, "nbytes", 0)
+        return super().to_host(array)
+
+    def to_device(self, array: Any) -> Any:
+        if array.ndim == 1:
+            self.to_device_dtypes.append(str(array.dtype))
+        return array
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        if self.fallback == "forbid":
+            raise DeviceError(what, where=where, fix=fix)
+        self.notes.append(f"{what} ({where})")
+
+
+def _as_of_cuml(cls: type) -> type:
+    """Return `cls` with the method that makes estimators of cuML's into scikit-learn's."""
+
+    def as_sklearn(estimator: Any) -> Any:
+        twin = cls()
+        twin.__dict__.update(estimator.__dict__)
+        return twin
+
+    return type(cls.__name__, (cls,), {"as_sklearn": as_sklearn})
+
+
+@pytest.fixture(params=["forbid", "allow"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    monkeypatch.setattr("gpupipe.backends.gpu_estimators._xgboost_knows_cuda", lambda: True)
+    monkeypatch.setattr("gpupipe.backends.gpu_portable.gaussian_nb", _gaussian_nb_of_a_stand_in)
+    return StandIn(request.param)
+
+
+def _gaussian_nb_of_a_stand_in(estimator: Any, to_host: Any) -> Any:
+    estimator.sigma_ = estimator.var_  # cuML's name
+    return gaussian_nb(estimator, to_host)
+
+
+def _fit(name: str, data: Any, device: StandIn, **params: Any) -> FittedModel:
+    model = MODELS.get(name)(**PARAMS.get(name, {}) | params)
+    return fit(model, data.X, data.y, replace(data.context, backend=device))
+
+
+def _arrays(prediction: Prediction) -> dict[str, Any]:
+    values = {field.name: getattr(prediction, field.name) for field in fields(prediction)}
+    return {name: value for name, value in values.items() if name != "task" and value is not None}
+
+
+def _assert_close(one: Prediction, other: Prediction) -> None:
+    before, after = _arrays(one), _arrays(other)
+    assert before.keys() == after.keys()
+    for name, values in before.items():
+        assert values.dtype == after[name].dtype
+        np.testing.assert_allclose(values, after[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "task"), TWINS)
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_a_model_of_the_device_predicts_there_and_its_saved_form_predicts_the_same(
+    name: str, task: str, device: StandIn, tables: dict[str, Any], tmp_path: Path
+) -> None:
+    data = tables[task]
+    fitted = _fit(name, data, device)
+    assert isinstance(fitted, DeviceModel)
+    assert device.to_host_bytes == 0
+    predicted = fitted.predict(data.X_test)
+    n_values = sum(values.size for values in _arrays(predicted).values())
+    assert device.to_host_bytes <= 16 * n_values  # the predictions alone, of up to two classes of float64
+    description = fitted.save(tmp_path)
+    _assert_close(predicted, load_fitted(tmp_path, description).predict(data.X_test))
+    assert device.notes == []
+
+
+@pytest.mark.parametrize(("name", "task"), TWINS)
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_the_target_goes_to_the_device_in_the_dtype_of_its_library(
+    name: str, task: str, device: StandIn, tables: dict[str, Any]
+) -> None:
+    _fit(name, tables[task], device)
+    row = gpu_estimators.ESTIMATORS[MODELS.get(name)().estimator_name(task)]  # type: ignore[arg-type]
+    expected = {"regression": [row.dtype], "clustering": [], "embedding": []}.get(task, ["int32"])
+    assert device.to_device_dtypes == expected
+
+
+@pytest.mark.parametrize(("name", "task"), TWINS)
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_a_prediction_in_blocks_is_that_of_the_whole(
+    name: str, task: str, device: StandIn, tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = _fit(name, tables[task], device)
+    whole = fitted.predict(tables[task].X_test)
+    monkeypatch.setattr(fitted_device, "BLOCK_ROWS", 7)
+    _assert_close(whole, fitted.predict(tables[task].X_test))
+
+
+@pytest.mark.parametrize("name", ["hist_gradient_boosting", "linear_svc"])
+def test_a_model_without_a_twin_is_trained_on_the_host_or_refused(
+    name: str, device: StandIn, tables: dict[str, Any], tmp_path: Path
+) -> None:
+    data = tables["binary"]
+    if device.fallback == "forbid":
+        with pytest.raises(DeviceError, match="cuML") as error:
+            _fit(name, data, device)
+        assert error.value.fix.startswith("use the model ")
+        return
+    fitted = _fit(name, data, device)
+    assert isinstance(fitted, HostModel)
+    assert device.to_host_bytes == data.X.nbytes
+    predicted = fitted.predict(data.X_test)
+    assert device.to_host_bytes == data.X.nbytes + data.X_test.nbytes
+    assert [note.rpartition(" (")[2] for note in device.notes] == [
+        f"models: {name})",
+        "predict)",
+    ]
+    on_host = fit(MODELS.get(name)(**PARAMS.get(name, {})), data.X, data.y, data.context)
+    np.testing.assert_array_equal(predicted.probability, on_host.predict(data.X_test).probability)
+    assert fitted.importances() == on_host.importances()
+    loaded = load_fitted(tmp_path, fitted.save(tmp_path))
+    np.testing.assert_array_equal(loaded.predict(data.X_test).probability, predicted.probability)
+
+
+def test_a_parameter_that_the_device_lacks_is_honoured_on_the_host_or_refused(
+    device: StandIn, tables: dict[str, Any]
+) -> None:
+    data = tables["regression"]
+    if device.fallback == "forbid":
+        with pytest.raises(DeviceError, match="criterion: 'absolute_error'"):
+            _fit("random_forest", data, device, criterion="absolute_error")
+    else:
+        fitted = _fit("random_forest", data, device, criterion="absolute_error", max_depth=2)
+        assert fitted.portable().estimator.criterion == "absolute_error"
+
+
+def test_a_forest_that_meets_missing_values_leaves_the_device_or_is_refused(
+    device: StandIn, tables: dict[str, Any]
+) -> None:
+    data = tables["binary"]
+    X = data.X.copy(order="F")
+    X[3, 1] = np.nan
+    whole, holed = _fit("random_forest", data, device), replace(data, X=X)
+    if device.fallback == "forbid":
+        with pytest.raises(DeviceError, match="missing values, and there are some in mean_texture") as error:
+            _fit("random_forest", holed, device)
+        assert "impute" in error.value.fix
+        with pytest.raises(DeviceError, match="missing values"):
+            whole.predict(X)
+    else:
+        assert isinstance(_fit("random_forest", holed, device), HostModel)
+        expected = whole.portable().predict(X).probability
+        np.testing.assert_array_equal(whole.predict(X).probability, expected)
+        assert [note.rpartition(" (")[2] for note in device.notes] == ["models: random_forest)", "predict)"]
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_importances_are_those_that_the_device_measured(device: StandIn, tables: dict[str, Any]) -> None:
+    fitted = _fit("random_forest", tables["binary"], device)
+    importances = fitted.importances()
+    assert importances == pytest.approx(fitted.portable().importances())
+    assert sum(importances.values()) == pytest.approx(1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_a_forest_whose_trees_know_no_impurity_has_no_importances(device: StandIn, tables: dict[str, Any]) -> None:
+    portable = _fit("random_forest", tables["binary"], device).portable()
+    for tree in portable.estimator.estimators_:  # as treelite exports them
+        tree.tree_.impurity[:] = np.nan
+    assert portable.importances() is None
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_the_notes_say_how_the_model_differs(device: StandIn, tables: dict[str, Any]) -> None:
+    assert "128 quantiles" in _fit("random_forest", tables["binary"], device).notes[0]
+    assert _fit("ridge", tables["regression"], device).notes == ()
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_the_portable_forms_need_no_library_of_the_device(device: StandIn, tables: dict[str, Any]) -> None:
+    assert isinstance(_fit("logistic_regression", tables["binary"], device).portable(), FittedLinear)
+    boosted = _fit("xgboost", tables["binary"], device)
+    assert isinstance(boosted, DeviceXGBoost)
+    assert isinstance(boosted.portable(), FittedXGBoost)
+    assert boosted.portable() is boosted.portable()
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_early_stopping_holds_out_the_same_rows_and_keeps_the_best_round(
+    device: StandIn, tables: dict[str, Any]
+) -> None:
+    data = tables["regression"]
+    stopping = {"n_estimators": 200, "early_stopping_rounds": 5, "validation_fraction": 0.3}
+    fitted = _fit("xgboost", data, device, **stopping)
+    assert device.to_device_dtypes == ["float32", "bool"]
+    on_host = fit(MODELS.get("xgboost")(max_depth=3, **stopping), data.X, data.y, data.context)
+    for model in (fitted, fitted.portable()):
+        np.testing.assert_allclose(model.predict(data.X_test).value, on_host.predict(data.X_test).value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_weights_reach_the_device_with_the_matrix_s_dtype(device: StandIn, tables: dict[str, Any]) -> None:
+    data = tables["binary"]
+    plain = _fit("logistic_regression", data, device, solver="lbfgs")
+    for solver, dtype in (("lbfgs", "float32"), ("newton-cholesky", "float64")):  # the second as on the host
+        device.to_device_dtypes = []
+        balanced = _fit("logistic_regression", data, device, class_weight="balanced", solver=solver)
+        assert device.to_device_dtypes == ["int32", dtype]
+        moved = balanced.predict(data.X_test).probability - plain.predict(data.X_test).probability
+        assert np.abs(moved).max() > 1e-3
+
+
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_what_the_library_refuses_of_the_data_is_a_configuration_error(device: StandIn, tables: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="KMeans could not be trained on"):
+        _fit("kmeans", tables["clustering"], device, n_clusters=100_000)
+
+
+def test_a_model_of_the_host_is_its_own_portable_form(tables: dict[str, Any]) -> None:
+    data = tables["regression"]
+    fitted = fit(MODELS.get("ridge")(), data.X, data.y, data.context)
+    assert fitted.portable() is fitted
+    assert fitted.notes == ()

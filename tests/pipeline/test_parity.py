@@ -1,0 +1,340 @@
+"""What a model must give is recorded where it was trained, replayed before it is written, and again wherever it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.artifact.manifest import OWN_KEYS
+from gpupipe.backends import choose
+from gpupipe.config import load_config
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
+from gpupipe.features.fitted import Feature, FittedFeatures
+from gpupipe.models import Prediction
+from gpupipe.models.fitted_linear import FittedLinear
+from gpupipe.pipeline.copying import copy_model
+from gpupipe.pipeline.export import export_model
+from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.parity_check import TOLERANCE, compare_columns, compare_predictions
+from gpupipe.pipeline.parity_rows import trial_rows
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run import choose_entries, evaluate_models, prepare, run_pipeline
+from gpupipe.pipeline.timeline import Timeline
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+TASKS = {
+    "a forest of three classes": (
+        "source: {generate: churn, rows: 900, target: Contract, drop: [customerID, Churn]}\n"
+        "models: [random_forest: {n_estimators: 8}]\n"
+    ),
+    "a number": (
+        "source: {generate: churn, rows: 900, target: DataUsageGB, drop: [customerID], where: 'DataUsageGB > 0'}\n"
+        "features: [{target_encode: City}, {cyclic: {columns: signup_ts, parts: [hour, month]}}]\n"
+        "models: [lasso]\n"
+    ),
+    "clusters": "source: {generate: churn, rows: 900, drop: [customerID, City]}\nmodels: [kmeans: {n_clusters: 3}]\n",
+    "an embedding": "source: {generate: churn, rows: 900, drop: [customerID, City]}\nmodels: [pca]\n",
+    "calibrated neighbours": (
+        "source: {generate: churn, rows: 900, target: Churn, positive: 'Yes', drop: [customerID]}\n"
+        "models: [knn]\nevaluate: {calibrate: sigmoid}\n"
+    ),
+}
+HISTORY = """\
+source: {{path: {folder}/rows.parquet, target: late}}
+tables: {{visits: {{path: {folder}/visits.parquet, on: who, cardinality: one_to_many}}}}
+features:
+  - lag: {{key: who, time: at, columns: amount}}
+  - aggregate: {{table: visits, time: at, as_of: at, columns: {{length: [mean], shop: [last]}}}}
+  - text_counts: {{columns: note, counts: [words]}}
+models: [logistic_regression]
+report: {{enabled: false}}
+"""
+
+
+def run(folder: Path, text: str) -> Run:
+    path = folder / "config.yaml"
+    path.write_text(text + ("" if "report:" in text else "report: {enabled: false}\n"))
+    return run_pipeline(load_config(path), folder / "run")
+
+
+def document(model: Path) -> dict:
+    return json.loads((model / "parity.json").read_text())
+
+
+def resigned(model: Path, folder: Path, change: Callable[[ArtifactReader, ArtifactWriter], set[str]]) -> Path:
+    """Return a copy of a model in which `change` wrote some parts anew, all hashes right."""
+    reader, writer = ArtifactReader(model), ArtifactWriter(folder)
+    changed = change(reader, writer)
+    for name in reader.names():
+        if name not in changed:
+            writer.file(name).write_bytes(reader.path(name).read_bytes())
+    writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
+    return folder
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "model"), [("telco", "xgboost"), ("telco", "logistic_regression"), ("bike_sharing", "xgboost")]
+)
+def test_models_of_public_tables_verify_and_their_record_is_small(
+    data_dir: Path, tmp_path: Path, name: str, model: str
+) -> None:
+    changes = ["split={test_size: 0.2}", f"models=[{model}]", "report.enabled=false"]
+    done = run_pipeline(load_config(CONFIGS / f"{name}.yaml", changes), tmp_path / "run")
+    found = done.model.verify()
+    assert found.passed and found.predictions.label_flips == 0
+    assert found.columns and all(column.absolute == 0.0 for column in found.columns)  # the same machine
+    assert found.metrics and all(now == pytest.approx(then, abs=1e-9) for then, now in found.metrics.values())
+    model_folder = done.path / "model"
+    assert sum((model_folder / part).stat().st_size for part in ("parity.json", "parity.parquet")) < 100_000
+    assert {"parity.json", "parity.parquet"} <= set(ArtifactReader(model_folder).names())
+
+
+@pytest.mark.parametrize("text", TASKS.values(), ids=TASKS.keys())
+def test_every_kind_of_answer_verifies(tmp_path: Path, text: str) -> None:
+    found = run(tmp_path, text).model.verify()
+    assert found.passed and found.predictions.rows > 128  # the rows of the run, and some that were made
+    assert found.estimator.largest < 1e-9
+
+
+def test_the_recorded_rows_hold_every_limit_of_every_column(churn_run: Run) -> None:
+    table = pq.read_table(churn_run.path / "model" / "parity.parquet")
+    inputs = pa.Table.from_struct_array(table["inputs"].combine_chunks()).to_pandas()
+    assert set(inputs) == set(churn_run.model.inputs)
+    made = table["row"].to_numpy() < 0
+    assert (~made).sum() == 128
+    limits = np.finfo(np.float32).max, np.finfo(np.float64).max, np.inf, -np.inf, 0.0
+    for name in ("tenure", "MonthlyCharges", "Age"):
+        values = inputs.loc[made, name]
+        assert values.isna().any() and all((values == limit).any() for limit in limits)
+        assert np.signbit(values[values == 0.0]).any()
+    for name in ("Contract", "City"):
+        values = inputs.loc[made, name]
+        assert values.isna().any() and {"", "  "} <= set(values) and values.str.contains("never seen", na=False).any()
+    assert set(inputs.loc[~made, "Contract"]) <= set(inputs.loc[made, "Contract"])
+    assert "all null" in table["case"].to_pylist() and inputs[made].isna().all(axis=1).any()
+
+
+def test_the_rows_of_the_run_are_those_of_its_input(churn_run: Run) -> None:
+    from gpupipe.readers.churn import customers
+
+    source = customers(3000, 7).to_pandas()
+    table = pq.read_table(churn_run.path / "model" / "parity.parquet")
+    of_the_run = table.filter(pa.array(table["row"].to_numpy() >= 0))
+    inputs = pa.Table.from_struct_array(of_the_run["inputs"].combine_chunks()).to_pandas()
+    same = source.loc[of_the_run["row"].to_numpy()].reset_index(drop=True)
+    for name in ("tenure", "MonthlyCharges"):
+        np.testing.assert_allclose(inputs[name], same[name], rtol=1e-7)
+    for name in ("Contract", "City", "signup_ts"):
+        assert inputs[name].equals(same[name].astype(inputs[name].dtype)), name
+    assert (of_the_run["target"].to_numpy() == (same["Churn"] == "Yes")).all()
+
+
+def test_the_document_says_where_it_was_trained_how_exact_it_must_be_and_what_came_of_it(churn_run: Run) -> None:
+    said = document(churn_run.path / "model")
+    assert said["trained_on"]["device"] == "cpu" and said["trained_on"]["interpreter"] in ("numpy", "numba")
+    assert "numpy" in said["trained_on"]["libraries"] and said["tolerance"] == TOLERANCE
+    assert said["replayed"]["passed"] and said["replayed"]["problems"] == []
+    assert set(said["replayed"]["columns"]) == set(churn_run.model.features.names)
+    assert said["replayed"]["metrics"]["roc_auc"]["difference"] < 1e-9
+
+
+def test_derived_columns_are_replayed_from_their_values_and_that_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    n = 300
+    at = pa.array(np.sort(rng.integers(0, 10**9, n)) * 10**6, pa.timestamp("us"))
+    who = pa.array(rng.integers(0, 40, n))
+    note = pa.array([f"{'word ' * int(k)}{i} x" for i, k in enumerate(rng.integers(0, 9, n))])
+    rows = {"who": who, "at": at, "amount": rng.random(n), "note": note, "late": rng.integers(0, 2, n)}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    shops = pa.array(rng.choice(["north", "south", "west"], n))
+    pq.write_table(
+        pa.table({"who": who, "at": at, "length": rng.random(n), "shop": shops}), tmp_path / "visits.parquet"
+    )
+    done = run(tmp_path, HISTORY.format(folder=tmp_path))
+    found = done.model.verify()
+    assert found.passed and found.predictions.rows > 128
+    derived = [column.name for column in done.model.features.schema if column.derived]
+    assert len(derived) >= 4
+    (note_of_it,) = [text for text in found.not_covered if text.startswith("how ")]
+    assert all(name in note_of_it for name in derived)
+
+
+def test_a_users_kernel_is_replayed_from_its_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import gpupipe as gp\n\n@gp.kernel\ndef loyalty(tenure, charges):\n    return tenure / (1.0 + charges)\n"
+    )
+    source = "source: {generate: churn, rows: 800, target: Churn, positive: 'Yes', drop: [customerID]}\n"
+    ops = "features: [{kernel: {use: 'mine.py:loyalty', inputs: [tenure, MonthlyCharges]}}]\n"
+    done = run(tmp_path, source + ops + "models: [gaussian_nb]\n")
+    with pytest.raises(ArtifactError, match="Python code"):
+        load_model(done.path)
+    assert load_model(done.path, allow_code=True).verify().passed
+
+
+def test_one_cell_of_a_lookup_table_changed_and_signed_again_is_found_and_the_column_named(
+    churn_run: Run, tmp_path: Path
+) -> None:
+    model = load_model(churn_run.path)
+    column = model.features.names.index("City_target")
+    table = pq.read_table(churn_run.path / "model" / "parity.parquet")
+    recorded = table["features"][0].as_py()[column]  # a rate that a recorded row has
+
+    def change(reader: ArtifactReader, writer: ArtifactWriter) -> set[str]:
+        arrays = reader.arrays("program.npz")
+        (cells,) = np.nonzero(arrays["luts"] == np.float32(recorded))
+        arrays["luts"] = arrays["luts"].copy()
+        arrays["luts"][cells] += np.float32(0.01)
+        writer.arrays("program.npz", arrays)
+        return {"program.npz"}
+
+    found = load_model(resigned(churn_run.path / "model", tmp_path / "model", change)).verify()
+    assert not found.passed
+    assert found.worst.name == "City_target" and found.worst.outside >= 1
+    assert "City_target" in found.problems[0] and "City=" in found.problems[0]
+    assert found.estimator.passed  # on the recorded features it says what it said
+    with pytest.raises(ArtifactError, match="City_target"):
+        copy_model(tmp_path / "model", tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_a_coefficient_of_the_other_sign_is_found_by_its_predictions(churn_run: Run, tmp_path: Path) -> None:
+    changes = ["models=[logistic_regression]", "report.enabled=false"]
+    done = run_pipeline(load_config(churn_run.path / "config.yaml", changes), tmp_path / "run")
+
+    def change(reader: ArtifactReader, writer: ArtifactWriter) -> set[str]:
+        arrays = reader.arrays("estimator.npz")
+        arrays["coef"] = np.where(np.arange(arrays["coef"].size) == 1, -arrays["coef"], arrays["coef"])
+        writer.arrays("estimator.npz", arrays)
+        return {"estimator.npz"}
+
+    found = load_model(resigned(done.path / "model", tmp_path / "model", change)).verify()
+    assert not found.passed and not found.estimator.passed
+    assert all(column.outside == 0 for column in found.columns)
+    assert found.problems[0].startswith("estimator")
+
+
+def test_a_model_without_a_record_is_refused_by_verify_and_still_predicts(churn_run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    reader, writer = ArtifactReader(churn_run.path / "model"), ArtifactWriter(folder)
+    for name in reader.names():
+        if not name.startswith("parity"):
+            writer.file(name).write_bytes(reader.path(name).read_bytes())
+    writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
+    model = load_model(folder)
+    with pytest.raises(ArtifactError, match="no parity is recorded"):
+        model.verify()
+    with pytest.raises(ArtifactError, match="no parity is recorded"):
+        copy_model(folder, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_record_of_another_make_is_refused_as_such(churn_run: Run, tmp_path: Path) -> None:
+    def change(reader: ArtifactReader, writer: ArtifactWriter) -> set[str]:
+        said = reader.json("parity.json")
+        writer.json("parity.json", {**said, "tolerance": {"all": 1.0}})
+        return {"parity.json"}
+
+    with pytest.raises(ArtifactError, match="not one that this version reads"):
+        load_model(resigned(churn_run.path / "model", tmp_path / "model", change)).verify()
+
+
+def test_verify_sees_damage_that_came_after_loading(churn_run: Run, tmp_path: Path) -> None:
+    shutil.copytree(churn_run.path / "model", tmp_path / "model")
+    model = load_model(tmp_path / "model")
+    path = tmp_path / "model" / "parity.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"parity\.parquet"):
+        model.verify()
+
+
+@dataclass(frozen=True)
+class Leaning(FittedLinear):
+    """Predicts otherwise than the coefficients that it saves."""
+
+    def predict(self, X: np.ndarray) -> Prediction:
+        prediction = super().predict(X)
+        assert prediction.probability is not None
+        return replace(prediction, probability=prediction.probability * 0.999)
+
+
+@dataclass(frozen=True)
+class Shifted(FittedFeatures):
+    """Computes its third column otherwise than the program that it saves."""
+
+    def transform(self, table, backend):
+        X = super().transform(table, backend)
+        X[:, 2] += 0.01
+        return X
+
+
+@pytest.mark.parametrize("part", ["features", "model"])
+def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
+    config = load_config(churn_run.path / "config.yaml", ["models=[logistic_regression]", "evaluate.threshold=0.5"])
+    job = prepare(config, choose("cpu"), Timeline())
+    outcome = evaluate_models(job, choose_entries(config, job.goal))
+    trained, trial = outcome.best, trial_rows(job, outcome.best.features)
+    if part == "model":
+        trained, words = replace(trained, model=Leaning(**vars(trained.model))), "estimator"
+    else:
+        trained, words = replace(trained, features=Shifted(**vars(trained.features))), trained.features.names[2]
+    with pytest.raises(GpupipeError, match=words) as caught:
+        export_model(tmp_path / "model", trained, job.goal, outcome.decision, config, {}, trial, job.backend)
+    assert caught.value.exit_code == 1 and "tenure=" in str(caught.value)
+    export_model(tmp_path / "right", outcome.best, job.goal, outcome.decision, config, {}, trial, job.backend)
+
+
+def test_a_copy_verifies_and_takes_no_folder_of_others(churn_run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        assert copy_model(churn_run.path, tmp_path / name).passed
+        for path in (churn_run.path / "model").iterdir():
+            assert (tmp_path / name / path.name).read_bytes() == path.read_bytes()
+    for taken in (tmp_path / "new", churn_run.path):
+        with pytest.raises(ConfigError, match="folder of its own"):
+            copy_model(churn_run.path, taken)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "new"]
+
+
+def column(here: list[float], recorded: list[float], n_codes: int = 0):
+    both = [np.array(values, np.float32)[:, None] for values in (here, recorded)]
+    feature = Feature("x", ("x",), "op", n_codes)
+    return compare_columns(*both, np.ones(len(here), bool), [feature], TOLERANCE)[0]
+
+
+def test_a_value_on_one_side_only_is_infinitely_far_and_on_neither_side_equal() -> None:
+    nan, inf = np.nan, np.inf
+    assert column([1, nan, inf], [1, nan, inf]).outside == 0
+    for here, recorded in ((nan, 1.0), (1.0, nan), (inf, 1.0), (1.0, inf), (-inf, inf), (nan, inf)):
+        found = column([1, here], [1, recorded])
+        assert (found.outside, found.absolute, found.worst) == (1, inf, 1)
+
+
+def test_ids_must_be_equal_and_numbers_nearly() -> None:
+    a_step = float(np.nextafter(np.float32(4), np.float32(5)))
+    assert column([0, a_step], [0, 4], n_codes=9).outside == 1
+    assert column([0, a_step], [0, 4]).outside == 0
+    assert column([0, 4.001], [0, 4]).outside == 1
+    assert column([1e-4, 1000], [0, 1000]).outside == 0  # what is left of a difference of numbers of that size
+    assert column([1e-4, 1], [0, 1]).outside == 1
+
+
+def test_another_label_is_outside_whatever_the_numbers_say() -> None:
+    numbers, labels = np.full((200, 1), 0.5), np.zeros(200, np.int32)
+    other = labels.copy()
+    other[:3] = 1
+    found = compare_predictions(numbers, numbers, other, labels, TOLERANCE["estimator"])
+    assert (found.label_flips, found.outside, found.allowed, found.passed) == (3, 3, 2, False)
+    assert compare_predictions(numbers, numbers, labels, labels, TOLERANCE["estimator"]).passed
+    assert compare_predictions(numbers[:0], numbers[:0], labels[:0], labels[:0], TOLERANCE["estimator"]).passed
