@@ -10,7 +10,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep
-from gpupipe.features.parts import ROWS_A_PART, over_parts
+from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
@@ -42,9 +42,9 @@ class Counter:
         sizes = {name: self.table.schema[name].n_codes for name in names}
 
         def count(name: str, start: int, stop: int) -> Array:
-            counts = np.zeros(sizes[name], np.int64)
+            counts = self.backend.xp.zeros(sizes[name], np.int64)
             self.engine.count(self.table.column(name)[start:stop], counts)
-            return counts
+            return self.backend.to_host(counts)
 
         heights = [self._height(size, len(names)) for size in sizes.values()]
         found = over_parts(self.backend, count, names, self.table.n_rows, heights)
@@ -60,13 +60,13 @@ class Counter:
         The fold is a hash of seed and position. The other number is ``(fold - 1) * n_classes + class``, and without
         classes ``fold - 1``.
         """
-        n_rows, n_classes = self.table.n_rows, 0 if target is None else target.n_classes
-        fold, group = np.empty(n_rows, np.int8), np.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
+        n_rows, n_classes, xp = self.table.n_rows, 0 if target is None else target.n_classes, self.backend.xp
+        fold, group = xp.empty(n_rows, np.int8), xp.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
 
         def fill(target: Target | None, start: int, stop: int) -> None:
             rows = slice(start, stop)
             self.engine.fold(start, seed, n_folds, fold[rows])
-            np.subtract(fold[rows], 1, out=group[rows])
+            xp.subtract(fold[rows], 1, out=group[rows])
             if target is not None and n_classes:
                 group[rows] *= n_classes
                 group[rows] += target.values[rows].astype(group.dtype)
@@ -89,7 +89,8 @@ class Counter:
         y = None if target.n_classes else target.values
         wider = [_wider(column, columns, self.table.n_rows) if y is None else None for column in columns]
         own = [column for column, other in zip(columns, wider, strict=True) if other is None]
-        cells = [self._cells(column, (group, n_groups))._replace(y=y) for column in own]
+        largest = self._largest(y)
+        cells = [self._cells(column, (group, n_groups))._replace(y=y, largest=largest) for column in own]
         found = {column.index: tables for column, tables in zip(own, self._tally(cells), strict=True)}
         for column, other in zip(columns, wider, strict=True):
             if other is not None:  # the sums over what the other adds to its index
@@ -97,6 +98,12 @@ class Counter:
                 found[column.index] = summed(counts.reshape(column.size, -1, n_groups), 1), totals
         tables = [found[column.index] for column in columns]
         return [(counts.reshape(-1, n_groups), totals.reshape(-1, n_groups)) for counts, totals in tables]
+
+    def _largest(self, y: Array) -> float:
+        """Return the largest absolute value of a number, which reductions on a device ask for."""
+        if y is None or not len(y) or not is_on_device(self.backend):
+            return 0.0
+        return float(self.backend.to_host(abs(y).max()))
 
     def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> Cells:
         """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
@@ -109,29 +116,33 @@ class Counter:
             steps.insert(0, (*_add(made, self._made(first, column.size)), 0))
         if group is not None:
             steps.append((*_add(made, group[0]), group[1]))
-        blocks = {**self.table.blocks, **{name: _stacked(rows) for name, rows in made.items()}}
+        blocks = {**self.table.blocks, **{name: self._stacked(rows) for name, rows in made.items()}}
         return Cells(blocks, tuple(steps), column.size * (group[1] if group else 1))
 
     def _made(self, step: IndexStep, size: int) -> Array:
         """Return the index that a step computes of a number or a time, shape (n_rows,)."""
         source = self.table.column(step.source)
-        out = np.empty(len(source), code_storage(size))
+        out = self.backend.xp.empty(len(source), code_storage(size))
 
         def fill(step: IndexStep, start: int, stop: int) -> None:
-            out[start:stop] = computed_index(step, source[start:stop])
+            out[start:stop] = computed_index(step, source[start:stop], self.backend)
 
         over_parts(self.backend, fill, [step], len(source))
         return out
 
     def _tally(self, cells: list[Cells]) -> list[Tables]:
         def tally(cells: Cells, start: int, stop: int) -> Tables:
-            counts, totals = np.zeros(cells.size, np.int64), np.zeros(0 if cells.y is None else cells.size)
+            xp, to_host = self.backend.xp, self.backend.to_host
+            counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
             self.engine.tally(cells, start, stop, counts, totals)
-            return counts, totals
+            return to_host(counts), to_host(totals)
 
         heights = [self._fixed_height(c.size) if c.y is not None else self._height(c.size, len(cells)) for c in cells]
         found = over_parts(self.backend, tally, cells, self.table.n_rows, heights)
         return [reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts) for parts in found]
+
+    def _stacked(self, rows: list[Array]) -> Array:
+        return rows[0][None] if len(rows) == 1 else self.backend.xp.stack(rows)
 
     def _fixed_height(self, n_cells: int) -> int:
         """Return how many rows to add up in one table, whatever the number of threads."""
@@ -159,10 +170,6 @@ def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
     return name, len(rows) - 1
 
 
-def _stacked(rows: list[Array]) -> Array:
-    return rows[0][None] if len(rows) == 1 else np.stack(rows)
-
-
 def regroup(raw: Array, column: Codes) -> Array:
     """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
     if column.remap is None or not raw.size:
@@ -184,9 +191,11 @@ def count_codes(codes: Array, size: int) -> Array:
     return counts
 
 
-def computed_index(step: IndexStep, source: Array) -> Array:
+def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:
     """Return the index of each value of a time or a number: its calendar part, or its bin."""
+    xp = backend.xp
     if step.op == "INDEX_PART":
-        return np.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
-    bins = np.searchsorted(np.array(step.edges, np.float32), source.astype(np.float32), side="right")
-    return np.where(np.isnan(source), 0, bins + step.stride)
+        return xp.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
+    edges = backend.to_device(np.array(step.edges, np.float32))
+    bins = xp.searchsorted(edges, source.astype(np.float32), side="right")
+    return xp.where(xp.isnan(source), 0, bins + step.stride)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.splitting import by_parts, too_large
 from gpupipe.errors import ConfigError
 from gpupipe.features.auto import Auto
 from gpupipe.features.base import FeatureOp
@@ -15,7 +16,7 @@ from gpupipe.features.columns import Output, Texts
 from gpupipe.features.derived import Derivation
 from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
-from gpupipe.table.arrange import arrange, same_codes
+from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema
@@ -135,10 +136,10 @@ class FittedFeatures:
         ConfigError
             If a table is absent.
         """
-        table = encode(arrow, backend, frozen=self._read)
         if self.derivation is None:
-            return table
-        return self.derivation.run(table, arrow, events or {}, backend, as_of)
+            return encode(arrow, backend, frozen=self._read)
+        table = encode(arrow, backend.host, frozen=self._read)
+        return on_device(self.derivation.run(table, arrow, events or {}, backend.host, as_of), backend)
 
     def transform(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
@@ -147,6 +148,8 @@ class FittedFeatures:
         ------
         SchemaError
             If the table lacks a column, or has one of another kind.
+        LimitError
+            If the matrix does not fit into memory.
         """
         return self._run(self.program, table, None, backend)
 
@@ -157,12 +160,26 @@ class FittedFeatures:
         return self._run(self.training_program, table, self.folds, backend)
 
     def _run(self, program: Program, table: Table, folds: Array, backend: Backend) -> Array:
-        if not _fits(table.schema, self.schema):
-            table = arrange(table, self.schema, backend)
-        moved = program.moved(_moves(layout(self.schema), table.places))
-        out = backend.empty_matrix(table.n_rows, program.n_columns)
-        backend.run_program(moved, table.blocks, out, folds)
+        out = _matrix(table.n_rows, program.n_columns, backend)
+        engine = backend.interpreter(program, table.n_rows)  # one for all parts: the bytes do not depend on them
+        old, fits = layout(self.schema), _fits(table.schema, self.schema)
+
+        def write(start: int, stop: int) -> None:
+            part = between(table, start, stop)
+            part = part if fits else arrange(part, self.schema, backend)
+            fold = None if folds is None else folds[start:stop]
+            backend.run_program(program.moved(_moves(old, part.places)), part.blocks, out[start:stop], fold, engine)
+
+        by_parts(write, table.n_rows, backend, "features")
         return out
+
+
+def _matrix(n_rows: int, n_columns: int, backend: Backend) -> Array:
+    try:
+        return backend.empty_matrix(n_rows, n_columns)
+    except MemoryError as error:
+        what = f"the matrix of {n_rows:,} rows and {n_columns} columns"
+        raise too_large(what, 4 * n_rows * n_columns, backend, error) from error
 
 
 def _fits(table: Schema, schema: Schema) -> bool:

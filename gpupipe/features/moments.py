@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,11 +70,18 @@ class Moments:
         return replace(self, mean=(self.mean - center) * factor, squares=self.squares * factor * factor)
 
 
-def value_amid(x: Array) -> float:
-    """Return a value near the first of `x`, 0 if none is finite: a large mean then does not drown a small spread."""
+def value_amid(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
+    """Return a value near the first of `x`, 0 if none is finite: a large mean then does not drown a small spread.
+
+    Parameters
+    ----------
+    x : array of float, shape (n,)
+    to_host : callable
+        Brings rows of it to the host.
+    """
     low, size = 0, FIRST_ROWS
     while low < len(x):
-        finite = x[low : low + size]
+        finite = to_host(x[low : low + size])
         finite = finite[np.isfinite(finite)]
         if len(finite):
             return float(np.partition(finite, len(finite) // 2)[len(finite) // 2])

@@ -11,13 +11,15 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.chains import carried, followed, is_source, key, settled
 from gpupipe.features.columns import Numbers
+from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.features.fit_power import exponent
 from gpupipe.features.lower import lower
 from gpupipe.features.moments import Moments, value_amid
+from gpupipe.features.parts import is_on_device
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashing import mix
-from gpupipe_kernels.reduce.engines import FLOAT32_MAX, choose
+from gpupipe_kernels.reduce.engines import FLOAT32_MAX
 
 Array = Any
 
@@ -31,12 +33,14 @@ class NumberStatistics:
     ----------
     table : Table
     backend : Backend
+    engine : {"numpy", "numba"}, optional
+        What reduces; without it, compiled loops do where they pay.
     """
 
-    def __init__(self, table: Table, backend: Backend) -> None:
+    def __init__(self, table: Table, backend: Backend, engine: str | None = None) -> None:
         self.table, self.backend = table, backend
-        self._engine = choose(table.n_rows * table.n_columns, backend.n_threads)
-        self._sweeper = Sweeper(backend, self._engine)
+        self._engine = backend.reductions(table.n_rows * table.n_columns, engine)
+        self._sweeper = (DeviceSweeper if is_on_device(backend) else Sweeper)(backend, self._engine)
         self._memory: dict[Any, Any] = {}
 
     @property
@@ -76,7 +80,7 @@ class NumberStatistics:
         """Return a float32 near the data, so that a large mean does not drown a small spread."""
         if column.start.op != "LOAD":
             return 0.0
-        value = followed(column, value_amid(self.table.column(column.start.source)))
+        value = followed(column, value_amid(self.table.column(column.start.source), self.backend.to_host))
         return float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0
 
     def quantiles(self, columns: Sequence[Numbers], q: list[float]) -> list[list[float]]:
@@ -111,20 +115,26 @@ class NumberStatistics:
 
     def modes(self, columns: Sequence[Numbers]) -> list[float]:
         """Return the most frequent value of each column, the least of several; 0 of an empty one."""
-        return self._each(columns, "modes", key, lambda missing: self.backend.map(_mode, self._arrays(missing)))
+        return self._each(columns, "modes", key, lambda missing: self.backend.map(self._mode, self._arrays(missing)))
+
+    def _mode(self, values: Array) -> float:
+        found, counts = self.backend.xp.unique(values[~self.backend.xp.isnan(values)], return_counts=True)
+        return float(self.backend.to_host(found[counts == counts.max()].min())) if len(found) else 0.0
 
     def exponents(self, columns: Sequence[Numbers]) -> list[tuple[float, bool]]:
         """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
 
-        Of more than `ROWS_OF_AN_EXPONENT` rows, about so many are taken: a hash of the position chooses them.
+        Of more than `ROWS_OF_AN_EXPONENT` rows, about so many are taken: a hash of the position chooses them. The host
+        works on those: an exponent is found by trying dozens of it, each a pass over few rows.
         """
 
         def reduce(missing: Sequence[Numbers]) -> list[tuple[float, bool]]:
             rows: Any = slice(None)
             if self.n_rows > ROWS_OF_AN_EXPONENT:
-                chosen = mix(np.arange(self.n_rows, dtype=np.uint32))
+                chosen = mix(self.backend.xp.arange(self.n_rows, dtype=np.uint32))
                 rows = chosen < np.uint32(2**32 * ROWS_OF_AN_EXPONENT // self.n_rows)
-            return self.backend.map(lambda values: exponent(values[rows]), self._arrays(missing))
+            taken = (self.backend.to_host(values[rows]) for values in self._arrays(missing))
+            return self.backend.map(exponent, taken)
 
         return self._each(columns, "exponents", key, reduce)
 
@@ -159,8 +169,3 @@ class NumberStatistics:
         if missing:
             self._memory |= zip(missing, reduce(list(missing.values())), strict=True)
         return [self._memory[k] for k in keys]
-
-
-def _mode(values: Array) -> float:
-    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    return float(found[counts.argmax()]) if len(found) else 0.0

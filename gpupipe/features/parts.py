@@ -15,6 +15,11 @@ Result = TypeVar("Result")
 ROWS_A_PART = 262_144
 
 
+def is_on_device(backend: Backend) -> bool:
+    """Return whether the arrays of a backend lie on a device."""
+    return backend.name != "cpu"
+
+
 def over_parts(
     backend: Backend,
     function: Callable[[Item, int, int], Result],
@@ -24,7 +29,8 @@ def over_parts(
 ) -> list[list[Result]]:
     """Return ``[function(item, start, stop) for each part of the rows]`` for each item; there is one part at least.
 
-    All pairs of item and part are tasks of their own, so that few items keep many threads busy, and few rows too.
+    All pairs of item and part are tasks of their own, so that few items keep many threads busy, and few rows too. On a
+    device all rows are one part: it works on them side by side itself, and each launch costs.
 
     Parameters
     ----------
@@ -32,7 +38,7 @@ def over_parts(
         For each item; `ROWS_A_PART` if empty. Floats are added up part by part: there it must not depend on the number
         of threads.
     """
-    heights = rows_a_part or [ROWS_A_PART] * len(items)
+    heights = [max(1, n_rows)] * len(items) if is_on_device(backend) else rows_a_part or [ROWS_A_PART] * len(items)
     starts = [range(0, max(1, n_rows), height) for height in heights]
     tasks = [
         (item, start, min(start + height, n_rows))

@@ -94,14 +94,24 @@ def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[In
     n = len(x) - n_null
     if n == 0 or not shares:
         return [0.0 for _ in shares]
-    at = [share * (n - 1) for share in shares]
-    pairs = [(int(rank), min(int(rank) + 1, n - 1)) for rank in at]
+    at, pairs = places(n, shares)
     if found and all(inside.holds(ranks) for inside, ranks in zip(found, pairs, strict=True)):
         ends = [_chosen(inside, ranks, engine) for inside, ranks in zip(found, pairs, strict=True)]
     else:
         known = x[~np.isnan(x)]
         known.partition(sorted({rank for ranks in pairs for rank in ranks}))
         ends = [(float(known[low]), float(known[high])) for low, high in pairs]
+    return interpolated(ends, at)
+
+
+def places(n: int, shares: Sequence[float]) -> tuple[list[float], list[Ranks]]:
+    """Return where in the order of `n` values each quantile lies, and the ranks before and behind it."""
+    at = [share * (n - 1) for share in shares]
+    return at, [(int(rank), min(int(rank) + 1, n - 1)) for rank in at]
+
+
+def interpolated(ends: Sequence[tuple[float, float]], at: Sequence[float]) -> list[float]:
+    """Return the quantiles by the values of the ranks around them, and `at` of `places`."""
     return [_between(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
 
 

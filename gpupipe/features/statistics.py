@@ -16,7 +16,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.counting import Counter, regroup, summed
 from gpupipe.features.number_statistics import NumberStatistics
-from gpupipe.features.parts import ROWS_A_PART, over_parts
+from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
@@ -61,11 +61,18 @@ class Statistics(NumberStatistics):
     target : Target, optional
     seed : int
         Of the fold that each row belongs to.
+    engine : {"numpy", "numba"}, optional
+        As in `NumberStatistics`.
     """
 
-    def __init__(self, table: Table, backend: Backend, target: Target | None, seed: int) -> None:
-        super().__init__(table, backend)
-        self.target, self.seed = target, seed
+    def __init__(
+        self, table: Table, backend: Backend, target: Target | None, seed: int, engine: str | None = None
+    ) -> None:
+        super().__init__(table, backend, engine)
+        self.target, self.seed = (
+            None if target is None else replace(target, values=backend.to_device(target.values)),
+            seed,
+        )
         self.table = self._without_unused_levels(table)
 
     def _without_unused_levels(self, table: Table) -> Table:
@@ -125,22 +132,23 @@ class Statistics(NumberStatistics):
 
     def time_range(self, source: str) -> tuple[int, int]:
         """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
-        (found,) = over_parts(self.backend, _first_and_last, [self.table.column(source)], self.n_rows)
+        if self.n_rows == 0:
+            return 0, 0
+        (found,) = over_parts(self.backend, self._first_and_last, [self.table.column(source)], self.n_rows)
         firsts, lasts = zip(*found, strict=True)
         return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
 
+    def _first_and_last(self, times: Array, start: int, stop: int) -> tuple[int, int]:
+        """Return the first and last time of some rows; the last is NAT, the least integer, if there is none."""
+        part, to_host = times[start:stop], self.backend.to_host
+        return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
+
     def has_time_of_day(self, source: str) -> bool:
         """Return whether any time of a column is not midnight."""
-        times = self.table.column(source)
-        parts = (times[low : low + ROWS_A_PART] for low in range(0, len(times), ROWS_A_PART))
-        return any(bool(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any()) for part in parts)
-
-
-def _first_and_last(times: Array, start: int, stop: int) -> tuple[int, int]:
-    """Return the first and last time of some rows; the last is NAT, the least integer, if there is none."""
-    part = times[start:stop]
-    last = int(part.max(initial=NAT))
-    return int(part.min(initial=2**63 - 1, where=part != NAT)), last
+        times, to_host = self.table.column(source), self.backend.to_host
+        step = max(1, len(times)) if is_on_device(self.backend) else ROWS_A_PART
+        parts = (times[low : low + step] for low in range(0, len(times), step))
+        return any(bool(to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
 
 
 def _index(column: Codes) -> Any:

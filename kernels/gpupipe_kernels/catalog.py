@@ -13,8 +13,9 @@ def kernels() -> dict[str, Kernel]:
     """Return every kernel by its name, family by family."""
     from gpupipe_kernels import keyed, text
     from gpupipe_kernels.interpreters import rowwise, whole_program
+    from gpupipe_kernels.reduce import kernels as reduce
 
-    declared = (*rowwise.KERNELS, *whole_program.KERNELS, *keyed.KERNELS, *text.KERNELS)
+    declared = (*rowwise.KERNELS, *whole_program.KERNELS, *keyed.KERNELS, *text.KERNELS, *reduce.KERNELS)
     found = {kernel.name: kernel for kernel in declared}
     if len(found) < len(declared):
         raise ValueError(f"two kernels have one name: {sorted(kernel.name for kernel in declared)}")

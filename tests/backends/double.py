@@ -30,7 +30,7 @@ from numba.cuda.simulator import kernel as simulator
 from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DeviceOptions, DeviceUse
+from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions, DeviceUse
 from gpupipe.backends.gpu import GpuBackend, _Meter
 from gpupipe_kernels.interpreters import interpret_cuda
 from gpupipe_kernels.launch import is_simulated
@@ -40,7 +40,7 @@ API = json.loads(gzip.decompress(SNAPSHOT.read_bytes()))
 FUNCTIONS: dict[str, str] = API["modules"]["cupy"]
 MEMBERS: dict[str, str] = API["classes"]["cupy.ndarray"]
 
-TAKES_NUMPY = {"array", "asarray", "asnumpy", "ascontiguousarray"}
+TAKES_NUMPY = {"array", "asarray", "ascontiguousarray"}
 PLAIN = {"can_cast", "isscalar", "issubdtype", "iscomplexobj", "ndim", "result_type", "shape", "size"}  # no arrays
 TO_HOST = {"get", "item", "tolist", "tobytes"}
 THREADS = 32  # of a block of the interpreter: each is a thread of Python
@@ -190,7 +190,7 @@ class _Namespace:
         if name not in FUNCTIONS:
             raise AttributeError(f"cupy has no {name!r}")
         if name == "asnumpy":
-            return lambda array: np.array(getattr(array, "_ary", array))
+            return lambda array, order="C": np.array(getattr(array, "_ary", array), order=order)
         if not hasattr(np, name):
             raise NotImplementedError(f"the double has no cupy.{name}: NumPy has none")
         found = getattr(np, name)
@@ -205,9 +205,11 @@ xp = _Namespace()
 class DeviceDouble(GpuBackend):
     """`GpuBackend` with arrays that behave as CuPy's; without memory of a device, cuDF and estimators."""
 
-    def __init__(self, options: DeviceOptions = DeviceOptions()) -> None:  # noqa: B008  # frozen
+    def __init__(self, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         if not is_simulated():
             raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
+        # The simulator's main thread polls the others: it is to let go soon, or they wait most of the time.
+        sys.setswitchinterval(1e-4)
         self.reason, self.options = "a double, for tests", options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ def methods_of(backend: type) -> Iterator[tuple[str, Any]]:
 
 
 def properties_of(backend: type) -> set[str]:
-    return {name for name, value in inspect.getmembers(backend) if isinstance(value, property)}
+    found = inspect.getmembers(backend, lambda value: isinstance(value, property | cached_property))
+    return {name for name, _ in found if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.features import OPS as REGISTRY
-from gpupipe.features import number_statistics
 from gpupipe.features.columns import Numbers, Start
 from gpupipe.features.fitted import fit_features
 from gpupipe.features.statistics import Statistics, Target
@@ -147,9 +146,9 @@ def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monk
     frame, y = make(0)
     several_parts = np.arange(300_000) % N
     frame, y = frame.iloc[several_parts].reset_index(drop=True), y[several_parts]
-    fitted = []
+    fitted, choose_engine = [], engines.choose
     for name in ("numpy", "numba"):
-        monkeypatch.setattr(number_statistics, "choose", lambda n, k, name=name: engines.choose(n, k, name))
+        monkeypatch.setattr(engines, "choose", lambda n, k, _, name=name: choose_engine(n, k, name))
         fitted.append(fit(frame, OPS, y=y, view=view))
     one, other = fitted
     np.testing.assert_array_equal(one.training, other.training)

@@ -5,6 +5,7 @@
 
 Each call reduces some rows on the thread that makes it, and lets go of the interpreter lock. Who calls cuts the rows
 and adds up what comes back: integers in any order, floats in the order of the rows. Both engines give the same bits.
+`gpupipe_kernels.reduce.cuda_engine` is for arrays on a device.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ class Cells(NamedTuple):
         How many cells there are.
     y : array of float64, shape (n_rows,), optional
         Numbers to add up in each cell.
+    largest : float
+        The largest absolute value in `y`; the host does not ask for it.
     """
 
     blocks: Any
     steps: tuple[tuple[str, int, int], ...]
     size: int
     y: Array = None
+    largest: float = 0.0
 
 
 def seed_bits(seed: int) -> int:
@@ -56,7 +60,7 @@ def seed_bits(seed: int) -> int:
 
 
 class Engine(Protocol):
-    """What both engines do. Columns are contiguous arrays; outputs are written in place."""
+    """What both engines of the host do. Columns are contiguous arrays; outputs are written in place."""
 
     def sweep(self, x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
         """Add up values, and collect those in brackets, in one pass.

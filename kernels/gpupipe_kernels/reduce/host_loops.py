@@ -9,6 +9,7 @@ from numpy import float64, int64, uint32, uint64
 
 from gpupipe_kernels.launch import formula, host_block, host_step
 from gpupipe_kernels.reduce.engines import BLOCK_ROWS, FLOAT32_MAX, LANES
+from gpupipe_kernels.reduce.formulas import fold_of
 
 Array = Any
 
@@ -116,21 +117,10 @@ def count(codes: Array, counts: Array) -> None:
         counts[uint32(codes[i])] += 1
 
 
-@formula
-def _mixed(h: Any) -> Any:
-    """Return `gpupipe_kernels.formulas.hashing.mix` of one number."""
-    h ^= h >> uint32(16)
-    h = uint32(h * uint32(0x85EBCA6B))
-    h ^= h >> uint32(13)
-    h = uint32(h * uint32(0xC2B2AE35))
-    return h ^ (h >> uint32(16))
-
-
 @host_block
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
     for i in range(out.size):
-        h = _mixed(uint32(_mixed(uint32(start + i)) + uint32(seed)))
-        out[i] = ((uint64(h) * uint64(n_folds)) >> uint64(32)) + uint64(1)
+        out[i] = fold_of(start + i, seed, n_folds)
 
 
 @host_step

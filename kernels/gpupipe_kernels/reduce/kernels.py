@@ -1,0 +1,147 @@
+"""The declarations of the reductions: each as compiled for both processors, against plain NumPy and Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.reduce import cuda_engine, device_loops, numba_engine
+from gpupipe_kernels.reduce.engines import FLOAT32_MAX, LANES, Cells
+
+Array = npt.NDArray[Any]
+
+PIVOT = 3.5
+SIZES = (7, 300, 5_000)  # of tables: the last is too large for shared memory
+
+
+def _sums_of_numpy(x: Array, pivot: float) -> Array:
+    away = x.astype(np.float64) - pivot
+    near = away[np.abs(away) <= FLOAT32_MAX]
+    return np.array([len(near), np.isnan(x).sum(), near.sum(), np.square(near).sum()])
+
+
+def _sums_cpu(x: Array, pivot: float) -> Array:
+    sums, none = np.zeros((2, LANES)), np.empty((0, 2), x.dtype)
+    counts = numba_engine.sweep(x, pivot, sums, none, none, np.zeros((0, 2), np.int64))
+    return np.array([*counts, *sums.sum(axis=1)])
+
+
+def _sums_gpu(x: Any, pivot: float) -> Any:
+    out = cuda.to_device(np.zeros(4))
+    cuda_engine.add_up(x, pivot, cuda.device_array(cuda_engine.ROOM, np.float64), out)
+    return out
+
+
+def _sums_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return np.where(rng.random(n) < 0.1, np.nan, rng.normal(5.0, 300.0, n)), PIVOT
+
+
+def _counts_of_numpy(codes: Array, size: int) -> Array:
+    return np.bincount(codes, minlength=size)
+
+
+def _counts_cpu(codes: Array, size: int) -> Array:
+    counts = np.zeros(size, np.int64)
+    numba_engine.count(codes, counts)
+    return counts
+
+
+def _counts_gpu(codes: Any, size: int) -> Any:
+    counts = cuda.to_device(np.zeros(size, np.int64))
+    cuda_engine.count(codes, counts)
+    return counts
+
+
+def _counts_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    size = SIZES[n % len(SIZES)]
+    return (rng.beta(1, 3, n) * size).astype(np.int32), size
+
+
+def _totals_of_numpy(cell: Array, y: Array, largest: float, size: int) -> Array:
+    return np.bincount(cell, y, minlength=size).astype(np.float64)  # of no rows they would be integers
+
+
+def _totals_cpu(cell: Array, y: Array, largest: float, size: int) -> Array:
+    counts, totals = np.zeros(size, np.int64), np.zeros(size)
+    cells = Cells({"made_int32": cell[None]}, (("made_int32", 0, 0),), size, y)
+    numba_engine.tally(cells, 0, len(cell), counts, totals)
+    return totals
+
+
+def _totals_gpu(cell: Any, y: Any, largest: float, size: int) -> Any:
+    coarse, fine, scales = _limbs(size), _limbs(size), cuda_engine.scales_of(len(y), largest)
+    cuda_engine.add_whole(cell, y, scales, coarse, fine)
+    return cuda.to_device(cuda_engine.joined(coarse.copy_to_host(), fine.copy_to_host(), scales))
+
+
+def _limbs(size: int) -> Any:
+    return cuda.to_device(np.zeros(size, np.int64))
+
+
+def _totals_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    cell, size = _counts_sample(rng, n)
+    y = rng.normal(0.0, 1.0, n) * rng.lognormal(0.0, 3.0, n)
+    return cell, y, float(np.abs(y).max(initial=0.0)), size
+
+
+def _folds_in_python(start: int, seed: int, n_folds: int, n_rows: int) -> Array:
+    bits = seed * 0x9E3779B1 % 2**32
+    hashes = (_mixed((_mixed(start + i) + bits) % 2**32) for i in range(n_rows))
+    return np.array([h * n_folds // 2**32 + 1 for h in hashes], np.int8)
+
+
+def _mixed(h: int) -> int:
+    """Return murmur3's finaliser in Python's integers."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        h = (h ^ h >> shift) * factor % 2**32
+    return h ^ h >> 16
+
+
+def _folds_cpu(start: int, seed: int, n_folds: int, n_rows: int) -> Array:
+    out = np.empty(n_rows, np.int8)
+    numba_engine.fold(start, seed, n_folds, out)
+    return out
+
+
+def _folds_gpu(start: int, seed: int, n_folds: int, n_rows: int) -> Any:
+    out = cuda.device_array(n_rows, np.int8)
+    cuda_engine.fold(start, seed, n_folds, out)
+    return out
+
+
+def _folds_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return 65_000, int(rng.integers(0, 1000)), 5, n
+
+
+def _scalars(*names: str) -> tuple[Argument, ...]:
+    return tuple(Argument(name, "int64", ()) for name in names)
+
+
+KERNELS = (
+    Kernel(
+        "reduce_sums", "how many values and nulls, and the sums of their distances from a pivot and of the squares",
+        (Argument("x", "float64", null=np.nan), Argument("pivot", "float64", ())),
+        (Argument("sums", "float64", ("4",)),), "counted; what float32 does not hold is left out", 1e-12, 1e-9,
+        _sums_of_numpy, _sums_cpu, _sums_gpu, _sums_sample, (device_loops.add_up, device_loops.join),
+    ),
+    Kernel(
+        "reduce_count", "rows of each code", (Argument("codes", "int32"), *_scalars("size")),
+        (Argument("counts", "int64", ("size",)),), "a code like any other", 0.0, 0.0,
+        _counts_of_numpy, _counts_cpu, _counts_gpu, _counts_sample, (device_loops.count,),
+    ),
+    Kernel(
+        "reduce_total", "the sum of a number over the rows of each cell",
+        (Argument("cell", "int32"), Argument("y", "float64"), Argument("largest", "float64", ()), *_scalars("size")),
+        (Argument("totals", "float64", ("size",)),), "none", 1e-12, 1e-9,
+        _totals_of_numpy, _totals_cpu, _totals_gpu, _totals_sample, (device_loops.total,),
+    ),
+    Kernel(
+        "reduce_fold", "the fold of each row: a hash of seed and position",
+        _scalars("start", "seed", "n_folds", "n_rows"), (Argument("fold", "int8"),), "none", 0.0, 0.0,
+        _folds_in_python, _folds_cpu, _folds_gpu, _folds_sample, (device_loops.fold,),
+    ),
+)  # fmt: skip

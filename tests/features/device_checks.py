@@ -1,0 +1,343 @@
+"""A fit on the double of a device against the fit on the host: run by `test_on_device`, in Numba's simulator."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from gpupipe.backends import Backend, choose
+from gpupipe.config import load_config
+from gpupipe.features import OPS, device_sweeping, number_statistics
+from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
+from gpupipe.features.device_sweeping import DeviceSweeper
+from gpupipe.features.fitted import FittedFeatures, fit_features
+from gpupipe.features.parts import over_parts
+from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.sweeping import Sweeper
+from gpupipe.pipeline.run import prepare
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.readers.churn import write
+from gpupipe.table.blocks import Table
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import Column, Schema, declare
+from gpupipe_kernels.reduce import cuda_engine, numpy_engine
+from gpupipe_kernels.reduce.engines import Cells
+from tests.backends import double
+from tests.backends.double import DeviceDouble
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+N = 120
+SEED = 7
+# of arithmetic on infinities, where Python computes: the simulator
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@dataclass
+class Fitted:
+    """What one backend has made of a table: features, and the matrices of the training rows and of a served table."""
+
+    features: FittedFeatures
+    training: Any
+    served: Any
+
+
+def fitted(backend: Backend, table: Table, ops: Sequence[Any], target: Target | None, view: Any) -> Fitted:
+    there = Table(
+        table.schema, table.n_rows, {name: backend.to_device(block) for name, block in table.blocks.items()},
+        table.places, table.texts,
+    )  # fmt: skip
+    statistics = Statistics(there, backend, target, SEED)
+    features = fit_features(ops, statistics, view)
+    training = features.transform_training(statistics.table, backend)
+    served = features.transform(there, backend)
+    assert isinstance(served, backend.xp.ndarray) and isinstance(training, backend.xp.ndarray)
+    return Fitted(features, backend.to_host(training), backend.to_host(served))
+
+
+def assert_both_fit_alike(
+    table: Table, ops: Sequence[Any], target: Target | None, view: Any = "dense", rtol: float = 1e-9
+) -> None:
+    """Compare the fits; sums of what float32 holds differently, logarithms of it above all, need another `rtol`."""
+    device = DeviceDouble()
+    double.uncounted.clear()
+    device.open_stage()
+    host, there = (fitted(backend, table, ops, target, view) for backend in (choose("cpu"), device))
+    use = device.close_stage()
+    assert double.uncounted == []
+    assert use.bytes_to_device >= table.n_bytes and use.fallbacks == ()
+    assert_equal(there.features, host.features, target is None or target.n_classes > 0, rtol)
+    for got, expected in ((there.training, host.training), (there.served, host.served)):
+        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+def assert_equal(got: FittedFeatures, expected: FittedFeatures, exact: bool, rtol: float) -> None:
+    """Counts, levels, quantiles and the means of classes are the same; sums of floats within `rtol`."""
+    assert got.schema == expected.schema
+    assert (got.features, got.notes) == (expected.features, expected.notes)
+    for one, other in ((got.program, expected.program), (got.training_program, expected.training_program)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            np.testing.assert_array_equal(one.instructions, other.instructions)
+            np.testing.assert_allclose(one.params, other.params, rtol=rtol, atol=1e-12)
+            np.testing.assert_allclose(one.luts, other.luts, rtol=0 if exact else 2e-7)
+    assert (got.folds is None) == (expected.folds is None)
+    if got.folds is not None:
+        np.testing.assert_array_equal(DeviceDouble().to_host(got.folds), expected.folds)
+
+
+def validated(ops: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
+
+
+def people(n: int = N) -> Table:
+    """Return rows with every kind of column and nulls in most of them, on the host."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, N).astype(float),
+            "income": rng.lognormal(10, 1, N),
+            "score": rng.normal(1e6, 1, N),
+            "lat": rng.uniform(-90, 90, N),
+            "lon": rng.uniform(-180, 180, N),
+            "plan": rng.choice(["basic", "plus", "pro"], N, p=[0.6, 0.3, 0.1]),
+            "city": rng.choice([f"city {i:02d}" for i in range(40)], N),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900 * 24, N), unit="h"),
+            "until": pd.Timestamp("1961-01-01") + pd.to_timedelta(rng.integers(0, 30_000, N), unit="D"),
+            "active": pd.array(rng.random(N) < 0.5, dtype="boolean"),
+            "empty": np.full(N, np.nan),
+        }
+    )
+    for name in ("age", "score", "plan", "since", "active"):
+        frame.loc[rng.random(N) < 0.1, name] = None
+    frame.loc[:2, "income"] = [np.inf, -np.inf, 0.0]
+    return encode(pa.Table.from_pandas(frame[:n]), choose("cpu"), {"empty": declare("float")})
+
+
+CATEGORIES = [
+    {"impute": {"columns": "plan", "strategy": "most_frequent"}},
+    {"bucketize": {"columns": ["age"], "bins": 5}},
+    {"bucketize": {"columns": ["score"], "bins": 4, "strategy": "uniform"}},
+    {"cross": {"columns": ["city", "plan"], "as": "city_plan"}},
+    {"cross": {"columns": ["age", "plan"], "as": "age_plan", "buckets": 8}},
+    {"one_hot": {"columns": ["plan", "age"]}},
+    {"hash_bucket": {"columns": "city", "buckets": 5}},
+    {"frequency_encode": {"columns": ["city_plan"]}},
+    {"categorify": {"columns": ["active"]}},
+]
+ENCODED = [*CATEGORIES[:5], {"target_encode": {"columns": ["score", "city", "age_plan", "city_plan"], "folds": 4}}]
+NUMBERS = [
+    {"haversine": {"from": ["lat", "lon"], "to": ["lat", "lon"], "as": "far"}},
+    {"impute": {"columns": ["age"], "strategy": "median", "indicator": True}},
+    {"impute": {"columns": ["score"], "strategy": "most_frequent"}},
+    {"clip": {"columns": ["income"], "quantiles": [0.02, 0.9]}},
+    {"yeo_johnson": {"columns": ["age"]}},
+    {"log1p": {"columns": ["income"]}},
+    {"robust_scale": {"columns": ["income"]}},
+    {"standardize": {"columns": ["score"]}},
+    {"min_max": {"columns": ["lat"]}},
+    {"polynomial": {"columns": ["lat", "lon"], "degree": 2}},
+]
+TIMES = [
+    {"datetime_parts": {"columns": ["since"]}},
+    {"cyclic": {"columns": ["since", "until"], "parts": ["hour", "weekday", "day_of_year"]}},
+]
+TARGETS = {
+    "two classes": lambda rng: Target(rng.integers(0, 2, N).astype(float), 2),
+    "three classes": lambda rng: Target(rng.integers(0, 3, N).astype(float), 3),
+    "a negative number": lambda rng: Target(-rng.lognormal(0, 12, N), 0),
+    "a number": lambda rng: Target(rng.normal(0, 1, N) * rng.lognormal(0, 3, N), 0),
+}
+
+
+def test_categories() -> None:
+    assert_both_fit_alike(people(), validated(CATEGORIES), None)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_targets(kind: str) -> None:
+    ops = validated([*ENCODED, {"drop": ["income", "l*", "since", "until", "active", "empty"]}])
+    assert_both_fit_alike(people(), ops, TARGETS[kind](np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("ops", "rtol"), [(NUMBERS, 1e-5), (TIMES, 1e-9), ([], 1e-5)], ids=["numbers", "times", "auto"]
+)
+def test_without_a_target(ops: list[Any], rtol: float) -> None:
+    assert_both_fit_alike(people(), validated(ops), None, rtol=rtol)
+
+
+def test_made_columns_are_added_up_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_sweeping, "MOST_ROWS_MADE", N // 3 + 1)
+    assert_moments_alike(Numbers("age", ("age",), Start("LOAD", "age")).then("LOG1P"))
+
+
+def test_exponents_of_more_rows_are_those_of_the_same_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", N // 3)
+    host, there = both(people())
+    column = Numbers("income", ("income",), Start("LOAD", "income"))
+    assert there.exponents([column]) == host.exponents([column])
+
+
+def assert_moments_alike(column: Numbers) -> None:
+    host, there = both(people())
+    assert there.null_counts([column]) == host.null_counts([column])
+    for got, exact in zip(there.moments([column])[0], host.moments([column])[0], strict=True):
+        assert got == pytest.approx(exact, rel=1e-6)
+
+
+def both(table: Table) -> tuple[Statistics, Statistics]:
+    """Return the statistics of a table without a target, of the host and of the double."""
+    device = DeviceDouble()
+    there = Table(table.schema, N, {k: device.to_device(v) for k, v in table.blocks.items()}, table.places)
+    return Statistics(table, choose("cpu"), None, 0), Statistics(there, device, None, 0)
+
+
+def test_the_view_of_codes() -> None:
+    assert_both_fit_alike(people(), validated(CATEGORIES[:3]), None, "codes")
+
+
+def test_one_row() -> None:
+    assert_both_fit_alike(people(1), validated(TIMES), None)
+
+
+def test_a_configuration_for_churn(tmp_path: Path) -> None:
+    write(tmp_path / "churn.parquet", rows=12_000)
+    config = load_config(CONFIGS / "bench_churn.yaml", environment={"CHURN_FILE": str(tmp_path / "churn.parquet")})
+    assert_config_fits_alike(config, rtol=1e-5)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["telco", "adult", "diamonds"])
+def test_a_configuration_for_a_public_table(name: str) -> None:
+    assert_config_fits_alike(load_config(CONFIGS / f"{name}.yaml", environment=dict(os.environ)))
+
+
+def assert_config_fits_alike(config: Any, rtol: float = 1e-9) -> None:
+    job = prepare(config, choose("cpu"), Timeline())
+    first = np.arange(job.table.n_rows) < N
+    statistics = job.rows(first).statistics
+    assert statistics is not None and statistics.n_rows == N
+    assert_both_fit_alike(statistics.table, config.features, statistics.target, rtol=rtol)
+
+
+def columns() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    skewed = np.where(rng.random(N) < 0.1, np.nan, rng.lognormal(3, 1, N))
+    wild = np.where(rng.random(N) < 0.1, 1e300, rng.normal(1e6, 1, N))
+    wild[:5] = np.inf, -np.inf, np.nan, 0.0, -0.0
+    zeros = np.where(np.arange(N) % 2, -0.0, 0.0)
+    return [skewed, wild, rng.integers(0, 9, N).astype(np.float32), np.full(N, np.nan), np.full(N, 0.1), zeros]
+
+
+def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly() -> None:
+    device, shares = DeviceDouble(), [0.0, 0.25, 0.5, 0.731, 1.0]
+    there = [device.to_device(x) for x in columns()]
+    sweeper, host = DeviceSweeper(device, cuda_engine), Sweeper(choose("cpu"), numpy_engine)
+    found, expected = sweeper.quantiles(there, shares), host.quantiles(columns(), shares)
+    assert [str(values) for _, values in found] == [str(values) for _, values in expected]
+    assert str(sweeper.extremes(there)) == str(host.extremes(columns()))
+    for (got, _), (exact, _) in zip(found, expected, strict=True):
+        assert (got.n, got.n_null) == (exact.n, exact.n_null)
+        assert got.mean == pytest.approx(exact.mean, rel=1e-12)
+        assert got.deviation == pytest.approx(exact.deviation, rel=1e-9, abs=1e-12)
+    assert str(sweeper.quantiles(there, shares)) == str(found)  # the same at every call
+
+
+def test_no_columns_and_no_rows() -> None:
+    device = DeviceDouble()
+    sweeper, empty = DeviceSweeper(device, cuda_engine), device.to_device(np.empty(0, np.float32))
+    assert sweeper.moments([]) == [] and sweeper.quantiles([], [0.5]) == [] and sweeper.extremes([]) == []
+    ((moments, values),) = sweeper.quantiles([empty], [0.5])
+    assert (moments.n, moments.deviation, values) == (0, 0.0, [0.0])
+    assert sweeper.extremes([empty]) == [(0.0, 0.0)]
+
+
+def test_modes_and_what_happens_in_time() -> None:
+    host, found = both(people())
+    numbers = [Numbers(name, (name,), Start("LOAD", name)) for name in ("age", "income", "empty")]
+    assert found.modes(numbers) == host.modes(numbers)
+    for name in ("since", "until"):
+        assert found.time_range(name) == host.time_range(name)
+        assert found.has_time_of_day(name) == host.has_time_of_day(name)
+
+
+def test_what_comes_to_the_host_does_not_grow_with_the_rows() -> None:
+    n, rng, device = 5_000, np.random.default_rng(0), DeviceDouble()
+    schema = Schema((
+        Column("x", "numeric", "double", storage="float32"),
+        Column("a", "categorical", "string", storage="int8", levels=("p", "q", "r")),
+    ))  # fmt: skip
+    x, a = rng.normal(size=(1, n)).astype(np.float32), rng.integers(0, 6, (1, n)).astype(np.int8)
+    blocks = {"float32": device.to_device(x), "int8": device.to_device(a)}
+    device.open_stage()
+    target = Target(rng.normal(size=n), 0)
+    statistics = Statistics(Table(schema, n, blocks, {"x": ("float32", 0), "a": ("int8", 0)}), device, target, 0)
+    number = Numbers("x", ("x",), Start("LOAD", "x"))
+    statistics.quantiles([number, number.then("LOG1P")], [0.1, 0.9])
+    statistics.moments([number.then("LOG1P").then("FILL", 0.0)])
+    statistics.extremes([number])
+    statistics.target_counts([Codes("a", ("a",), (IndexStep("INDEX", "a"),), 6, ("p", "q", "r"))], 5)
+    use = device.close_stage()
+    assert double.uncounted == []
+    assert use.bytes_to_device < target.values.nbytes + 1_000
+    assert 1_000 < use.bytes_to_host < 5_000
+
+
+def test_on_a_device_all_rows_are_one_part() -> None:
+    assert over_parts(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 10**6, [10]) == [[(0, 10**6)]]
+    assert over_parts(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 0) == [[(0, 0)]]
+
+
+@pytest.mark.parametrize("size", [5, 3_000])
+def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_rows(size: int) -> None:
+    n, rng, device = 1_000, np.random.default_rng(0), DeviceDouble()
+    cell, y = rng.integers(0, size, n).astype(np.int16), rng.normal(size=n) * 10.0 ** rng.integers(-12, 12, n)
+
+    def tallied(rows: Any) -> tuple[Any, Any]:
+        there, totals = device.to_device(cell[rows][None]), device.xp.zeros(size)
+        counts, largest = device.xp.zeros(size, np.int64), float(np.abs(y).max())
+        cells = Cells({"int16": there}, (("int16", 0, 0),), size, device.to_device(y[rows]), largest)
+        cuda_engine.tally(cells, 0, n, counts, totals)
+        return device.to_host(counts), device.to_host(totals)
+
+    counts, totals = tallied(np.arange(n))
+    np.testing.assert_array_equal(counts, np.bincount(cell, minlength=size))
+    exact = [math.fsum(y[cell == c]) for c in range(size)]
+    np.testing.assert_allclose(totals, exact, rtol=1e-15, atol=1e-20 * np.abs(y).max())
+    np.testing.assert_array_equal(tallied(rng.permutation(n))[1], totals)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 500])
+def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> None:
+    device, x = DeviceDouble(), np.random.default_rng(n).lognormal(3, 2, n).astype(dtype)
+    x[::7], pivot = np.nan, 3.5
+    ((added, null, first, second),) = DeviceSweeper(device, cuda_engine)._sums([device.to_device(x)], [pivot]).tolist()
+    away = [value - pivot for value in x.astype(np.float64).tolist() if not math.isnan(value)]
+    assert (added, null) == (len(away), n - len(away))
+    assert first == pytest.approx(math.fsum(away), rel=1e-12)
+    assert second == pytest.approx(math.fsum(value * value for value in away), rel=1e-12)
+
+
+def test_an_array_whose_elements_lie_apart_is_refused() -> None:
+    device = DeviceDouble()
+    with pytest.raises(ValueError, match="one behind the other"):
+        cuda_engine.count(device.to_device(np.zeros(9, np.int8))[::3], device.xp.zeros(1, np.int64))
+
+
+def test_a_target_that_is_not_finite_is_refused() -> None:
+    table, device = people(), DeviceDouble()
+    there = Table(table.schema, N, {k: device.to_device(v) for k, v in table.blocks.items()}, table.places)
+    statistics = Statistics(there, device, Target(np.full(N, np.inf), 0), 0)
+    plan = Codes("plan", ("plan",), (IndexStep("INDEX", "plan"),), table.schema["plan"].n_codes, ())
+    with pytest.raises(ValueError, match="must be finite"):
+        statistics.target_counts([plan], 5)
