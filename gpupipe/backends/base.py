@@ -116,6 +116,11 @@ class Backend(ABC):
 
     @property
     @abstractmethod
+    def host(self) -> Backend:
+        """The backend of the host, for what a device leaves to it; itself where it is that."""
+
+    @property
+    @abstractmethod
     def frame(self) -> Any:
         """The dataframe namespace: ``pandas`` or ``cudf``."""
 

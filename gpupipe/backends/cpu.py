@@ -80,6 +80,11 @@ class CpuBackend(Backend):
         return numpy
 
     @property
+    def host(self) -> Backend:
+        """Itself."""
+        return self
+
+    @property
     def frame(self) -> Any:
         """The dataframe namespace, ``pandas``."""
         import pandas

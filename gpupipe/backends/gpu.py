@@ -6,6 +6,7 @@ Everything is launched on the default stream, in order; nothing waits but what r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -42,6 +43,13 @@ class GpuBackend(Backend):
         import cupy
 
         return cupy
+
+    @cached_property
+    def host(self) -> Backend:
+        """The backend of the host; its reason is that the device leaves work to it."""
+        from gpupipe.backends.cpu import CpuBackend
+
+        return CpuBackend("a step of the host: masks, metrics, files")
 
     @property
     def frame(self) -> Any:

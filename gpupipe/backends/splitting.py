@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 LEAST_ROWS = 1024  # what fails with so few is not short of memory for its rows
 GIB = 1 << 30
 FIX = (
-    "use fewer columns (drop), ids instead of one-hot columns (models of trees, target_encode), fewer rows (where), or a "
-    "machine with more memory; `gpupipe plan` says what a run needs"
+    "use fewer columns (drop), ids instead of one-hot columns (models of trees, target_encode), fewer rows (where), or "
+    "more memory; `gpupipe plan` says what a run needs"
 )
 
 # NumPy, Arrow, cuDF, CuPy and RMM raise MemoryErrors. XGBoost, Numba and Python, which finds no room for the stack of a

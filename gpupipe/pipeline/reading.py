@@ -8,15 +8,19 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
 from gpupipe.features.derived import Events, Rows, Sources, derived_ops
 from gpupipe.features.selection import resolve
 from gpupipe.readers.cache import Cache
+from gpupipe.readers.device import read_frame
 from gpupipe.readers.join import read_joined
+from gpupipe.readers.obstacles import Obstacle
 from gpupipe.readers.read import read_arrow
-from gpupipe.table.arrange import select
+from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
+from gpupipe.table.encode_frame import encode_frame
 from gpupipe.table.schema import Declared
 
 
@@ -52,16 +56,39 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
         return _read_with_sources(config, backend)
     cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
-        return ReadTable(cached, (f"encoded earlier, found in the cache: {cache.path.name[:12]}",))
+        found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
+        return ReadTable(on_device(cached, backend), (found,))
+    if backend.name == "gpu":
+        return _read_on_device(config, backend)
+    read = _read_on_host(config, backend)
+    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
+
+
+def _read_on_host(config: Config, backend: Backend) -> ReadTable:
     loaded = read_joined(config.source, config.tables)
     table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
-    notes = list(loaded.notes)
+    notes = tuple(loaded.notes)
     del loaded
     # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
     pa.default_memory_pool().release_unused()
-    if cache is not None:
-        notes += cache.store(table)
-    return ReadTable(table, tuple(notes))
+    return ReadTable(table, notes)
+
+
+def _read_on_device(config: Config, backend: Backend) -> ReadTable:
+    """Read on the device what means the same there; else the host reads and encodes, and the blocks are moved.
+
+    The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
+    """
+    if config.source.generate:  # no step that a device refuses: the input itself is made on the host
+        read = _read_on_host(config, backend)
+        return replace(read, notes=(*read.notes, "generated and encoded on the host, then moved to the device"))
+    try:
+        loaded = read_frame(config.source, backend, config.tables)
+    except Obstacle as obstacle:
+        backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+        return _read_on_host(config, backend)
+    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
+    return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
 
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
@@ -73,18 +100,25 @@ def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
 def table_of(config: Config, arrow: pa.Table, backend: Backend) -> ReadTable:
     """Return the main table, given as it was read, with what columns are to be derived of.
 
+    Columns are derived on the host, of keys and texts as Arrow holds them: then the table is still there.
+
     Raises
     ------
     DataError, SchemaError
         As `read_table`.
+    DeviceError
+        If columns are to be derived, and a device must not leave that to the host.
     """
-    table = _drop_kinds(encode(arrow, backend, _declarations(config)), config)
-    if not derived_ops(config.features):
-        return ReadTable(table)
-    events, notes = _read_events(config, backend)
+    derived = derived_ops(config.features)
+    if not derived:
+        return ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), config))
+    names = ", ".join(dict.fromkeys(map(op_name, derived)))
+    backend.fall_back(f"{names}: keys and texts are read by Arrow", "read: features", "leave these ops out")
+    table = _drop_kinds(encode(arrow, backend.host, _declarations(config)), config)
+    events, notes = _read_events(config, backend.host)
     target = config.source.target
     main = Rows(table, arrow, "the table", unknown=[target] if target else [])
-    return ReadTable(table, tuple(notes), Sources(main, events, backend))
+    return ReadTable(table, tuple(notes), Sources(main, events, backend.host))
 
 
 def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], list[str]]:

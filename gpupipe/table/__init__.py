@@ -5,4 +5,7 @@
 ``numbers``  numbers, and text that holds numbers
 ``times``    time stamps, and text or numbers that hold them
 ``arrange``  row selections, and the same rows under another schema
+
+``encode_frame``    a frame on a device to the same encoded table
+``device_columns``  its columns as arrays
 """

@@ -23,7 +23,7 @@ def select(table: Table, schema: Schema) -> Table:
 def take(table: Table, mask: Any, backend: Backend) -> Table:
     """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
     xp = backend.xp
-    rows = xp.flatnonzero(mask).astype("int32")
+    rows = xp.flatnonzero(backend.to_device(mask)).astype("int32")
     blocks, places = allocate(table.schema, len(rows), xp)
 
     def copy(name: str) -> None:
@@ -33,6 +33,18 @@ def take(table: Table, mask: Any, backend: Backend) -> Table:
     backend.map(copy, places)
     texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}
     return Table(table.schema, len(rows), blocks, places, texts)
+
+
+def between(table: Table, start: int, stop: int) -> Table:
+    """Return the rows from `start` up to `stop`; nothing is copied."""
+    blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
+    texts = {name: text.slice(start, stop - start) for name, text in table.texts.items()}
+    return Table(table.schema, stop - start, blocks, table.places, texts)
+
+
+def on_device(table: Table, backend: Backend) -> Table:
+    """Return a table of the host where `backend` computes; what moves is counted."""
+    return replace(table, blocks={name: backend.to_device(block) for name, block in table.blocks.items()})
 
 
 def append(table: Table, columns: Mapping[Column, Any], xp: Any) -> Table:
@@ -106,7 +118,7 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
         if old.levels is None or not column.n_codes:
             raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed")
         codes = recode(old, column, backend.xp)
-        backend.xp.take(codes, table.column(old.name), out=out, mode="clip")
+        backend.take(codes, table.column(old.name), out)
 
     backend.map(fill, [column for column in schema if column.storage])
     texts = {column.name: table.texts[column.name] for column in schema if column.name in table.texts}

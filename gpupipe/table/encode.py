@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Declared, Schema
@@ -33,12 +34,21 @@ FEW_LEVELS = 50  # so many distinct strings are categories however short the tab
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """A column, and how its rows get into the block."""
+class Plan:
+    """A column, and how its rows get into the block.
+
+    Attributes
+    ----------
+    column : Column
+    write : callable, optional
+        Writes the encoded rows to an array of the column's storage, shape (rows,); None for text.
+    text : pyarrow.ChunkedArray or DeviceText, optional
+        The rows of a text column.
+    """
 
     column: Column
     write: Callable[[Any], None] | None
-    text: pa.ChunkedArray | None = None
+    text: Any = None
 
 
 def encode(
@@ -68,25 +78,25 @@ def encode(
     SchemaError
         If a declared or frozen column is absent, or holds values that are not of its kind (rows named).
     """
-    _require_distinct(arrow.column_names)
+    require_distinct(arrow.column_names)
     if frozen is not None:
-        _require(arrow, [column.source for column in frozen], "the model needs")
-        plans = backend.map(lambda c: _enforce(c, _of(arrow, c.source)), frozen)
+        require(arrow.column_names, [column.source for column in frozen], "the model needs")
+        plans = backend.map(lambda c: enforce(c, _of(arrow, c.source)), frozen)
     else:
         declared = declared or {}
-        _require(arrow, declared, "schema: declares")
-        plans = backend.map(lambda name: _infer(name, _of(arrow, name), declared.get(name)), arrow.column_names)
+        require(arrow.column_names, declared, "schema: declares")
+        plans = backend.map(lambda name: infer(name, _of(arrow, name), declared.get(name)), arrow.column_names)
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
 
-    def write(plan: _Plan) -> None:
+    def write(plan: Plan) -> None:
         if plan.write is not None:
             block, row = places[plan.column.name]
             plan.write(blocks[block][row])
 
     backend.map(write, plans)
     texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
-    return Table(schema, arrow.num_rows, blocks, places, texts)
+    return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
 
 
 def _of(arrow: pa.Table, name: str) -> pa.ChunkedArray:
@@ -99,25 +109,28 @@ def _of(arrow: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _require_distinct(names: list[str]) -> None:
+def require_distinct(names: list[str]) -> None:
+    """Raise SchemaError if two columns have one name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SchemaError(f"several columns are called {', '.join(map(repr, twice))}", fix="rename or drop one of them")
 
 
-def _require(arrow: pa.Table, names: Any, who: str) -> None:
-    absent = [name for name in dict.fromkeys(names) if name not in arrow.column_names]
+def require(found: list[str], names: Iterable[str], who: str) -> None:
+    """Raise SchemaError, on behalf of `who`, if one of `names` is not among the columns `found`."""
+    absent = [name for name in dict.fromkeys(names) if name not in found]
     if absent:
-        hints = [did_you_mean(name, arrow.column_names) for name in absent]
+        hints = [did_you_mean(name, found) for name in absent]
         raise SchemaError(
             f"{who} {'columns that are' if len(absent) > 1 else 'a column that is'} not in the data: "
             + ", ".join(absent),
-            where=f"columns found: {', '.join(arrow.column_names[:30])}",
+            where=f"columns found: {', '.join(found[:30])}",
             fix="; ".join(hint for hint in hints if hint) or "add the column, or correct its name",
         )
 
 
-def _infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> _Plan:
+def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan:
+    """Return what `column` is, by what is declared of it and by its type and values."""
     kind = declared.kind if declared else _kind(column)
     empty = Column(name, kind, _dtype(column), column.null_count > 0)
     if kind == "numeric":
@@ -125,18 +138,18 @@ def _infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> _Pl
         storage = (declared and declared.storage) or storage_of(numbers)
         nullable = numbers.null_count > 0 or pa.types.is_floating(numbers.type)
         made = Column(name, kind, empty.dtype, nullable, storage)
-        return _Plan(made, lambda out: write_numbers(numbers, out))
+        return Plan(made, lambda out: write_numbers(numbers, out))
     if kind == "datetime":
         time_format = (declared and declared.time_format) or infer_format(column)
-        return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
+        return enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
     if kind == "boolean":
-        return _enforce(Column(name, kind, empty.dtype, empty.nullable, "int8", BOOLEAN_LEVELS), column)
+        return enforce(Column(name, kind, empty.dtype, empty.nullable, "int8", BOOLEAN_LEVELS), column)
     if kind == "categorical":
         coded = as_dictionary(column)
         levels = sorted_levels(coded)
         storage = code_storage(FIRST_LEVEL + len(levels))
-        return _enforce(Column(name, kind, empty.dtype, empty.nullable, storage, levels), coded)
-    return _Plan(empty, None, column)
+        return enforce(Column(name, kind, empty.dtype, empty.nullable, storage, levels), coded)
+    return Plan(empty, None, column)
 
 
 def _dtype(column: pa.ChunkedArray) -> str:
@@ -159,18 +172,19 @@ def _kind(column: pa.ChunkedArray) -> Any:
     return "numeric"
 
 
-def _enforce(column: Column, values: pa.ChunkedArray) -> _Plan:
+def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
+    """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
     if column.kind == "numeric":
         numbers = as_numbers(column.name, values)
-        return _Plan(column, lambda out: write_numbers(numbers, out))
+        return Plan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":
         times = as_times(column.name, values, column.time_format)
-        return _Plan(column, lambda out: write_times(times, out))
+        return Plan(column, lambda out: write_times(times, out))
     if column.kind == "boolean":
-        return _Plan(column, lambda out: _write_booleans(column.name, values, out))
+        return Plan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
-        return _Plan(column, lambda out: _write_levels(column, as_dictionary(values), out))
-    return _Plan(column, None, values)
+        return Plan(column, lambda out: _write_levels(column, as_dictionary(values), out))
+    return Plan(column, None, values)
 
 
 def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:

@@ -1,0 +1,180 @@
+"""What keeps a source from being read on a device with the same meaning as on the host, found out before reading."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from gpupipe.errors import DataError
+from gpupipe.readers.columns import is_nested
+from gpupipe.readers.files import SourceFile, reading
+from gpupipe.readers.formats import FORMATS, compression_of
+from gpupipe.readers.read import BaseDir, input_files
+from gpupipe.readers.settings import CsvSettings, JoinedTable, TableSource
+from gpupipe.readers.streams import opened
+from gpupipe.readers.wanted import Wanted
+from gpupipe.readers.where import parse_where
+
+FORMATS_ON_DEVICE = ("csv", "parquet", "orc")
+
+
+class Obstacle(Exception):
+    """Why the host must read a source. Never leaves the pipeline: it becomes `Backend.fall_back`.
+
+    Attributes
+    ----------
+    what, where, fix : str
+        As for `Backend.fall_back`.
+    """
+
+    def __init__(self, what: str, where: str, fix: str) -> None:
+        super().__init__(what)
+        self.what, self.where, self.fix = what, f"read: {where}", fix
+
+
+def device_obstacle(
+    source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
+) -> str:
+    """Return the first reason why a device cannot read a source, or ``""``.
+
+    It is found in the settings and in the footers of the files. What only the rows of a CSV file tell is found when
+    they are read.
+
+    Raises
+    ------
+    DataError
+        If a file is absent or cannot be read.
+    """
+    try:
+        require_plain_settings(source, tables or {})
+        require_plain_files(data_files(source, base_dir), source)
+    except Obstacle as obstacle:
+        return obstacle.what
+    return ""
+
+
+def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
+    """Return the files of a source that hold rows."""
+    return [file for file in input_files(source, base_dir) if file.format in FORMATS]
+
+
+@contextmanager
+def reading_on_device(path: str) -> Iterator[None]:
+    """Turn whatever a reader raises into a DataError, but for memory that runs out: that is not the file's fault."""
+    try:
+        with reading(path):
+            yield
+    except DataError as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise error.__cause__ from None
+        raise
+
+
+def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable]) -> None:
+    """Raise Obstacle if a setting asks for what the host alone does."""
+    joined = [name for name, table in tables.items() if table.is_joined]
+    reasons = [
+        (joined, f"tables are joined by Arrow: {', '.join(joined)}", "tables", "join them before"),
+        (source.generate, "the generator draws NumPy's random numbers", "source.generate", "read its rows of a file"),
+        (source.prepare, "a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before"),
+    ]
+    for asked, what, where, fix in reasons:
+        if asked:
+            raise Obstacle(what, where, fix)
+    if source.where:
+        _require_simple_filter(source.where)
+
+
+def names_in(node: ast.expr) -> list[str]:
+    """Return the names in a parsed filter, each once."""
+    return sorted({part.id for part in ast.walk(node) if isinstance(part, ast.Name)})
+
+
+def _require_simple_filter(where: str) -> None:
+    tree, _ = parse_where(where)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and len(names_in(node)) > 1:
+            what = f"two columns are compared by Arrow: {ast.unparse(node)}"
+            raise Obstacle(what, "source.where", "compare each with a value")
+
+
+def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> None:
+    """Raise Obstacle if a file is of a kind, or in a form, that the host alone reads."""
+    for file in files:
+        _require_local(file)
+        if file.format == "csv":
+            _require_plain_csv(file, files, source.csv)
+    if files[0].format != "csv":
+        _require_same_columns(files, source)
+
+
+def _require_local(file: SourceFile) -> None:
+    if file.remote is not None:
+        raise Obstacle("remote files are read by fsspec", "source.path", "copy the files to this machine")
+    if file.format not in FORMATS_ON_DEVICE:
+        what = f"{file.format} files are read by Arrow"
+        raise Obstacle(what, "source.format", f"write them as {', '.join(FORMATS_ON_DEVICE)}")
+    if file.partitions:
+        what = f"folders say columns ({', '.join(file.partitions)})"
+        raise Obstacle(what, "source.path", "write the columns into the files")
+
+
+def _require_plain_csv(file: SourceFile, files: Sequence[SourceFile], settings: CsvSettings) -> None:
+    if len(files) > 1:
+        what = "the types of several CSV files are inferred one by one"
+        raise Obstacle(what, "source.path", "write one file, or Parquet")
+    if compression_of(file.path):
+        raise Obstacle("compressed CSV is unpacked by Arrow", "source.path", "unpack the file, or write Parquet")
+    if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
+        raise Obstacle(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
+    if settings.decimal != ".":
+        raise Obstacle(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
+    if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
+        raise Obstacle("a mark is no ASCII character", "source.csv", "use ASCII marks")
+
+
+def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> None:
+    first: dict[str, pa.DataType] | None = None
+    for file in files:
+        kinds = _wanted_kinds(file, source)
+        for name, kind in kinds.items():
+            if not is_plain(kind):
+                fix = f"drop the column, or write it as another type: drop: [{name}]"
+                raise Obstacle(f"column {name!r} holds {kind}", "source.path", fix)
+        if first is not None and kinds != first:
+            raise Obstacle("the files differ in columns or types", "source.path", "write them all alike")
+        first = kinds
+
+
+def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataType]:
+    with opened(file) as stream:
+        if file.format == "orc":
+            schema, old = orc.ORCFile(stream).schema, set()
+        else:
+            parquet = pq.ParquetFile(stream)
+            schema, old = parquet.schema_arrow, _int96(parquet)
+    names = [name for name in Wanted(source).pick(schema.names) if not is_nested(schema.field(name).type)]
+    return {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
+
+
+def _int96(parquet: Any) -> set[str]:
+    leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
+    return {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a device holds the values of an Arrow type as they are."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return is_plain(kind.value_type) and not types.is_temporal(kind.value_type)
+    small = types.is_integer(kind) and not types.is_uint64(kind)
+    real = types.is_float32(kind) or types.is_float64(kind)
+    text = types.is_string(kind) or types.is_large_string(kind)
+    return bool(small or real or text or types.is_boolean(kind) or types.is_timestamp(kind) or types.is_date32(kind))

@@ -1,0 +1,173 @@
+"""Columns of a frame as arrays: numbers with their nulls, and texts as codes of their distinct values.
+
+The frame may be of cuDF or of pandas; what differs between the two is in the backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.table.schema import NAT
+
+MICROS = pa.timestamp("us")
+PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers, booleans or times of a column.
+
+    Attributes
+    ----------
+    values : array, shape (rows,)
+        Of the NumPy dtype of `type`; booleans as int8, times as int64 microseconds. Anything where not valid.
+    valid : array of bool, shape (rows,)
+        Where there is a value.
+    type : pyarrow.DataType
+    """
+
+    values: Array
+    valid: Array
+    type: pa.DataType
+
+    @classmethod
+    def of(cls, series: Any, backend: Backend) -> Numbers:
+        """Return the values of a series of numbers, booleans or times."""
+        if series.dtype.kind == "M":
+            micros = to_micros(*backend.ticks(series), backend.xp)
+            return cls(micros, micros != NAT, MICROS)
+        name = getattr(series.dtype, "numpy_dtype", series.dtype).name
+        kind = pa.from_numpy_dtype(name)
+        if series.dtype.kind == "f":
+            values = backend.values(series, name)
+            return cls(values, values == values, kind)  # frames do not tell NaN and null apart
+        is_flag = series.dtype.kind == "b"
+        values = backend.values(series.fillna(False if is_flag else 0), "int8" if is_flag else name)
+        return cls(values, backend.values(series.notna(), "bool"), kind)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a value is missing."""
+        return not bool(self.valid.all())
+
+    def summary(self) -> pa.ChunkedArray:
+        """Return a column of at most three values that says what the schema needs: type, bounds, whether nulls."""
+        known: list[int] = []
+        if self.values.dtype.kind in "iu" and len(present := self._present()):
+            known = [int(present.min()), int(present.max())]
+        bounds = pa.array(known, pa.from_numpy_dtype(self.values.dtype.name)).cast(self.type)
+        return pa.chunked_array([bounds, pa.nulls(int(self.has_nulls), self.type)], self.type)
+
+    def distinct(self, backend: Backend) -> tuple[Array, pa.Array]:
+        """Return the position of each row's value among the distinct ones (-1: null), and these, on the host."""
+        xp = backend.xp
+        found, positions = xp.unique(self._present(), return_inverse=True)
+        codes = xp.full(len(self.values), -1, "int64")
+        codes[xp.flatnonzero(self.valid)] = positions
+        return codes, pa.array(backend.to_host(found)).cast(self.type)
+
+    def floats(self, storage: str, xp: Any) -> Array:
+        """Return the values as float32 or float64, NaN where there is none."""
+        with np.errstate(over="ignore"):
+            values = self.values.astype(storage)
+        return xp.where(self.valid, values, xp.asarray(np.nan, storage))
+
+    def _present(self) -> Array:
+        return self.values[self.valid]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Values of a column that are known to the host, each once or more.
+
+    Attributes
+    ----------
+    codes : array of int64, shape (rows,)
+        The position of each row's value; -1: null.
+    values : pyarrow.Array
+        Strings may be among them that no row has, as in an Arrow dictionary.
+    """
+
+    codes: Array
+    values: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def used(self, backend: Backend) -> Any:
+        """Return which of the values rows have: bool, on the host."""
+        found = backend.to_host(backend.xp.unique(self.codes))
+        mask = np.zeros(len(self.values), bool)
+        mask[found[found >= 0]] = True
+        return mask
+
+    def missing(self, backend: Backend) -> Array:
+        """Return which rows are null: bool, shape (rows,)."""
+        is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last
+        return backend.xp.take(backend.to_device(is_null), self.codes)
+
+    def trimmed(self, backend: Backend) -> Coded:
+        """Return the same rows without nulls among the values, nor others than strings that no row has."""
+        keep = np.asarray(self.values.is_valid())
+        if not pa.types.is_string(self.values.type):
+            keep = keep & self.used(backend)
+        places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)
+        return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
+
+
+class DeviceText:
+    """A text column of a table on a device: which rows have a text, for the report. No text itself is kept.
+
+    It stands where a `pyarrow.ChunkedArray` stands on the host, as far as a table that is not derived of needs it.
+
+    Parameters
+    ----------
+    missing : array of bool, shape (rows,)
+    backend : Backend
+    """
+
+    def __init__(self, missing: Array, backend: Backend) -> None:
+        self._missing, self._backend = missing, backend
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    @property
+    def null_count(self) -> int:
+        """Number of rows without a text."""
+        return int(self._missing.sum())
+
+    def filter(self, mask: pa.Array) -> DeviceText:
+        """Return the rows where `mask` is true."""
+        return DeviceText(self._missing[self._backend.to_device(np.asarray(mask))], self._backend)
+
+
+def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
+    """Return int64 microseconds: what is finer is cut off, what int64 cannot hold is NAT."""
+    if unit == "ns":
+        cut = ticks // 1_000
+        cut = cut + ((ticks < 0) & (ticks % 1_000 != 0))  # towards zero, as Arrow does
+        return xp.where(ticks == NAT, NAT, cut)
+    by = PER_TICK[unit]
+    limit = (2**63 - 1) // by
+    return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
+
+
+def distinct_texts(series: Any, backend: Backend) -> tuple[Array, Any]:
+    """Return the position of each row's text among the distinct ones (-1: null), and these as a series."""
+    codes, found = series.factorize()
+    return codes, backend.frame.Series(found)
+
+
+def strings(array: pa.Array) -> pa.StringArray:
+    """Return what a frame's texts are in Arrow as ``string``."""
+    plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return plain.cast(pa.string())

@@ -1,0 +1,223 @@
+"""A frame in device memory to the encoded table that `gpupipe.table.encode` makes of the same rows on the host.
+
+Rows stay where they are. To the host come the distinct values of texts, of which `encode`'s own rules make levels,
+numbers or times; their codes go back as one lookup table for each column. Of numbers a summary of three values comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.errors import SchemaError
+from gpupipe.table.blocks import Table, allocate
+from gpupipe.table.device_columns import Coded, DeviceText, Numbers, distinct_texts, strings
+from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
+from gpupipe.table.numbers import LARGEST
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
+
+# What Arrow trims: the white space of Unicode.
+BLANKS = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+SAMPLE = 1_000
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """What a reader makes of the texts of a column.
+
+    Attributes
+    ----------
+    read : callable
+        (column name, distinct texts) to as many values: cleaned, null where one means 'missing', or of another type.
+    missing : tuple of str
+        The texts that mean 'missing', blanks around them aside.
+    is_text : callable
+        (column name, some of the texts) to whether a column that has these can be nothing but text.
+    """
+
+    read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
+    missing: tuple[str, ...] = ()
+    is_text: Callable[[str, pa.StringArray], bool] = lambda name, texts: True
+
+
+def encode_frame(
+    frame: Any,
+    backend: Backend,
+    declared: Mapping[str, Declared] | None = None,
+    frozen: Schema | None = None,
+    rules: TextRules = TextRules(),
+) -> Table:
+    """Encode a frame where it is.
+
+    Parameters
+    ----------
+    frame : DataFrame of `backend.frame`, or mapping of str to Series, Numbers or Coded
+        Columns of numbers, booleans, times (of any unit) or strings; what is Coded is what the rules have made.
+    backend : Backend
+    declared : mapping of str to Declared, optional
+        What the configuration says of columns; the rest is inferred.
+    frozen : Schema, optional
+        Encode to exactly these columns, in this layout, with these levels.
+    rules : TextRules
+        What the reader makes of texts.
+
+    Returns
+    -------
+    Table
+        As `encode` returns it for the same rows read by Arrow, blocks in the backend's memory; but ``texts`` are
+        `DeviceText` (nothing on a device reads them), and levels that a file lists and no row holds may be left out.
+
+    Raises
+    ------
+    SchemaError
+        As `encode`.
+    """
+    names = [str(name) for name in frame]
+    require_distinct(names)
+    if frozen is not None:
+        require(names, [column.source for column in frozen], "the model needs")
+        plans = [_Encoder(c.source, frame[c.source], backend, rules).enforced(c) for c in frozen]
+    else:
+        declared = declared or {}
+        require(names, declared, "schema: declares")
+        plans = [_Encoder(name, frame[name], backend, rules).inferred(declared.get(name)) for name in names]
+    schema = Schema(tuple(plan.column for plan in plans))
+    n_rows = len(frame[names[0]]) if names else 0
+    blocks, places = allocate(schema, n_rows, backend.xp)
+    for plan in plans:
+        if plan.write is not None:
+            block, row = places[plan.column.name]
+            plan.write(blocks[block][row])
+    texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
+    return Table(schema, n_rows, blocks, places, texts)
+
+
+class _Encoder:
+    """Encodes one column: numbers, booleans and times by arithmetic, the rest by its distinct values."""
+
+    def __init__(self, name: str, column: Any, backend: Backend, rules: TextRules) -> None:
+        self.name, self.backend, self.rules = name, backend, rules
+        self.series: Any = None
+        self.numbers = column if isinstance(column, Numbers) else None
+        self.coded = column if isinstance(column, Coded) else None
+        if self.numbers is None and self.coded is None:
+            if column.dtype.kind in "biufM":
+                self.numbers = Numbers.of(column, backend)
+            else:
+                self.series = column
+
+    def inferred(self, declared: Declared | None) -> Plan:
+        if self.coded is not None:
+            return self._inferred_codes(self.coded, declared)
+        if self.numbers is None:
+            return self._inferred_text(declared)
+        if declared and declared.kind == "text":
+            return self._text(infer(self.name, self.numbers.summary(), declared).column, ~self.numbers.valid)
+        if declared and not self._is_arithmetic(self.numbers, declared.kind):
+            return self._by_value(*self.numbers.distinct(self.backend), lambda rows: infer(self.name, rows, declared))
+        found = infer(self.name, self.numbers.summary(), declared).column
+        return Plan(found, self._writer(self.numbers, found))
+
+    def enforced(self, column: Column) -> Plan:
+        if self.numbers is not None:
+            if column.kind == "text":
+                return self._text(column, ~self.numbers.valid)
+            if self._is_arithmetic(self.numbers, column.kind):
+                return Plan(column, self._writer(self.numbers, column))
+            codes, values = self.numbers.distinct(self.backend)
+            return self._by_value(codes, values, lambda rows: enforce(column, rows))
+        if column.kind == "text":
+            missing = self._missing() if self.coded is None else self.coded.missing(self.backend)
+            return self._text(column, missing)
+        coded = self.coded
+        if coded is None:
+            coded = self._read(*distinct_texts(self.series, self.backend))
+        return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
+
+    def _inferred_text(self, declared: Declared | None) -> Plan:
+        if not (declared and declared.kind == "text"):
+            codes, found = distinct_texts(self.series, self.backend)
+            if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
+                return self._inferred_codes(self._read(codes, found), declared)
+        missing = self._missing()
+        return self._text(Column(self.name, "text", "string", bool(missing.any())), missing)
+
+    def _inferred_codes(self, coded: Coded, declared: Declared | None) -> Plan:
+        values = coded.values
+        if not declared and pa.types.is_string(values.type):
+            few = pc.count_distinct(values.filter(pa.array(coded.used(self.backend)))).as_py()
+            declared = Declared("categorical" if few <= max(FEW_LEVELS, len(coded) // 2) else "text")
+        made = self._by_value(coded.codes, values, lambda rows: infer(self.name, rows, declared))
+        return made if made.write else self._text(made.column, coded.missing(self.backend))
+
+    def _text(self, column: Column, missing: Array) -> Plan:
+        return Plan(column, None, DeviceText(missing, self.backend))
+
+    def _by_value(self, codes: Array, values: pa.Array, plan: Callable[[pa.ChunkedArray], Plan]) -> Plan:
+        """Encode the distinct values on the host, and look up those of the rows."""
+        nulls = pa.nulls(int(bool((codes < 0).any())), values.type)
+        distinct = pa.chunked_array([pa.concat_arrays([values, nulls])])
+        try:
+            made = plan(distinct)
+        except SchemaError:
+            rows = pa.array(self.backend.to_host(codes))
+            plan(distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
+            raise
+        if made.write is None:
+            return Plan(made.column, None)
+        table = np.empty(len(distinct), made.column.storage)
+        made.write(table)
+        # Position -1, a null, is the last one.
+        return Plan(made.column, lambda out: self._look_up(table, codes, out))
+
+    def _look_up(self, table: Any, codes: Array, out: Array) -> None:
+        if len(codes):
+            out[:] = self.backend.xp.take(self.backend.to_device(table), codes)
+
+    def _writer(self, numbers: Numbers, column: Column) -> Callable[[Array], None]:
+        xp = self.backend.xp
+
+        def write_numbers(out: Array) -> None:
+            out[:] = numbers.floats(column.storage, xp)
+            xp.copyto(out, np.nan, where=xp.abs(out) > LARGEST)
+
+        def write_codes(out: Array) -> None:
+            out[:] = xp.where(numbers.valid, numbers.values + FIRST_LEVEL, NULL)
+
+        def write_times(out: Array) -> None:
+            out[:] = xp.where(numbers.valid, numbers.values, NAT)
+
+        return {"numeric": write_numbers, "boolean": write_codes, "datetime": write_times}[column.kind]
+
+    @staticmethod
+    def _is_arithmetic(numbers: Numbers, kind: str) -> bool:
+        return (
+            kind == "numeric"
+            or (kind == "boolean" and pa.types.is_boolean(numbers.type))
+            or (kind == "datetime" and pa.types.is_timestamp(numbers.type))
+        )
+
+    def _read(self, codes: Array, found: Any) -> Coded:
+        return Coded(codes, self.rules.read(self.name, strings(self.backend.to_arrow(found))))
+
+    def _is_free_text(self, found: Any, most: int) -> bool:
+        """Whether there are too many distinct texts for categories, whatever cleaning makes of them."""
+        if len(found) <= most:
+            return False
+        changed = int((found.str.strip(BLANKS) != found).sum())
+        if len(found) - changed - len(self.rules.missing) <= most:
+            return False
+        return self.rules.is_text(self.name, strings(self.backend.to_arrow(found.iloc[:SAMPLE])))
+
+    def _missing(self) -> Array:
+        is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))
+        return self.backend.values(self.series.isna() | is_missing, "bool")

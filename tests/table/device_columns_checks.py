@@ -1,0 +1,91 @@
+"""Numbers encoded, and rows of CSV counted, with the double of a device: run by `test_encode_frame`, simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gpupipe.backends import choose
+from gpupipe.readers.csv_header import Header
+from gpupipe.readers.csv_rows import require_regular_rows
+from gpupipe.readers.device_filter import filter_columns
+from gpupipe.readers.files import SourceFile
+from gpupipe.readers.obstacles import Obstacle
+from gpupipe.table.device_columns import MICROS, Coded, Numbers, to_micros
+from gpupipe.table.encode_frame import TextRules, encode_frame
+from gpupipe.table.schema import NAT, declare
+from tests.backends.double import DeviceDouble, uncounted
+
+COLUMNS = {
+    "i": (np.array([1, 2**40, -3]), np.array([True, True, False]), pa.int64()),
+    "small": (np.array([1, 2, 3], np.int8), np.array([True, True, True]), pa.int8()),
+    "f": (np.array([0.5, np.inf, np.nan]), np.array([True, True, False]), pa.float64()),
+    "b": (np.array([1, 0, 0], np.int8), np.array([True, True, False]), pa.bool_()),
+    "t": (np.array([0, 10**15, NAT]), np.array([True, True, False]), MICROS),
+}
+
+
+def columns(backend: Any) -> dict[str, Numbers]:
+    there = backend.to_device
+    return {n: Numbers(there(v), there(ok), kind) for n, (v, ok, kind) in COLUMNS.items()}
+
+
+@pytest.mark.parametrize("declared", [{}, {"small": "category", "b": "category", "f": "category", "t": "category"}])
+def test_numbers_are_encoded_where_they_are(declared: dict[str, str]) -> None:
+    kinds = {name: declare(kind) for name, kind in declared.items()}
+    host = choose("cpu")
+    expected = encode_frame(columns(host), host, kinds)
+    device = DeviceDouble()
+    given = columns(device)
+    device.open_stage()
+    table = encode_frame(given, device, kinds)
+    use = device.close_stage()
+    assert table.schema == expected.schema
+    for name, block in expected.blocks.items():
+        np.testing.assert_array_equal(device.to_host(table.blocks[name]), block)
+    # The distinct values of what is declared categorical: two or three of each, of 8 bytes at most.
+    assert use.bytes_to_host <= 8 * 3 * len(declared)
+    assert not [line for line in uncounted if ".tolist" in line or ".get" in line]
+
+
+def test_texts_are_looked_up_where_their_codes_are() -> None:
+    device, values = DeviceDouble(), pa.array(["b", None, "a", "unused"])
+    coded = Coded(device.to_device(np.array([2, 0, -1, 1])), values).trimmed(device)
+    assert coded.values.to_pylist() == ["b", "a", "unused"]
+    table = encode_frame({"c": coded}, device)
+    assert table.schema["c"].levels == ("a", "b", "unused")
+    np.testing.assert_array_equal(device.to_host(table.column("c")), [3, 4, 0, 0])
+
+
+def test_rows_are_filtered_where_they_are() -> None:
+    device = DeviceDouble()
+    where = "(i > 0 or f is None) and not b == False and t not in ['2001-09-09 01:46:40']"
+    kept = filter_columns(columns(device), where, TextRules(), device)
+    np.testing.assert_array_equal(device.to_host(kept["i"].values), [1, -3][:1])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_are_converted_where_they_are(unit: str) -> None:
+    ticks = np.array([-1, 1_999, 2**62, NAT])
+    device = DeviceDouble()
+    found = to_micros(device.to_device(ticks), unit, device.xp)
+    np.testing.assert_array_equal(device.to_host(found), to_micros(ticks, unit, np))
+
+
+@pytest.mark.parametrize(
+    ("rows", "obstacle"),
+    [("1,2\n\n3,4", ""), ('"1\n,",2\n', ""), ("1,2,3\n", "another number"), ('1,a"b"\n', "inside")],
+)
+def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obstacle: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,b\n{rows}")
+    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
+    if not obstacle:
+        require_regular_rows(file, header, '"', DeviceDouble())
+        return
+    with pytest.raises(Obstacle, match=obstacle):
+        require_regular_rows(file, header, '"', DeviceDouble())
