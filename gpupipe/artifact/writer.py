@@ -84,6 +84,8 @@ class ArtifactWriter:
     def finish(self, content: Mapping[str, Any], libraries: Mapping[str, str] | None = None) -> None:
         """Write manifest.json: `content`, the format, the time, the versions, and size and sha256 of each part.
 
+        A finished model may be given further parts; until it is finished again, readers refuse it.
+
         Parameters
         ----------
         content : mapping
@@ -94,7 +96,7 @@ class ArtifactWriter:
         taken = sorted(set(content) & set(manifest.OWN_KEYS))
         if taken:
             raise ArtifactError(f"the manifest has its own {', '.join(taken)}", where=str(self.folder))
-        found = {path.name for path in self.folder.iterdir()}
+        found = {path.name for path in self.folder.iterdir()} - {manifest.NAME}
         if found != set(self._names):
             odd = ", ".join(sorted(found ^ set(self._names)))
             raise ArtifactError(f"parts that were not written, or not announced: {odd}", where=str(self.folder))

@@ -15,22 +15,36 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.artifact import ArtifactWriter
+from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import write_derivation
 from gpupipe.pipeline.jsonfile import plain
+from gpupipe.pipeline.parity import write_parity
+from gpupipe.pipeline.parity_rows import Trial
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
+from gpupipe.pipeline.verification import Verification
 from gpupipe.table.schema import Schema
 
-LIBRARIES = ("numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops")
+LIBRARIES = (
+    "numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops",
+    "cudf-cu12", "cudf-cu13", "cuml-cu12", "cuml-cu13", "cupy-cuda12x", "cupy-cuda13x", "xgboost-cu12",
+)  # fmt: skip
 
 
 def export_model(
-    folder: Path, trained: Trained, goal: Goal, decision: Decision, config: Config, metrics: Mapping[str, Any]
-) -> None:
+    folder: Path,
+    trained: Trained,
+    goal: Goal,
+    decision: Decision,
+    config: Config,
+    metrics: Mapping[str, Any],
+    trial: Trial | None = None,
+    backend: Backend | None = None,
+) -> Verification | None:
     """Write the model directory.
 
     Parameters
@@ -45,6 +59,20 @@ def export_model(
         For its name, and for how its files are read.
     metrics : mapping of str to float
         Of the exported model, for the record.
+    trial : Trial, optional
+        Rows that the model is replayed with; without any, it says nothing of what it must give.
+    backend : Backend, optional
+        Where it was trained; needed with `trial`.
+
+    Returns
+    -------
+    Verification, optional
+        How far the model, read from its files on the CPU, is from the training side; None without `trial`.
+
+    Raises
+    ------
+    GpupipeError
+        If the model that was written does not give on the CPU what the training side gives.
     """
     writer = ArtifactWriter(folder)
     write_features(writer, trained.features)
@@ -52,23 +80,26 @@ def export_model(
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
-    writer.finish(
-        {
-            "name": config.name,
-            "task": goal.task,
-            "target": goal.target,
-            "labels": list(goal.labels),
-            "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
-            "estimator": description,
-            "decision": decision.to_json(),
-            "reading": {"csv": config.source.csv.model_dump(mode="json")},
-            "inputs": list(trained.features.inputs),
-            "lineage": trained.features.lineage,
-            "kernels": kernels,
-            "metrics": plain(metrics),
-        },
-        libraries(),
-    )
+    content = {
+        "name": config.name,
+        "task": goal.task,
+        "target": goal.target,
+        "labels": list(goal.labels),
+        "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
+        "estimator": description,
+        "decision": decision.to_json(),
+        "reading": {"csv": config.source.csv.model_dump(mode="json")},
+        "inputs": list(trained.features.inputs),
+        "lineage": trained.features.lineage,
+        "kernels": kernels,
+        "metrics": plain(metrics),
+    }
+    writer.finish(content, libraries())
+    if trial is None or backend is None:
+        return None
+    found = write_parity(writer, trial, trained, decision, goal, backend, libraries())
+    writer.finish(content, libraries())  # now with the parity among its files
+    return found
 
 
 def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:

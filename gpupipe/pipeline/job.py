@@ -59,7 +59,12 @@ class Job:
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline on this backend."""
-        return self.timeline.stage(name, device=self.backend.name, reason=self.backend.reason)
+        return self.timeline.stage_on(self.backend, name)
+
+    def stage_on_host(self, name: str) -> AbstractContextManager[Stage]:
+        """Open a stage whose work is the host's wherever the matrices are; what it moves is counted."""
+        host = self.backend.host
+        return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
 
     @property
     def classes(self) -> Array:
@@ -77,6 +82,8 @@ class Job:
     def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
         """Return the metrics of a prediction."""
         prediction = decision.apply(prediction)
+        if X is not None:
+            X = self.backend.to_host(X) if y is None else None  # only what has no target is judged by its features
         return evaluate(self.goal.task, y, prediction, self.metrics, decision.threshold, self.goal.n_classes, X=X)
 
 
@@ -134,9 +141,11 @@ def compete(
         with job.stage(f"{label}train {entry.label}") as stage:
             trained = train(entry, rows, job.goal, job.config, job.backend)
             stage.rows = rows.n_rows
+            for note in trained.model.notes:
+                stage.note(note)
         mine = matrices[entry.params.view]
         with job.stage(f"{label}predict {entry.label}") as stage:
-            predictions = {part: trained.model.predict(X) for part, X in mine.items()}
+            predictions = {part: trained.predict_matrix(X, job.backend) for part, X in mine.items()}
             stage.rows = sum(table.n_rows for table in tables.values())
         contests.append(Contest(trained, mine, predictions))
     return contests

@@ -95,7 +95,7 @@ def _without_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tupl
     contests = compete(job, entries, fold.train, {"test": fold.test})
     decision = _fixed(job)
     entrants = {}
-    with job.stage("evaluate"):
+    with job.stage_on_host("evaluate"):
         for contest in contests:
             metrics = job.score(job.target(fold.test), contest.predictions["test"], decision, contest.matrices["test"])
             label = contest.trained.entry.label
@@ -110,7 +110,7 @@ def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[l
     masks = hold_out(fold.train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     fit_mask, validation = masks
     contests = compete(job, entries, fit_mask, {"validation": validation, "test": fold.test})
-    with job.stage("evaluate") as stage:
+    with job.stage_on_host("evaluate") as stage:
         y, y_test, fixed = job.target(validation), job.target(fold.test), _fixed(job)
         entrants = [
             Entrant(
@@ -136,7 +136,7 @@ def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) ->
     by_fold = []
     for i, fold in enumerate(folds, start=1):
         by_fold.append(compete(job, entries, fold.train, {"test": fold.test}, f"fold {i}: "))
-    with job.stage("evaluate"):
+    with job.stage_on_host("evaluate"):
         entrants = [_over_folds(job, folds, [contests[k] for contests in by_fold]) for k in range(len(entries))]
         ranked = _ranked(entrants, job, lambda e: e.metrics)
     k = [entry.label for entry in entries].index(ranked[0].label)

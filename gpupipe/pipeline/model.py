@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,13 @@ import pyarrow as pa
 from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
+from gpupipe.backends.splitting import by_parts
 from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.features.fitted import Feature, FittedFeatures
 from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
+from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import read_derivation
 from gpupipe.pipeline.target import Goal
@@ -27,6 +29,9 @@ from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Call, Program, block_id
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.verification import Verification
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -47,6 +52,8 @@ class Model:
     backend : Backend
     manifest : dict
         Everything that the directory says of itself.
+    folder : Path
+        The model directory.
     """
 
     goal: Goal
@@ -55,6 +62,7 @@ class Model:
     decision: Decision
     backend: Backend
     manifest: dict[str, Any]
+    folder: Path
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -111,13 +119,28 @@ class Model:
         prediction = self._predict(data, tables, as_of)
         return prediction_table(prediction, self.goal, self.decision.threshold)
 
+    def verify(self) -> Verification:
+        """Check every file again, replay here what the training side recorded, and return how far they are apart.
+
+        Raises
+        ------
+        ArtifactError
+            If a file is damaged, or nothing was recorded: a model of an older version.
+        """
+        from gpupipe.pipeline.parity import verify_model
+
+        return verify_model(self)
+
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
         arrow, events = self._arrow(data, self.inputs), self._events(tables or {})
         now = None if as_of is None else time_us(as_of)
-        # A history must not be cut: rows are scored in batches only where each stands for itself.
-        step = BATCH_ROWS if self.features.derivation is None else max(1, arrow.num_rows)
-        parts = [arrow.slice(start, step) for start in range(0, max(1, arrow.num_rows), step)]
-        return _joined([self._predict_batch(part, events, now) for part in parts])
+        if self.features.derivation is not None:  # a history must not be cut
+            return self._predict_batch(arrow, events, now)
+
+        def predict(start: int, stop: int) -> Prediction:
+            return self._predict_batch(arrow.slice(start, stop - start), events, now)
+
+        return joined(by_parts(predict, arrow.num_rows, self.backend, "predict", BATCH_ROWS))
 
     def _events(self, tables: Mapping[str, Any]) -> dict[str, pa.Table]:
         derivation = self.features.derivation
@@ -138,8 +161,9 @@ class Model:
         table = self.features.encode(arrow, self.backend, events, as_of)  # the columns must be right, rows or none
         if arrow.num_rows == 0:
             return _nothing(self.goal)
-        X = self.features.transform(table, self.backend)
-        return self.decision.apply(self.estimator.predict(X))
+        X = matrix_on_host(self.features.transform(table, self.backend), self.backend)  # the estimator is the host's
+        parts = by_parts(lambda a, b: self.estimator.predict(X[a:b]), X.shape[0], self.backend, "predict")
+        return self.decision.apply(joined(parts))
 
 
 def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = False) -> Model:
@@ -179,7 +203,7 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
         raise ArtifactError(
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
-    return Model(goal, features, estimator, decision, backend, manifest)
+    return Model(goal, features, estimator, decision, backend, manifest, folder)
 
 
 def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
@@ -265,12 +289,3 @@ def _nothing(goal: Goal) -> Prediction:
     if goal.task == "clustering":
         return Prediction(goal.task, label=np.empty(0, np.int32), distance=np.empty(0))
     return Prediction(goal.task, embedding=np.empty((0, 0), np.float32))
-
-
-def _joined(parts: list[Prediction]) -> Prediction:
-    if len(parts) == 1:
-        return parts[0]
-    fields = ("probability", "value", "label", "distance", "embedding")
-    found = {name: [getattr(part, name) for part in parts] for name in fields}
-    joined = {name: None if v[0] is None else np.concatenate(v) for name, v in found.items()}
-    return Prediction(parts[0].task, **joined)

@@ -33,9 +33,9 @@ def _summary(table: Table, column: Column, kind: str, backend: Backend) -> Colum
     if column.levels is not None:
         found = _levels(column, values, backend)
     elif column.kind == "datetime":
-        found = _times(values)
+        found = _times(values, backend)
     else:
-        found = _numbers(values)
+        found = _numbers(values, backend)
     notes = ("constant",) if found.get("distinct") == 1 else ()
     return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, notes=notes, **found)
 
@@ -54,22 +54,23 @@ def _levels(column: Column, values: Any, backend: Backend) -> dict[str, Any]:
     return found
 
 
-def _numbers(values: Any) -> dict[str, Any]:
-    known = values[~np.isnan(values)]
+def _numbers(values: Any, backend: Backend) -> dict[str, Any]:
+    known = values[~backend.xp.isnan(values)]
     found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
     if len(known):
-        bounds = {"minimum": known.min(), "mean": known.mean(dtype=np.float64), "maximum": known.max()}
-        found |= {name: float(value) for name, value in bounds.items()}
+        bounds = [known.min().astype("float64"), known.mean(dtype="float64"), known.max().astype("float64")]
+        found |= zip(("minimum", "mean", "maximum"), backend.to_host(backend.xp.stack(bounds)).tolist(), strict=True)
     if len(known) <= ROWS_TO_SORT:
-        found["distinct"] = len(np.unique(known))
+        found["distinct"] = len(backend.xp.unique(known))
     return found
 
 
-def _times(values: Any) -> dict[str, Any]:
+def _times(values: Any, backend: Backend) -> dict[str, Any]:
     known = values[values != NAT]
     found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
     if len(known):
-        found |= {"minimum": _when(known.min()), "maximum": _when(known.max())}
+        bounds = backend.to_host(backend.xp.stack([known.min(), known.max()])).tolist()
+        found |= {"minimum": _when(bounds[0]), "maximum": _when(bounds[1])}
     return found
 
 

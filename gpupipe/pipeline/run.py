@@ -16,19 +16,21 @@ from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names, undefined_notes
-from gpupipe.models import MODELS
+from gpupipe.models import MODELS, early_refusal
 from gpupipe.pipeline.explain import measure_importances
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.parity_rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.reading import ReadTable, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
-from gpupipe.pipeline.target import Goal, find_goal, known_rows, target_values
+from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold, make_splits
+from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
 
@@ -39,6 +41,7 @@ DEFAULT_MODELS = {
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
 }
+ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
 def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence[Listener] = ()) -> Run:
@@ -61,14 +64,14 @@ def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence
     GpupipeError
         See `gpupipe.errors`; nothing is left under the final name.
     """
-    backend = choose(config.device)
+    backend = choose(config.device, config.device_options)
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners])
         job = prepare(config, backend, timeline)
-        entries = choose_entries(config, job.goal)
+        entries = choose_entries(config, job.goal, backend)
         outcome = evaluate_models(job, entries)
         run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.entrants, timeline)
         write_run(directory, job, outcome, run)
@@ -77,23 +80,22 @@ def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence
 
 def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
     """Read the table, derive columns of it, and find out what is to be learned from it."""
-    with timeline.stage("read", device=backend.name, reason=backend.reason) as stage:
+    with timeline.stage_on(backend, "read") as stage:
         found = read_table(config, backend)
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
-        goal = find_goal(
-            found.table, config.source.target, config.source.positives, [entry.params for entry in config.models]
-        )
+        target = TargetColumn.of(found.table, config.source.target, backend)
+        goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
         stage.note(goal.note)
     table, derivation = derive_columns(config, found, backend, timeline)
-    known, origin = known_rows(table, goal, backend)
+    known, origin = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")
-    y = target_values(known, goal, config.source.positives)
+    y = target_values(target, origin, goal, config.source.positives)
     names = metric_names(goal.task, config.evaluate)
-    groups = None if config.split.group is None else _codes(known, config.split.group)
-    times = None if config.split.time is None else _times(known, config.split.time)
+    groups = None if config.split.group is None else _codes(known, config.split.group, backend)
+    times = None if config.split.time is None else _times(known, config.split.time, backend)
     return Job(config, backend, timeline, known, y, goal, names, groups, times, origin, derivation)
 
 
@@ -106,21 +108,22 @@ def derive_columns(
     """
     if found.sources is None:
         return found.table, None
-    with timeline.stage("derive", device=backend.name, reason=backend.reason) as stage:
+    where = found.sources.backend
+    with timeline.stage("derive", device=where.name, reason=where.reason, meter=backend) as stage:
         table, derivation = derive(derived_ops(config.features), found.sources)
+        table = on_device(table, backend)
         stage.rows = table.n_rows
         stage.interpreter = ", ".join(found.sources.engines) or None
         stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
     return table, derivation
 
 
-def _codes(table: Table, column: str) -> Array:
-    if table.schema[column].levels is None:
-        return table.column(column)
-    return table.column(column).astype("int64")
+def _codes(table: Table, column: str, backend: Backend) -> Array:
+    values = backend.to_host(table.column(column))
+    return values if table.schema[column].levels is None else values.astype("int64")
 
 
-def _times(table: Table, column: str) -> Array:
+def _times(table: Table, column: str, backend: Backend) -> Array:
     kind = table.schema[column].kind
     if kind not in ("datetime", "numeric"):
         raise ConfigError(
@@ -128,42 +131,50 @@ def _times(table: Table, column: str) -> Array:
             where="split.time",
             fix=f"declare it: schema: {{{column}: {{kind: datetime, format: '%Y-%m-%d'}}}}",
         )
-    return table.column(column)
+    return backend.to_host(table.column(column))
 
 
-def _parts(table: Table, name: str) -> tuple[Array, list[Any]]:
+def _parts(table: Table, name: str, backend: Backend) -> tuple[Array, list[Any]]:
     """Return the code of each row of a column that holds a split, and the value of each code."""
     column = table.schema[name]
-    if column.levels is not None:
-        return table.column(name), [None] * FIRST_LEVEL + list(column.levels)
     if column.kind == "text":
         raise ConfigError(f"split by column: {name!r} is free text", where="split.column")
-    values, codes = np.unique(table.column(name), return_inverse=True)
+    given = backend.to_host(table.column(name))
+    if column.levels is not None:
+        return given, [None] * FIRST_LEVEL + list(column.levels)
+    values, codes = np.unique(given, return_inverse=True)
     return codes, values.tolist()
 
 
-def choose_entries(config: Config, goal: Goal) -> tuple[ModelEntry, ...]:
-    """Return the models of the leaderboard, those that suit the task where none are named.
+def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
+    """Return the models of the leaderboard, those that suit task and device where none are named.
 
     Raises
     ------
     ConfigError
         If a model cannot learn the task.
+    DeviceError
+        If the device cannot train one, and must not leave it to the host.
     """
     if not config.models:
-        return tuple(ModelEntry(name=name) for name in DEFAULT_MODELS[goal.task])
+        names = DEFAULT_MODELS[goal.task]
+        return tuple(ModelEntry(name=ON_A_GPU.get(n, n) if backend.name == "gpu" else n) for n in names)
     wrong = [entry.name for entry in config.models if goal.task not in entry.params.tasks]
     if wrong:
         able = [name for name, model in MODELS.items() if goal.task in model.tasks]
         raise ConfigError(
             f"{', '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
+    if backend.name == "gpu":
+        for entry in config.models:
+            if refusal := early_refusal(entry.params, goal.task):
+                backend.fall_back(refusal.what, f"models: {entry.label}", refusal.fix)
     return config.models
 
 
 def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
     """Split, and run the leaderboard."""
-    with job.stage("split") as stage:
+    with job.stage_on_host("split") as stage:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
@@ -176,7 +187,7 @@ def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
 def folds_of(job: Job) -> list[Fold]:
     """Return the folds that the configuration asks for: one without ``cv``."""
     split = job.config.split
-    parts = None if split.column is None else _parts(job.table, split.column.name)
+    parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
     return make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
 
 
@@ -194,9 +205,14 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
 
 def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
     """Write everything of a run but its log, which has been written all along."""
-    with job.stage("export"):
-        best = outcome.entrants[0]
-        export_model(directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics)
+    with job.stage_on_host("export") as stage:
+        best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
+        parity = export_model(
+            directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
+            job.backend,
+        )  # fmt: skip
+        if parity is not None:
+            stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
         pq.write_table(predictions_table(job, outcome), directory.path / "predictions.parquet")
     directory.write_text("config.yaml", resolved_yaml(job.config))
     directory.write_json("metrics.json", run.document)
@@ -205,6 +221,6 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     if job.config.report.enabled:
         from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
 
-        with job.stage("report"):
+        with job.stage_on_host("report"):
             write_report(directory.path, job, outcome, importances)
     directory.write_json("timeline.json", job.timeline.to_json())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.splitting import by_parts
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
@@ -14,6 +15,7 @@ from gpupipe.features.derived import Derivation, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.models import FitContext, FittedModel, Prediction, fit
+from gpupipe.models.fitted_device import joined
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.arrange import select, take
 from gpupipe.table.blocks import Table
@@ -42,7 +44,11 @@ class Trained:
 
     def predict(self, table: Table, backend: Backend) -> Prediction:
         """Return what the model says of the rows of `table`."""
-        return self.model.predict(self.features.transform(table, backend))
+        return self.predict_matrix(self.features.transform(table, backend), backend)
+
+    def predict_matrix(self, X: Array, backend: Backend) -> Prediction:
+        """Return what the model says of the rows of a matrix; of some at a time where memory is short."""
+        return joined(by_parts(lambda start, stop: self.model.predict(X[start:stop]), X.shape[0], backend, "predict"))
 
 
 @dataclass

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +30,7 @@ from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity_check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity_rows import trial_rows
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import choose_entries, evaluate_models, prepare, run_pipeline
+from gpupipe.pipeline.run import evaluate_models, prepare, run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -37,7 +40,7 @@ TASKS = {
         "models: [random_forest: {n_estimators: 8}]\n"
     ),
     "a number": (
-        "source: {generate: churn, rows: 900, target: DataUsageGB, drop: [customerID], where: 'DataUsageGB > 0'}\n"
+        "source: {generate: churn, rows: 900, target: DataUsageGB, drop: [customerID], schema: {City: categorical}}\n"
         "features: [{target_encode: City}, {cyclic: {columns: signup_ts, parts: [hour, month]}}]\n"
         "models: [lasso]\n"
     ),
@@ -244,7 +247,7 @@ def test_a_record_of_another_make_is_refused_as_such(churn_run: Run, tmp_path: P
         writer.json("parity.json", {**said, "tolerance": {"all": 1.0}})
         return {"parity.json"}
 
-    with pytest.raises(ArtifactError, match="not one that this version reads"):
+    with pytest.raises(ArtifactError, match="not what this version reads"):
         load_model(resigned(churn_run.path / "model", tmp_path / "model", change)).verify()
 
 
@@ -283,7 +286,7 @@ class Shifted(FittedFeatures):
 def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[logistic_regression]", "evaluate.threshold=0.5"])
     job = prepare(config, choose("cpu"), Timeline())
-    outcome = evaluate_models(job, choose_entries(config, job.goal))
+    outcome = evaluate_models(job, config.models)
     trained, trial = outcome.best, trial_rows(job, outcome.best.features)
     if part == "model":
         trained, words = replace(trained, model=Leaning(**vars(trained.model))), "estimator"
@@ -305,6 +308,14 @@ def test_a_copy_verifies_and_takes_no_folder_of_others(churn_run: Run, tmp_path:
         with pytest.raises(ConfigError, match="folder of its own"):
             copy_model(churn_run.path, taken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "new"]
+
+
+def test_what_a_device_records_is_replayed_on_the_host() -> None:
+    checks = Path(__file__).with_name("parity_checks.py")
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(checks)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
 def column(here: list[float], recorded: list[float], n_codes: int = 0):

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupipe.pipeline.log import JsonLog
 from gpupipe.backends.base import DeviceUse
+from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 
 

@@ -1,0 +1,67 @@
+"""``gpupipe verify RUN_OR_MODEL``: does a model give here what it gave where it was trained?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.verification import Verification
+
+PROBLEMS_SHOWN = 8
+
+
+@click.command
+@click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the summary.")
+def command(model: Path, device: Literal["auto", "cpu", "gpu"], allow_code: bool, as_json: bool) -> int:
+    """Check the files of a model, and replay here the rows that were recorded where it was trained.
+
+    The exit code is 0 where features and predictions are what was recorded, within the model's tolerance; 5 where they
+    are not, where a file is damaged, or where nothing was recorded.
+    """
+    import json
+
+    from gpupipe.errors import ArtifactError
+    from gpupipe.pipeline.model import load_model
+
+    loaded = load_model(model, device, allow_code=allow_code)
+    found = loaded.verify()
+    code = 0 if found.passed else ArtifactError.exit_code
+    if as_json:
+        click.echo(json.dumps({"model": str(loaded.folder), "exit_code": code, **found.to_json()}, indent=2))
+    else:
+        click.echo("\n".join(summary(found, str(loaded.folder))))
+    return code
+
+
+def summary(found: Verification, where: str) -> list[str]:
+    """Return a verification as lines of text, one screen of them."""
+    from gpupipe.report.text import number, printable
+
+    alone, whole, worst = found.estimator, found.predictions, found.worst
+    outside = sum(column.outside > 0 for column in found.columns)
+    lines = [
+        f"model        {where}",
+        f"device       {found.device} ({found.reason}), features by {found.interpreter}, estimator on the cpu",
+        f"features     {len(found.columns)} columns of {found.rows} rows, {outside} outside the tolerance",
+        f"worst        {worst.name}: {number(worst.absolute)} absolute, {number(worst.relative)} relative",
+        f"estimator    {_difference(alone.rows, alone.largest, alone.outside, alone.label_flips)}",
+        f"predictions  {_difference(whole.rows, whole.largest, whole.outside, whole.label_flips)}",
+    ]
+    lines += [f"{name:<12} {number(now)}, {number(then)} recorded" for name, (then, now) in found.metrics.items()]
+    lines += [f"not covered  {note}" for note in found.not_covered]
+    lines += [f"DIFFERS      {problem}" for problem in found.problems[:PROBLEMS_SHOWN]]
+    if more := len(found.problems) - PROBLEMS_SHOWN:
+        lines += [f"             and {more} more: --json has each column"] if more > 0 else []
+    return [*(printable(line) for line in lines), "as recorded" if found.passed else "not as recorded"]
+
+
+def _difference(rows: int, largest: float, outside: int, flips: int) -> str:
+    from gpupipe.report.text import number
+
+    return f"of {rows} rows differ by at most {number(largest)}, {outside} outside the tolerance, {flips} label flips"

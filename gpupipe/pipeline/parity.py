@@ -1,0 +1,189 @@
+"""Parity: what the training side made of some rows, kept in the model, and replayed on whatever machine it serves.
+
+``parity.parquet`` holds the rows, the features and the predictions; ``parity.json`` the tolerance, where they were
+computed, and what the model as it was written made of them on the CPU.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ArtifactError, GpupipeError
+from gpupipe.features.fitted import FittedFeatures
+from gpupipe.metrics import evaluate
+from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models.fitted_device import matrix_on_host
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.parity_check import TOLERANCE, compare_columns, compare_predictions
+from gpupipe.pipeline.parity_record import Recorded, answers, from_table, record, to_table
+from gpupipe.pipeline.parity_rows import Trial
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.verification import Verification
+from gpupipe.table.encode import encode
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model import Model
+
+Array = Any
+
+NAME, ROWS = "parity.json", "parity.parquet"
+ANEW = "run its configuration again with this version of gpupipe"
+
+
+def write_parity(
+    writer: ArtifactWriter,
+    trial: Trial,
+    trained: Trained,
+    decision: Decision,
+    goal: Goal,
+    backend: Backend,
+    libraries: Mapping[str, str],
+) -> Verification:
+    """Add both files to a model that is written and finished, and is to be finished again; return what came of it.
+
+    Raises
+    ------
+    GpupipeError
+        If the model, read from its files on the CPU, gives something else than the training side; the column and the
+        values of the row are named.
+    """
+    from gpupipe.pipeline.model import load_model
+
+    recorded, refused = record(trial, trained, decision, goal, backend)
+    interpreter, not_covered = backend.last_interpreter, _not_covered(recorded, trained, refused)
+    found = replay(load_model(writer.folder, "cpu", allow_code=True), recorded, TOLERANCE, not_covered)
+    if not found.passed:
+        what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
+        raise GpupipeError(
+            "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
+            where="stage export",
+            fix="run it with --device cpu" if backend.name == "gpu" else "",
+        )
+    writer.table(ROWS, to_table(recorded))
+    document = {
+        "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
+        "inputs": trial.inputs.column_names,
+        "metrics": list(trial.metrics),
+        "tolerance": TOLERANCE,
+        "trained_on": {
+            "device": backend.name,
+            "reason": backend.reason,
+            "interpreter": interpreter,
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "libraries": dict(libraries),
+        },
+        "not_covered": list(not_covered),
+        "replayed": found.to_json(),
+    }
+    writer.json(NAME, document)
+    return found
+
+
+def verify_model(model: Model) -> Verification:
+    """Check every file of a loaded model again, and replay what its training side recorded.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is damaged, or nothing was recorded.
+    """
+    reader, where = ArtifactReader(model.folder), str(model.folder)
+    if NAME not in reader.names():
+        what = "no parity is recorded in this model: its files are whole, but nothing says what it must give"
+        raise ArtifactError(what, where=where, fix=ANEW)
+    document = reader.json(NAME)
+    try:
+        recorded = from_table(reader.table(ROWS), tuple(document["metrics"]))
+        said, not_covered = document["tolerance"], tuple(document["not_covered"])
+        tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
+        if recorded.X.shape[1] != len(model.features.features):
+            raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{NAME} and {ROWS} are not what this version reads: {error}"
+        raise ArtifactError(what, where=where, fix=ANEW) from error
+    return replay(model, recorded, tolerance, not_covered)
+
+
+def replay(
+    model: Model, recorded: Recorded, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
+) -> Verification:
+    """Return what a loaded model makes of the recorded rows, and how far that is from what was recorded."""
+    trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
+    X = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
+    X = matrix_on_host(X, backend)
+    columns = compare_columns(X, recorded.X, trial.rows >= 0, features.features, tolerance)
+
+    def predict(matrix: Array) -> tuple[Array, Array]:
+        asked = np.asfortranarray(matrix[rows])  # column-major, as the estimator always gets it
+        return answers(model.estimator, asked, model.decision, model.goal)
+
+    numbers, labels = recorded.outputs[rows], recorded.labels[rows]
+    alone, here = predict(recorded.X), predict(X)
+    found = Verification(
+        backend.name, backend.reason, backend.last_interpreter, len(rows), tuple(columns),
+        compare_predictions(alone[0], numbers, alone[1], labels, tolerance["estimator"]),
+        compare_predictions(here[0], numbers, here[1], labels, tolerance["predictions"]),
+        _metrics(trial, rows, model.goal, model.decision, numbers, here[0]), (), tuple(not_covered),
+    )  # fmt: skip
+    return replace(found, problems=tuple(_problems(found, recorded, features)))
+
+
+def _not_covered(recorded: Recorded, trained: Trained, refused: str) -> tuple[str, ...]:
+    notes = []
+    derived = [column.name for column in trained.features.schema if column.derived]
+    if derived:
+        notes.append(f"how {', '.join(derived)} are derived: their values are given, as they came out of the run")
+    if unasked := int((~recorded.predicted).sum()):
+        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {unasked} rows")
+    return (*notes, *([f"predictions where features are missing, on the device: {refused}"] if refused else ()))
+
+
+def _problems(found: Verification, recorded: Recorded, features: FittedFeatures) -> Iterator[str]:
+    columns = zip(found.columns, features.features, strict=True)
+    for column, feature in sorted((pair for pair in columns if pair[0].outside), key=lambda pair: -pair[0].outside):
+        yield (
+            f"feature {column.name}: {column.here!r} here, {column.recorded!r} recorded, in the row "
+            f"{_row(recorded, column.worst, feature.inputs)}; {column.outside} rows are outside the tolerance"
+        )
+    for name, part in (("estimator, on the recorded features", found.estimator), ("predictions", found.predictions)):
+        if not part.passed:
+            row = int(np.flatnonzero(recorded.predicted)[part.worst])
+            yield (
+                f"{name}: {part.outside} of {part.rows} rows differ, {part.label_flips} in their label; {part.allowed} "
+                f"may; by {part.largest:.3g} in the row {_row(recorded, row, recorded.trial.inputs.column_names)}"
+            )
+
+
+def _row(recorded: Recorded, row: int, columns: Sequence[str]) -> str:
+    """Return the values of a row in words: those of `columns` that are inputs."""
+    trial = recorded.trial
+    shown = [name for name in columns if name in trial.inputs.column_names] or trial.inputs.column_names
+    values = ", ".join(f"{name}={trial.inputs.column(name)[row].as_py()!r}" for name in shown[:12])
+    return f"[{trial.cases[row] or f'row {trial.rows[row]} of the run'}] {values}"
+
+
+def _metrics(
+    trial: Trial, rows: Array, goal: Goal, decision: Decision, then: Array, now: Array
+) -> dict[str, tuple[float, float]]:
+    y = trial.target[rows]
+    known = ~np.isnan(y)
+    if not known.any() or not (goal.task in CLASSIFICATION or goal.task == "regression"):
+        return {}
+    field = "value" if goal.task == "regression" else "probability"
+
+    def measured(numbers: Array) -> dict[str, float]:
+        numbers = numbers[known] if goal.task == "multiclass" else numbers[known, 0]
+        prediction = Prediction(goal.task, **{field: numbers})
+        return evaluate(goal.task, y[known], prediction, trial.metrics, decision.threshold, goal.n_classes)
+
+    first, second = measured(then), measured(now)
+    return {name: (first[name], second[name]) for name in first if first[name] == first[name]}

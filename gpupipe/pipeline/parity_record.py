@@ -1,0 +1,132 @@
+"""What the training side makes of the rows of a trial, and ``parity.parquet``, which keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import DeviceError
+from gpupipe.features.fitted import Feature
+from gpupipe.metrics import predicted_labels
+from gpupipe.models import FittedModel
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.parity_rows import Trial
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.training import Trained
+from gpupipe.table.encode import encode
+
+Array = Any
+
+REACH = 2.0  # rows are predicted whose features are no further out than so many times those of the run's rows
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the training side made of the rows of a trial.
+
+    Attributes
+    ----------
+    trial : Trial
+    X : array of float32, shape (n, d)
+    predicted : array of bool, shape (n,)
+        The rows that it was asked to predict.
+    outputs : array of float64, shape (n, k)
+        Probabilities, values, distances or embeddings; NaN where it was not asked.
+    labels : array of int32, shape (n,)
+        Class codes or clusters; -1 where there are none.
+    """
+
+    trial: Trial
+    X: Array
+    predicted: Array
+    outputs: Array
+    labels: Array
+
+
+def record(trial: Trial, trained: Trained, decision: Decision, goal: Goal, backend: Backend) -> tuple[Recorded, str]:
+    """Return what the run's own backend, features and estimator make of a trial, and what they refused, in words."""
+    features = trained.features
+    on_device = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
+    X = backend.to_host(on_device)
+    missing = np.isnan(X)
+    within = np.abs(X) <= _bounds(X[trial.rows >= 0], features.features)
+    predicted = (within | (missing & trained.entry.params.accepts_missing)).all(axis=1)
+
+    def ask(rows: Array) -> tuple[Array, Array]:
+        asked = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
+        return answers(trained.model, asked, decision, goal)
+
+    refused = ""
+    try:
+        found = ask(predicted)
+    except DeviceError as error:  # some models of a device take no missing values
+        refused, predicted = error.what, predicted & ~missing.any(axis=1)
+        found = ask(predicted)
+    return Recorded(trial, X, predicted, *(_spread(values, predicted) for values in found)), refused
+
+
+def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
+    """Return up to where each feature says something of the model: further than the run's rows it is overflow."""
+    sizes = np.abs(usual).max(axis=0, initial=1.0, where=np.isfinite(usual))
+    return np.maximum(REACH * sizes, [feature.n_codes for feature in features])
+
+
+def answers(model: FittedModel, X: Array, decision: Decision, goal: Goal) -> tuple[Array, Array]:
+    """Return what a model says of `X` as numbers, float64, shape (n, k), and labels, int32, shape (n,)."""
+    if len(X) == 0:  # estimators refuse an empty matrix
+        return np.empty((0, 1)), np.empty(0, np.int32)
+    prediction = decision.apply(model.predict(X))
+    parts = (prediction.probability, prediction.value, prediction.distance, prediction.embedding)
+    numbers = np.asarray(next(part for part in parts if part is not None), np.float64)
+    if prediction.probability is not None:
+        labels = predicted_labels(goal.task, prediction.probability, decision.threshold)
+    else:
+        labels = np.full(len(numbers), -1) if prediction.label is None else prediction.label
+    return numbers.reshape(len(numbers), -1), np.asarray(labels).astype(np.int32)
+
+
+def _spread(values: Array, rows: Array) -> Array:
+    """Return the values of some rows as those of all: NaN, or -1, for the others."""
+    everywhere = np.full((len(rows), *values.shape[1:]), np.nan if values.dtype.kind == "f" else -1, values.dtype)
+    everywhere[rows] = values
+    return everywhere
+
+
+def to_table(recorded: Recorded) -> pa.Table:
+    """Return a record as a table: the inputs as one struct, the features as one list a row."""
+    trial = recorded.trial
+
+    def lists(values: Array) -> pa.Array:
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+
+    inputs = pa.StructArray.from_arrays(
+        [column.combine_chunks() for column in trial.inputs.columns], fields=list(trial.inputs.schema)
+    )
+    return pa.table(
+        {
+            "case": pa.array(trial.cases, pa.string()), "row": pa.array(trial.rows), "inputs": inputs,
+            "features": lists(recorded.X), "predicted": pa.array(recorded.predicted),
+            "outputs": lists(recorded.outputs), "label": pa.array(recorded.labels),
+            "target": pa.array(trial.target),
+        }
+    )  # fmt: skip
+
+
+def from_table(table: pa.Table, metrics: tuple[str, ...]) -> Recorded:
+    """Return the record that `to_table` wrote."""
+
+    def numbers(name: str) -> Array:
+        return table[name].combine_chunks().to_numpy(zero_copy_only=False)
+
+    def matrix(name: str) -> Array:
+        lists = table[name].combine_chunks()
+        return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), lists.type.list_size)
+
+    inputs = pa.Table.from_struct_array(table["inputs"].combine_chunks())
+    trial = Trial(inputs, table["case"].to_pylist(), numbers("row"), numbers("target"), metrics)
+    return Recorded(trial, matrix("features"), numbers("predicted"), matrix("outputs"), numbers("label"))

@@ -1,0 +1,151 @@
+"""Rows to try a model with: some of the run's own, and each input column at its limits, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.fitted import FittedFeatures
+from gpupipe.pipeline.job import Job
+from gpupipe.table.blocks import Table
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
+
+Array = Any
+
+RUN_ROWS = 128
+MADE_ROWS = 192  # of either sort below; where the columns have more limits than that, rows have several
+LEVELS = 24  # of a category that are tried
+LEVEL_ROWS = 65_536  # rows of the run that say which level is rare
+UNSEEN = "\N{SNOWMAN} never seen"
+
+SINGLE, DOUBLE = np.finfo(np.float32), np.finfo(np.float64)
+NUMBERS = {"null": None, "0.0": 0.0, "-0.0": -0.0}
+FAR_NUMBERS = {
+    "inf": np.inf, "-inf": -np.inf, "the largest float32": float(SINGLE.max), "the least float32": float(SINGLE.min),
+    "the smallest float32": float(SINGLE.smallest_subnormal), "the largest float64": float(DOUBLE.max),
+    "the smallest float64": float(DOUBLE.smallest_subnormal), "2^24 + 1": 2.0**24 + 1,
+}  # fmt: skip
+TIMES = {"null": None, "1970-01-01": 0, "the leap day of 2000": 951_868_799_999_999}
+FAR_TIMES = {
+    "before 1970": -1, "the year 1": -62_135_596_800_000_000, "the year 1900": -2_203_891_200_000_001,
+    "the year 9999": 253_402_300_799_999_999,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows that a model is tried with.
+
+    Attributes
+    ----------
+    inputs : pyarrow.Table
+        The columns that its feature program reads, as they were read; of derived columns, their values.
+    cases : list of str
+        What each row is: ``""`` for a row of the run, else which column is what.
+    rows : array of int64, shape (n_rows,)
+        The row of the run's input; -1 where it was made.
+    target : array of float64, shape (n_rows,)
+        Class codes or numbers; NaN where there is none.
+    metrics : tuple of str
+        To be measured on the rows that have a target.
+    """
+
+    inputs: pa.Table
+    cases: list[str]
+    rows: Array
+    target: Array
+    metrics: tuple[str, ...]
+
+
+def trial_rows(job: Job, features: FittedFeatures) -> Trial:
+    """Return the rows to try a model of `job` with."""
+    sources = dict.fromkeys(column.source for column in features.schema)
+    columns = [job.table.schema[name] for name in sources]
+    picked = np.unique(np.linspace(0, job.table.n_rows - 1, min(RUN_ROWS, job.table.n_rows)).astype(np.int64))
+    values = {c.name: _values(job.table, c, picked, job.backend) for c in columns}
+    near, far = [], []
+    for column in columns:
+        usual, limits = _limits(column, job.table, job.backend)
+        near += [(column.name, name, value) for name, value in usual.items()]
+        far += [(column.name, name, value) for name, value in limits.items()]
+    cases = [""] * len(picked)
+    for packed in (_packed(near), _packed(far), [[(c.name, "null", None) for c in columns]]):
+        for i, changes in enumerate(packed):
+            _append(values, i % len(picked), {name: value for name, _, value in changes})
+            everything = len(changes) == len(columns) > 1
+            cases.append("all null" if everything else "; ".join(f"{name}: {what}" for name, what, _ in changes))
+    made = len(cases) - len(picked)
+    y = np.full(len(picked), np.nan) if job.y is None else job.y[picked]
+    origin = picked if job.origin is None else job.origin[picked]
+    return Trial(
+        pa.table({c.name: pa.array(values[c.name], _arrow_type(c)) for c in columns}),
+        cases,
+        np.concatenate([origin, np.full(made, -1)]),
+        np.concatenate([y.astype(np.float64), np.full(made, np.nan)]),
+        job.metrics,
+    )
+
+
+def _append(values: dict[str, list[Any]], base: int, changes: dict[str, Any]) -> None:
+    for name, column in values.items():
+        column.append(changes[name] if name in changes else column[base])
+
+
+def _packed(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str, Any]]]:
+    """Return the limits row by row: one each where there are few enough."""
+    n = min(len(limits), MADE_ROWS)
+    return [list(limits[row::n]) for row in range(n)]
+
+
+def _values(table: Table, column: Column, rows: Array, backend: Backend) -> list[Any]:
+    """Return some encoded values as what they were before."""
+    found = backend.to_host(table.column(column.name)[backend.to_device(rows)]).tolist()
+    if column.levels is not None:
+        return [_level(column.levels, code, column) for code in found]
+    if column.kind == "datetime":
+        return [None if v == NAT else v for v in found]
+    return [None if v != v else float(v) for v in found]
+
+
+def _level(levels: Sequence[str], code: int, column: Column) -> str | bool | None:
+    if code == NULL:
+        return None
+    level = levels[code - FIRST_LEVEL] if code >= FIRST_LEVEL else UNSEEN
+    return level == "true" if _is_flag(column) else level
+
+
+def _limits(column: Column, table: Table, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values that a column is tried with, by what they are: those that occur, and those beyond."""
+    if column.levels is None:
+        return (TIMES, FAR_TIMES) if column.kind == "datetime" else (NUMBERS, FAR_NUMBERS)
+    if _is_flag(column):
+        return {"null": None, "true": True, "false": False}, {}
+    usual: dict[str, Any] = {"null": None, "empty": "", "blank": "  "}
+    if column.kind == "categorical":
+        usual |= {"unseen": UNSEEN, "a blank behind": f"{column.levels[0]} "} if column.levels else {"unseen": UNSEEN}
+    return usual | {f"{level!r}": level for level in _some(column, table, backend)}, {}
+
+
+def _some(column: Column, table: Table, backend: Backend) -> Iterable[str]:
+    """Return the levels of a column, the rarest first and the others evenly chosen where they are many."""
+    assert column.levels is not None
+    counts = backend.to_host(backend.xp.bincount(table.column(column.name)[:LEVEL_ROWS], minlength=column.n_codes))
+    rarest = np.argsort(counts[FIRST_LEVEL:], kind="stable")[:1].tolist()
+    n = len(column.levels)
+    chosen = [*rarest, *np.linspace(0, n - 1, min(n, LEVELS - 1)).astype(int).tolist()]
+    return [column.levels[i] for i in dict.fromkeys(chosen)]
+
+
+def _is_flag(column: Column) -> bool:
+    return column.kind == "boolean" and column.dtype == "bool"
+
+
+def _arrow_type(column: Column) -> pa.DataType:
+    if column.levels is not None:
+        return pa.bool_() if _is_flag(column) else pa.string()
+    return pa.timestamp("us") if column.kind == "datetime" else pa.float64()

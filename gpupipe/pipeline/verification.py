@@ -1,0 +1,78 @@
+"""What it came to that recorded rows were replayed: by column, by row, and as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpupipe.pipeline.jsonfile import plain
+from gpupipe.pipeline.parity_check import ColumnDifference, PredictionDifference
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a replay of the recorded rows came to, as `Model.verify` returns it.
+
+    Attributes
+    ----------
+    device, reason, interpreter : str
+        Where the features were computed.
+    rows : int
+    columns : tuple of ColumnDifference
+        One for each feature.
+    estimator : PredictionDifference
+        The estimator alone, on the features as they were recorded.
+    predictions : PredictionDifference
+        Features and estimator, from the input on.
+    metrics : dict of str to tuple of float
+        Of the rows that have a target: as recorded, and here.
+    problems : tuple of str
+        What is outside the tolerance, in words; empty if nothing is.
+    not_covered : tuple of str
+        What the recorded rows cannot say.
+    """
+
+    device: str
+    reason: str
+    interpreter: str
+    rows: int
+    columns: tuple[ColumnDifference, ...]
+    estimator: PredictionDifference
+    predictions: PredictionDifference
+    metrics: dict[str, tuple[float, float]]
+    problems: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is within the tolerance."""
+        return not self.problems
+
+    @property
+    def worst(self) -> ColumnDifference:
+        """The column that is furthest off: by the rows outside the tolerance, then by its error."""
+        return max(self.columns, key=lambda c: (c.outside, c.absolute if c.kind == "ids" else c.relative))
+
+    @property
+    def summary(self) -> str:
+        """How much was compared, and how far apart it is, in one line."""
+        flips = self.predictions.label_flips
+        return (
+            f"{len(self.columns)} features of {self.rows} rows, {self.predictions.rows} predictions, {flips} label "
+            f"flip{'s' * (flips != 1)}; largest difference {self.predictions.largest:.2g}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verification as JSON values; what is not finite is null."""
+        columns = {
+            c.name: {"kind": c.kind, "absolute": c.absolute, "relative": c.relative, "rows_outside": c.outside}
+            for c in self.columns
+        }
+        values: dict[str, Any] = plain({**asdict(self), "columns": columns, "passed": self.passed})
+        for part in ("estimator", "predictions"):
+            values[part]["passed"] = getattr(self, part).passed
+        values["metrics"] = {
+            name: plain({"recorded": then, "here": now, "difference": abs(now - then)})
+            for name, (then, now) in self.metrics.items()
+        }
+        return values
