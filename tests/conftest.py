@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpupipe.backends import device_report
+
 # As the backend does, but before anything has loaded OpenMP: idle threads that spin starve the tests on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -20,3 +22,16 @@ def data_dir() -> Path:
     if not Path(folder).is_dir():
         pytest.skip(f"GPUPIPE_DATA={folder} is not a folder")
     return Path(folder).resolve()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU, saying why, where it cannot be had; fail it where one is required."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    if obstacle := device_report().gpu_obstacle:
+        end = pytest.fail if item.config.getoption("--require-gpu") else pytest.skip
+        end(f"needs a GPU: {obstacle}")

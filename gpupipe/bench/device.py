@@ -1,232 +1,155 @@
-"""What a GPU makes of the kernels: ``python -m gpupipe.bench.device``, on a machine that has one.
+"""What a GPU makes of gpupipe: ``python -m gpupipe.bench.device --out DIR``, on a machine that has one.
 
-Every kernel against its reference there; the copy bandwidth of the device; a program of 20 columns in one launch, as a
-share of that bandwidth; keyed features beside cuDF's, if that is installed. Without a GPU it says why and exits with 4.
+Every kernel against its reference there; the copy bandwidth of the device, and a program of 20 columns in one launch as
+a share of it; the tests that need a GPU; keyed features beside cuDF's; ops and models beside the CPU's; reading,
+features and XGBoost from end to end beside a script by hand and the host. The most valuable comes first, each step has
+a time limit and a process of its own, and DIR holds what is known after each: results.json and results.md. Without a
+GPU it says why and exits with 4; with 1 where a step failed or was cut off.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpupipe.backends import Gpu, device_report
-from gpupipe.errors import DeviceError, GpupipeError
-from gpupipe.pipeline.jsonfile import write_json
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.program import Program
+from gpupipe.backends import device_report
+from gpupipe.bench.device_results import MARKS, Result, Results, Status, summary
+from gpupipe.bench.device_steps import STEPS, Step
+from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
 
 ROWS = 50_000_000
 EVENTS = 10_000_000
-COPY_BYTES = 2**30
-BATCHES, CALLS = 5, 10
-PARITY_ROWS = 10_000  # the references of keyed kernels are loops in Python
-N_NUMBERS, N_LOGARITHMS, N_CODES, N_LEVELS = 10, 2, 2, 1000
-ORDERS = {"column-major": "F", "row-major": "C"}
+TAIL_LINES = 12  # of what a process said: an error is one screen
+LEAST_SECONDS = 5  # with less, a step is not begun
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure everything, print it, write it to a file if asked to; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m gpupipe.bench.device", description=__doc__)
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the table (default: %(default)s)")
-    parser.add_argument("--events", type=int, default=EVENTS, help="of the keyed features (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
-    options = parser.parse_args(arguments)
+    """Run the steps, print and write what they find; return the exit code."""
+    options = _parse(arguments)
+    if options.list:
+        print("\n".join(f"{name:<14}{step.seconds:>4} s  {step.title}" for name, step in STEPS.items()))
+        return 0
     try:
-        document = measure(_require_gpu(), options.rows, options.events)
+        names = chosen(options.steps)
+        _require_gpu()
+        results = Results(options.out, list(STEPS))
     except GpupipeError as error:
         print(f"{error.title}: {error}", file=sys.stderr)
         return error.exit_code
-    if options.json:
-        write_json(options.json, document)
-    print(text_of(document))
-    return 0 if document["parity"]["failed"] == 0 else 1
+    return run(names, STEPS, options, results)
 
 
-def _require_gpu() -> Gpu:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m gpupipe.bench.device", description=__doc__)
+    parser.add_argument("--out", type=Path, metavar="DIR", default=Path("gpu-results"), help="default: %(default)s")
+    parser.add_argument("--steps", metavar="A,B", help="these alone; DIR keeps what others have found before")
+    parser.add_argument("--list", action="store_true", help="list the steps and their time limits")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of all steps together")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the tables (default: %(default)s)")
+    parser.add_argument("--events", type=int, default=EVENTS, help="of the keyed features (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def chosen(steps: str | None) -> list[str]:
+    """Return the names in ``a,b``, in the order of `STEPS`; all of them of None.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such step.
+    """
+    names = list(STEPS) if steps is None else [name.strip() for name in steps.split(",")]
+    for name in names:
+        if name not in STEPS:
+            fix = did_you_mean(name, STEPS) or f"one of {', '.join(STEPS)}"
+            raise ConfigError(f"there is no step {name!r}", where="--steps", fix=fix)
+    return [name for name in STEPS if name in names]
+
+
+def _require_gpu() -> None:
     gpu = device_report().gpu
     if not gpu.usable:
         raise DeviceError(f"there is no GPU to measure: {gpu.reason}", fix="run it where there is one")
-    if find_spec("numba_cuda") is None:
-        extra = "cuda13" if gpu.cuda >= (13, 0) else "cuda12"
-        raise DeviceError("numba-cuda is not installed", fix=f"pip install 'gpupipe[{extra}]'")
-    return gpu
 
 
-def measure(gpu: Gpu, n_rows: int, n_events: int) -> dict[str, Any]:
-    """Return every figure as one document."""
-    program = twenty_columns()
-    n_rows = min(n_rows, gpu.memory_bytes * 3 // 4 // bytes_per_row(program))
-    copied = copy_bandwidth(min(COPY_BYTES, gpu.memory_bytes // 4))
-    fused = [run_program(program, n_rows, order) for order in ORDERS]
-    for figures in fused:
-        figures["share_of_copy"] = figures["bytes_per_second"] / copied
-    if find_spec("cudf") is None or find_spec("cupy") is None:
-        keyed: Any = "cudf or cupy is not installed: keyed features were not compared"
-    else:
-        from gpupipe.bench.device_keyed import compare
-
-        keyed = compare(n_events)
-    return {
-        "gpu": gpu.name,
-        "driver": gpu.driver,
-        "copy_bytes_per_second": copied,
-        "program": fused,
-        "keyed": keyed,
-        "parity": parity(),
-    }
+def run(names: Sequence[str], steps: Mapping[str, Step], options: argparse.Namespace, results: Results) -> int:
+    """Run the steps called `names`; return 1 if one did not end well, 0 if all did or were skipped."""
+    deadline, ended = time.monotonic() + options.seconds, []
+    for name in names:
+        print(f"{name}: {steps[name].title} ...", flush=True)
+        ended.append(_run(name, steps[name], options, deadline - time.monotonic()))
+        results.add(ended[-1])
+        _show(ended[-1])
+    print(", ".join(f"{n} {status}" for status, n in summary(ended).items()) + f": {options.out / 'results.md'}")
+    return 0 if all(result.status in ("done", "skipped") for result in ended) else 1
 
 
-def twenty_columns() -> Program:
-    """Return the program: 10 numbers imputed and scaled, 2 logarithms, 4 one-hot, 2 looked up, 2 cyclic ones."""
-    import numpy as np
-
-    from gpupipe_kernels.opcodes import BLOCKS, PART_SIZES, Op, Part
-    from gpupipe_kernels.program import Program
-
-    i8, i16, _, f32, _, i64 = range(len(BLOCKS))
-    rows: list[tuple[int, ...]] = []
-    for i in range(N_NUMBERS):
-        chain = [(Op.LOAD, f32, i, 0), (Op.FILL, -1, -1, 1), (Op.SCALE, -1, -1, 2)]
-        rows += [(op, i, block, row, 0, param, 0, 0) for op, block, row, param in chain]
-    for i in range(N_NUMBERS, N_NUMBERS + N_LOGARITHMS):
-        rows += [(Op.LOAD, i, f32, i, 0, 4, 0, 0), (Op.LOG1P, i, -1, -1, 0, 0, 0, 0)]
-    rows += [(Op.EQUAL, 12 + code, i8, 0, code, 0, 0, 0) for code in range(4)]
-    for i in range(N_CODES):
-        rows += [(Op.INDEX, -1, i16, i, 0, 0, 0, 0), (Op.TAKE, 16 + i, -1, -1, 0, 0, i * N_LEVELS, N_LEVELS)]
-    n_hours = PART_SIZES[Part.HOUR_OF_WEEK]
-    rows += [(Op.INDEX_PART, -1, i64, 0, Part.HOUR_OF_WEEK, 0, 0, n_hours)]
-    for i in range(2):
-        at = N_CODES * N_LEVELS + i * (n_hours + 1)
-        rows += [(Op.TAKE, 18 + i, -1, -1, 0, 0, at, n_hours + 1)]
-    hours = np.arange(n_hours + 1) * (2 * np.pi / n_hours)
-    luts = np.concatenate([np.arange(N_CODES * N_LEVELS) / N_LEVELS, np.sin(hours), np.cos(hours)])
-    params = np.array([5.0, 0.0, 0.5, 0.0, 0.0])
-    return Program(np.array(rows, np.int32), params, luts.astype(np.float32), 20)
+def _show(result: Result) -> None:
+    reason = f": {result.reason}" if result.reason else ""
+    print(f"  {MARKS[result.status]} after {result.seconds:.0f} s{reason}")
+    for line in result.lines:
+        print(f"    {line}")
+    sys.stdout.flush()
 
 
-def bytes_per_row(program: Program) -> int:
-    """Return what has to be read and written for a row: each source column once, each cell of the matrix once."""
-    import numpy as np
-
-    from gpupipe_kernels.opcodes import BLOCKS, Field
-
-    sources = {(row[Field.BLOCK], row[Field.ROW]) for row in program.instructions.tolist() if row[Field.BLOCK] >= 0}
-    return sum(np.dtype(BLOCKS[block]).itemsize for block, _ in sources) + 4 * program.n_columns
-
-
-def table(n_rows: int) -> dict[str, Any]:
-    """Return the blocks that `twenty_columns` reads, on the host."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    numbers = rng.exponential(10.0, (N_NUMBERS + N_LOGARITHMS, n_rows)).astype(np.float32)
-    numbers[:, ::10] = np.nan
-    return {
-        "int8": rng.integers(0, 5, (1, n_rows)).astype(np.int8),
-        "int16": rng.integers(0, N_LEVELS, (N_CODES, n_rows)).astype(np.int16),
-        "float32": numbers,
-        "int64": rng.integers(0, 2**50, (1, n_rows)),
-    }
+def _run(name: str, step: Step, options: argparse.Namespace, seconds_left: float) -> Result:
+    if obstacle := step.obstacle():
+        return Result(name, step.title, "skipped", reason=obstacle)
+    if seconds_left < LEAST_SECONDS:
+        return Result(name, step.title, "skipped", reason="the time given by --seconds is up")
+    with tempfile.TemporaryDirectory(prefix="gpupipe-bench-") as folder:
+        out = Path(folder) / "step.json"
+        start = time.monotonic()
+        command = ["--rows", str(options.rows), "--events", str(options.events), "--json", str(out)]
+        code, said = process([name, *command], min(step.seconds, seconds_left), folder)
+        seconds = time.monotonic() - start
+        document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}
+    return _result(name, step, code, said, seconds, document)
 
 
-def copy_bandwidth(n_bytes: int) -> float:
-    """Return bytes read and written per second by a copy from the device's memory to itself."""
-    import numpy as np
-    from numba import cuda
-
-    source, target = (cuda.device_array(n_bytes, np.uint8) for _ in range(2))
-    return 2 * n_bytes / seconds_of(lambda: target.copy_to_device(source))
-
-
-def run_program(program: Program, n_rows: int, order: str) -> dict[str, Any]:
-    """Return the figures of one launch for all columns, in a memory order of `ORDERS`."""
-    import numpy as np
-    from numba import cuda
-
-    from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
-
-    blocks = _on_device(table(min(n_rows, 1_000_000)), n_rows)
-    out = cuda.device_array((n_rows, program.n_columns), np.float32, order=ORDERS[order])
-    ready = DeviceProgram(program)
-    seconds = seconds_of(lambda: run(ready, blocks, out))
-    n_bytes = n_rows * bytes_per_row(program)
-    return {"order": order, "rows": n_rows, "columns": program.n_columns, "bytes": n_bytes, "seconds": seconds,
-            "bytes_per_second": n_bytes / seconds}  # fmt: skip
+def _result(name: str, step: Step, code: int | None, said: str, seconds: float, document: dict[str, Any]) -> Result:
+    lines, failed, has_ended = document.pop("lines", []), document.pop("failed", []), document.pop("ended", False)
+    status: Status = "failed" if failed else "done"
+    reason = "; ".join(failed)
+    if code is None:
+        status, reason = "timed out", f"not done after {seconds:.0f} s"
+    elif not has_ended:
+        status, reason = "broken", f"exit code {code}: {said}"
+    return Result(name, step.title, status, round(seconds, 1), reason, lines, document)
 
 
-def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """Return blocks of `n_rows` on the device, the given rows over and over."""
-    from numba import cuda
+def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int | None, str]:
+    """Run `gpupipe.bench.device_steps`; return its exit code, None where it took too long, and its last words.
 
-    made = {}
-    for name, block in blocks.items():
-        made[name] = cuda.device_array((len(block), n_rows), block.dtype)
-        for i, column in enumerate(block):
-            for start in range(0, n_rows, len(column)):
-                stop = min(start + len(column), n_rows)
-                made[name][i, start:stop].copy_to_device(column[: stop - start])
-    return made
-
-
-def seconds_of(function: Callable[[], object]) -> float:
-    """Return the seconds of one call: the median of batches, each of several calls that the device is waited for."""
-    from numba import cuda
-
-    function()
-    seconds = []
-    for _ in range(BATCHES):
-        cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            function()
-        cuda.synchronize()
-        seconds.append((time.perf_counter() - start) / CALLS)
-    return statistics.median(seconds)
-
-
-def parity() -> dict[str, Any]:
-    """Return how every kernel compares with its reference, on the CPU and on the GPU."""
-    command = [sys.executable, "-m", "gpupipe_kernels.proof.fuzz", f"--rows={PARITY_ROWS}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode not in (0, 1) or not lines:
-        raise GpupipeError("the kernels could not be compared:\n" + "\n".join(done.stderr.splitlines()[-12:]))
-    return {
-        "kernels": lines,
-        "failed": sum(bool(line["cpu"]["failure"] or line["device"]["failure"]) for line in lines),
-    }
-
-
-def text_of(document: Mapping[str, Any]) -> str:
-    """Return the document as people read it."""
-    lines = [f"{document['gpu']}, driver {document['driver']}"]
-    lines += [f"copy bandwidth: {document['copy_bytes_per_second'] / 1e9:,.0f} GB/s (read and written)"]
-    for row in document["program"]:
-        lines.append(
-            f"{row['order']}: {row['rows']:,} rows x {row['columns']} columns in {row['seconds'] * 1e3:.2f} ms, "
-            f"{row['bytes_per_second'] / 1e9:,.0f} GB/s, {row['share_of_copy']:.0%} of the copy"
+    It leads a group of processes: whatever it has started ends with it. Its temporary files are in `folder`: who is
+    killed removes none.
+    """
+    command = [sys.executable, "-m", "gpupipe.bench.device_steps", *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder}
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        started = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
         )
-    keyed = document["keyed"]
-    for row in [] if isinstance(keyed, str) else keyed:
-        lines.append(
-            f"{row['feature']}: {row['gpupipe_seconds'] * 1e3:.2f} ms, cuDF {row['cudf_seconds'] * 1e3:.2f} ms, "
-            f"{row['ratio']:.1f}x, {'equal' if row['equal'] else 'NOT EQUAL'}"
-        )
-    lines += [keyed] if isinstance(keyed, str) else []
-    n_kernels, failed = len(document["parity"]["kernels"]), document["parity"]["failed"]
-    lines.append(f"parity: {n_kernels - failed} of {n_kernels} kernels within their tolerance")
-    for row in document["parity"]["kernels"]:
-        lines += [f"  {row['kernel']}: {row[side]['failure']}" for side in ("cpu", "device") if row[side]["failure"]]
-    return "\n".join(lines)
+        code: int | None
+        try:
+            code = started.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
+                started.wait()
+        said.seek(0)
+        return code, "\n".join(said.read().strip().splitlines()[-TAIL_LINES:])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,14 @@ def compare(n_events: int) -> list[dict[str, Any]]:
     frame = cudf.DataFrame({"key": key, "when": when, "value": value})
     n_keys = int(key.max()) + 1
     return [_one(name, ours, theirs, (key, when, value, n_keys), frame) for name, (ours, theirs) in FEATURES.items()]
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """Return a feature's figures as people read them."""
+    return (
+        f"{row['feature']}: {row['gpupipe_seconds'] * 1e3:.2f} ms, cuDF {row['cudf_seconds'] * 1e3:.2f} ms, "
+        f"{row['ratio']:.1f}x, {'equal' if row['equal'] else 'NOT EQUAL'}"
+    )
 
 
 def _events(n: int) -> tuple[Array, Array, Array]:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.bench import device, device_keyed
+from gpupipe.bench import device, device_keyed, device_program, device_steps
+from gpupipe.bench.device_results import Results
+from gpupipe.bench.device_steps import STEPS, Step
 from gpupipe_kernels import keyed
 from gpupipe_kernels.interpreters import interpret_numpy
 
 IN_THE_SIMULATOR = """
 import json
-from gpupipe.bench import device
+from gpupipe.bench import device_program
 
-device.BATCHES = device.CALLS = 1
-program = device.twenty_columns()
-made = [device.run_program(program, 300, order) for order in device.ORDERS]
-print(json.dumps({"copy": device.copy_bandwidth(64), "program": made}))
+device_program.BATCHES = device_program.CALLS = 1
+program = device_program.twenty_columns()
+made = [device_program.run_program(program, 300, order) for order in device_program.ORDERS]
+print(json.dumps({"copy": device_program.copy_bandwidth(64), "program": made}))
 """
 
 
@@ -53,10 +59,10 @@ def test_what_it_runs_on_the_device_runs_in_the_simulator() -> None:
 
 
 def test_the_program_writes_twenty_columns_from_its_table() -> None:
-    program = device.twenty_columns()
-    codes = {(0, 0): 5, (1, 0): device.N_LEVELS, (1, 1): device.N_LEVELS}
+    program = device_program.twenty_columns()
+    codes = {(0, 0): 5, (1, 0): device_program.N_LEVELS, (1, 1): device_program.N_LEVELS}
     program.check({0: 1, 1: 2, 3: 12, 5: 1}, codes)
-    blocks = device.table(1_000)
+    blocks = device_program.table(1_000)
     out = np.full((1_000, 20), 99, np.float32, order="F")
     interpret_numpy.run(program, blocks, out)
     assert (out != 99).all()
@@ -65,7 +71,7 @@ def test_the_program_writes_twenty_columns_from_its_table() -> None:
 
 
 def test_bytes_are_those_of_each_source_column_and_each_cell_once() -> None:
-    assert device.bytes_per_row(device.twenty_columns()) == 12 * 4 + 1 + 2 * 2 + 8 + 20 * 4
+    assert device_program.bytes_per_row(device_program.twenty_columns()) == 12 * 4 + 1 + 2 * 2 + 8 + 20 * 4
 
 
 @pytest.mark.parametrize("feature", device_keyed.FEATURES)
@@ -83,26 +89,99 @@ def test_both_sides_of_a_keyed_comparison_mean_the_same(feature: str) -> None:
     np.testing.assert_allclose(ours(history, value[history.order])[history.order], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_figures_are_printed_with_what_failed() -> None:
-    passed = {"failure": ""}
-    document = {
-        "gpu": "NVIDIA H200",
-        "driver": "580.95",
-        "copy_bytes_per_second": 4e12,
-        "program": [{"order": "row-major", "rows": 50_000_000, "columns": 20, "seconds": 0.0025,
-                     "bytes_per_second": 2.82e12, "share_of_copy": 0.705}],
-        "keyed": [{"feature": "running sum", "gpupipe_seconds": 0.01, "cudf_seconds": 0.06, "ratio": 6.0,
-                   "equal": False}],
-        "parity": {"failed": 1, "kernels": [
-            {"kernel": "sine", "cpu": passed, "device": passed},
-            {"kernel": "bins", "cpu": passed, "device": {"failure": "seed 0, 1 row, sample: row 0 is 1.0, not 2.0"}},
-        ]},
-    }  # fmt: skip
-    assert device.text_of(document).splitlines() == [
-        "NVIDIA H200, driver 580.95",
-        "copy bandwidth: 4,000 GB/s (read and written)",
-        "row-major: 50,000,000 rows x 20 columns in 2.50 ms, 2,820 GB/s, 70% of the copy",
-        "running sum: 10.00 ms, cuDF 60.00 ms, 6.0x, NOT EQUAL",
-        "parity: 1 of 2 kernels within their tolerance",
-        "  bins: seed 0, 1 row, sample: row 0 is 1.0, not 2.0",
-    ]
+def test_figures_are_lines_for_people() -> None:
+    program = {"order": "row-major", "rows": 50_000_000, "columns": 20, "seconds": 0.0025, "bytes_per_second": 2.82e12,
+               "share_of_copy": 0.705}  # fmt: skip
+    keyed = {"feature": "running sum", "gpupipe_seconds": 0.01, "cudf_seconds": 0.06, "ratio": 6.0, "equal": False}
+    assert device_program.program_line(program) == (
+        "row-major: 50,000,000 rows x 20 columns in 2.50 ms, 2,820 GB/s, 70% of the copy"
+    )
+    assert device_keyed.line_of(keyed) == "running sum: 10.00 ms, cuDF 60.00 ms, 6.0x, NOT EQUAL"
+
+
+def test_the_steps_are_listed_without_a_gpu() -> None:
+    done = run_python("-m", "gpupipe.bench.device", "--list", GPUPIPE_FORCE_CPU="1")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(STEPS)
+
+
+def test_a_step_that_is_not_there_is_refused_with_the_nearest_one() -> None:
+    done = run_python("-m", "gpupipe.bench.device", "--steps", "copy,kernls", GPUPIPE_FORCE_CPU="1")
+    assert done.returncode == 2
+    assert "there is no step 'kernls'" in done.stderr and "kernels" in done.stderr
+
+
+def test_steps_are_chosen_in_their_own_order() -> None:
+    assert device.chosen("program, copy") == ["copy", "program"]
+    assert device.chosen(None) == list(STEPS)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> argparse.Namespace:
+    return argparse.Namespace(out=tmp_path / "out", rows=100, events=100, seconds=float("inf"))
+
+
+def run_steps(steps: dict[str, Step], options: argparse.Namespace) -> tuple[int, list[dict[str, Any]]]:
+    code = device.run(list(steps), steps, options, Results(options.out, list(STEPS)))
+    return code, json.loads((options.out / "results.json").read_text())
+
+
+def test_a_step_that_works_here_is_done_in_a_process_of_its_own(options: argparse.Namespace) -> None:
+    """The doctor needs no GPU; what the machine is, is told without one."""
+    code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
+    assert (row["name"], row["title"]) == ("environment", STEPS["environment"].title)
+    assert row["figures"]["machine"]["python"] == platform.python_version()
+    expected = "done" if row["figures"]["doctor"]["exit_code"] == 0 else "failed"
+    assert (row["status"], code) == (expected, int(expected == "failed"))
+    assert row["lines"] and "machine" not in row["lines"]
+
+
+def test_a_step_whose_packages_are_not_there_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
+    needy = replace(STEPS["copy"], packages=("numpy", "no_such_package"))
+    code, (row,) = run_steps({"copy": needy}, options)
+    assert (code, row["status"], row["reason"]) == (0, "skipped", "not installed: no_such_package")
+
+
+def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(options: argparse.Namespace) -> None:
+    slow, needy = (
+        replace(STEPS["kernels"], seconds=0, packages=()),
+        replace(STEPS["copy"], packages=("no_such_package",)),
+    )
+    code, (first, second) = run_steps({"kernels": slow, "copy": needy}, options)
+    assert (code, first["status"], second["status"]) == (1, "timed out", "skipped")
+    assert first["reason"] == "not done after 0 s"
+
+
+def test_a_step_that_breaks_says_how_and_the_next_one_runs(
+    options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    needy = replace(STEPS["program"], packages=("no_such_package",))
+    code, (first, second) = run_steps({"copy": replace(STEPS["copy"], packages=()), "program": needy}, options)
+    assert (code, first["status"], second["status"]) == (1, "broken", "skipped")
+    assert first["reason"].startswith("exit code 1: ")
+
+
+def test_no_step_begins_after_the_time_is_up(options: argparse.Namespace) -> None:
+    options.seconds = 0.0
+    code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
+    assert (code, row["status"]) == (0, "skipped")
+    assert "--seconds" in row["reason"]
+
+
+def test_a_suite_that_was_cut_off_tells_what_had_failed_by_then() -> None:
+    said = "[gw0] [ 50%] PASSED tests/gpu/test_a.py::test_x\n[gw1] [ 60%] FAILED tests/gpu/test_b.py::test_y\n"
+    document = device_steps._suite_document(said, "", "not done: timed out")
+    assert document["failed"] == ["not done: timed out"]
+    assert document["lines"][0] == "[gw1] [ 60%] FAILED tests/gpu/test_b.py::test_y"
+    assert document["output"] == said
+
+
+def test_a_suite_tells_what_failed_and_was_skipped() -> None:
+    said = (
+        "...\nSKIPPED [1] x: PyTorch is not installed\nFAILED tests/gpu/test_b.py::test_y\n1 failed, 2 passed in 3s\n"
+    )
+    document = device_steps._suite_document(said, "<xml/>", "1 failed, 2 passed in 3s")
+    assert document["lines"] == said.splitlines()[1:]
+    assert (document["failed"], document["junit"]) == (["1 failed, 2 passed in 3s"], "<xml/>")

@@ -1,0 +1,159 @@
+"""The same configuration on the host and on the device: tables, programs, matrices and metrics side by side.
+
+Nothing here says what is near enough: that is for who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gpupipe.backends import Backend, choose
+from gpupipe.config import Config
+from gpupipe.errors import GpupipeError
+from gpupipe.features.builder import View
+from gpupipe.features.fitted import FittedFeatures
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run import folds_of, prepare, run_pipeline
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import learn_features, training_matrix
+from gpupipe.table.arrange import take
+from gpupipe.table.blocks import Table
+
+Array = Any
+DEVICES = ("cpu", "gpu")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What one device has made of a configuration, on the host.
+
+    Attributes
+    ----------
+    features : FittedFeatures
+    training, served : array of float32, shape (rows, columns)
+        The matrices of the training rows and of the test rows.
+    """
+
+    features: FittedFeatures
+    training: Array
+    served: Array
+
+
+def on(config: Config, device: str) -> Config:
+    """Return the configuration for a device, on which nothing falls back unless the configuration itself allows it."""
+    return config.model_copy(update={"device": device, "fallback": config.fallback or "forbid"})
+
+
+def job_of(config: Config, device: str) -> Job:
+    """Return what `config` reads, on a device."""
+    there = on(config, device)
+    return prepare(there, choose(device, there.device_options), Timeline())
+
+
+def fitted(job: Job, view: View) -> Fitted:
+    """Fit the features of one view to the training rows of the first split, and write both matrices."""
+    fold, backend = folds_of(job)[0], job.backend
+    rows = job.rows(fold.train)
+    features = learn_features(rows, view, job.config.features)
+    training = training_matrix(rows, view, backend)
+    served = features.transform(take(job.table, fold.test, backend), backend)
+    return Fitted(features, on_host(training, backend), on_host(served, backend))
+
+
+def on_host(matrix: Array, backend: Backend) -> Array:
+    """Return a column-major matrix as one of the host."""
+    return backend.to_host(matrix.T).T
+
+
+def table_difference(host: Table, device: Table, backend: Backend) -> str:
+    """Return where two tables first differ, to the last bit; ``""`` where they do not.
+
+    Parameters
+    ----------
+    host, device : Table
+    backend : Backend
+        Of the device.
+    """
+    import numpy as np
+
+    if (host.schema, host.n_rows) != (device.schema, device.n_rows):
+        return f"the schemas differ: {_schema_difference(host, device)}"
+    for name in host.places:
+        a, b = host.column(name), backend.to_host(device.column(name))
+        same = (a == b) | ((a != a) & (b != b))
+        if a.dtype != b.dtype or not same.all():
+            at = int(np.argmin(same))
+            return f"{name}: row {at} is {b[at]} ({b.dtype}) on the device, {a[at]} ({a.dtype}) on the host"
+    for name, texts in host.texts.items():
+        if texts.to_pylist() != device.texts[name].to_pylist():
+            return f"{name}: the texts differ"
+    return ""
+
+
+def _schema_difference(host: Table, device: Table) -> str:
+    if host.n_rows != device.n_rows:
+        return f"{device.n_rows} rows on the device, {host.n_rows} on the host"
+    theirs = {column.name: column for column in device.schema}
+    for column in host.schema:
+        if theirs.get(column.name) != column:
+            return f"{theirs.get(column.name)} on the device, {column} on the host"
+    return "other columns, or another order"
+
+
+def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:
+    """Return the greatest difference of each column of the matrices, as a share of 1 + its value on the host."""
+    import numpy as np
+
+    worst = {name: 0.0 for name in host.features.names}
+    for a, b in ((host.training, device.training), (host.served, device.served)):
+        with np.errstate(invalid="ignore"):
+            error = np.abs(a - b) / (1 + np.abs(a))
+        error[(a == b) | ((a != a) & (b != b))] = 0.0
+        error[np.isnan(error)] = np.inf
+        for name, value in zip(worst, error.max(axis=0, initial=0.0), strict=True):
+            worst[name] = max(worst[name], float(value))
+    return worst
+
+
+def errors_by_op(host: Fitted, device: Fitted) -> dict[str, float]:
+    """Return the worst of `column_errors` for each op that made columns."""
+    errors = column_errors(host, device)
+    worst: dict[str, float] = {}
+    for feature in host.features.features:
+        worst[feature.op] = max(worst.get(feature.op, 0.0), errors[feature.name])
+    return worst
+
+
+def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Mapping[str, float]]:
+    """Return the metrics of the best model of `config`, on each device.
+
+    Raises
+    ------
+    GpupipeError
+        If a stage but the reading of the table ran on another device than it should.
+    """
+    with TemporaryDirectory() as folder:
+        found: dict[str, Mapping[str, float]] = {}
+        for device in devices:
+            run = run_on(config, device, Path(folder) / device)
+            if elsewhere := [s["name"] for s in run.plan() if s["device"] != device and s["name"] != "read"]:
+                raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
+            found[device] = run.metrics
+        return found
+
+
+def run_on(config: Config, device: str, output: Path) -> Run:
+    """Run `config` on a device, without plots; the run directory is `output`."""
+    report = config.report.model_copy(update={"plots": False})
+    return run_pipeline(on(config, device).model_copy(update={"report": report}), output)
+
+
+def metric_gap(metrics: Mapping[str, Mapping[str, float]], name: str) -> float:
+    """Return how far a metric of the two devices is apart, as a share of the host's where that is above 1."""
+    host, device = metrics["cpu"][name], metrics["gpu"][name]
+    return abs(host - device) / max(1.0, abs(host))

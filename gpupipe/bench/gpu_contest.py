@@ -1,0 +1,173 @@
+"""Reading, features and XGBoost from end to end: gpupipe on the GPU, by hand on it, and whoever the host has.
+
+Each contestant is a process of its own. The first time in it counts imports that were put off and kernels that are
+compiled; the second does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gpupipe.backends import device_report
+from gpupipe.bench.gpu_work import write_config, write_data
+
+OURS, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
+PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
+SCIKIT_LEARN, CUML_ACCEL = "pandas + scikit-learn", "the same under cuml.accel"
+SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # what is aimed at: of the fastest on the host, and of the hand-written script
+SLOW_SECONDS = 240  # of one contestant
+AUC_GAP = 0.005  # splits and folds are drawn differently
+FOLDER = Path(__file__).parent
+
+Save = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who takes part.
+
+    Attributes
+    ----------
+    name : str
+    arguments : tuple of str
+        Of Python; `{data}` and `{config}` stand for the folder of files and our configuration.
+    repeat : int
+        Times in one process.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    repeat: int = 2
+
+
+def _ours(device: str) -> tuple[str, ...]:
+    fallback = ("--set", "fallback=forbid") if device == "gpu" else ()
+    return ("-m", "gpupipe.bench.worker", "stages", "{config}", "--set", f"device={device}", *fallback)
+
+
+def _script(name: str, *before: str) -> tuple[str, ...]:
+    return (*before, str(FOLDER / f"{name}.py"), "--data", "{data}")
+
+
+END_TO_END = (
+    Contestant(OURS, _ours("gpu")),
+    Contestant(BY_HAND, _script("gpu_handwritten")),
+    Contestant(POLARS, _script("gpu_peer_polars"), repeat=1),
+    Contestant(OURS_ON_CPU, _ours("cpu"), repeat=1),
+)
+ACCELERATORS = (
+    Contestant(OURS, _ours("gpu")),
+    Contestant(CUDF_PANDAS, _script("gpu_peer_pandas", "-m", "cudf.pandas")),
+    Contestant(
+        CUML_ACCEL, (*_script("gpu_peer_pandas", "-m", "cuml.accel", "--disable-uvm"), "--model", "logistic_regression")
+    ),
+    Contestant(PANDAS, _script("gpu_peer_pandas"), repeat=1),
+    Contestant(SCIKIT_LEARN, (*_script("gpu_peer_pandas"), "--model", "logistic_regression"), repeat=1),
+)
+
+
+def contest(contestants: Sequence[Contestant], n_rows: int, save: Save) -> dict[str, Any]:
+    """Let each contestant do the work on `n_rows` customers.
+
+    Parameters
+    ----------
+    contestants : sequence of Contestant
+    n_rows : int
+    save : callable
+        Given the document after each of them.
+
+    Returns
+    -------
+    dict
+        ``rows``, and ``contestants``: name to its samples, or to the end of what it said where it failed.
+    """
+    found: dict[str, Any] = {}
+    document = {"rows": n_rows, "contestants": found}
+    with TemporaryDirectory(prefix="gpupipe-bench-") as name:
+        folder = Path(name)
+        write_data(folder / "data", n_rows, device_report().n_threads)
+        config = write_config(folder, folder / "data")
+        for contestant in contestants:
+            found[contestant.name] = _run(contestant, folder / "data", config, folder / "out.json")
+            save(document)
+    return document
+
+
+def _run(contestant: Contestant, data: Path, config: Path, out: Path) -> dict[str, Any]:
+    arguments = [part.replace("{data}", str(data)).replace("{config}", str(config)) for part in contestant.arguments]
+    command = [sys.executable, *arguments, "--repeat", str(contestant.repeat), "--json", str(out)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "CUDF_PANDAS_RMM_MODE": "pool",  # its default, managed memory, can take more than the device has
+    }
+    out.unlink(missing_ok=True)
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=SLOW_SECONDS,
+        )
+        said = f"exit code {done.returncode}: " + "\n".join(done.stderr.strip().splitlines()[-12:])
+    except subprocess.TimeoutExpired:
+        said = f"not done after {SLOW_SECONDS} seconds"
+    document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}
+    return {"samples": document["samples"]} if "samples" in document else {"error": str(document.get("error", said))}
+
+
+def seconds(document: Mapping[str, Any], name: str) -> float | None:
+    """Return the least seconds of a contestant from end to end; None where it did not finish once."""
+    samples = document["contestants"].get(name, {}).get("samples", [])
+    return min((sample["total_s"] for sample in samples), default=None)
+
+
+def lines_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the document as people read it: each contestant, and the ratios of those that finished."""
+    lines = [f"{document['rows']:,} rows"]
+    for name, found in document["contestants"].items():
+        if "error" in found:
+            lines.append(f"{name}: did not finish: {found['error']}")
+            continue
+        times = ", then ".join(f"{sample['total_s']:.2f} s" for sample in found["samples"])
+        last = found["samples"][-1]
+        stages = ", ".join(f"{stage} {value:.2f}" for stage, value in last["stages_s"].items())
+        lines.append(f"{name}: {times} (ROC-AUC {_auc(last):.4f}; {stages})")
+    ours = seconds(document, OURS)
+    if ours is None:
+        return lines
+    for name in document["contestants"]:
+        if name != OURS and (theirs := seconds(document, name)) is not None:
+            lines.append(f"{OURS}: {theirs / ours:.2f} times as fast as {name}")
+    return lines
+
+
+def shortfalls(document: Mapping[str, Any]) -> list[str]:
+    """Return what is aimed at and not reached, and what does not agree."""
+    found = [f"{name} did not finish" for name, one in document["contestants"].items() if "error" in one]
+    ours, by_hand = seconds(document, OURS), seconds(document, BY_HAND)
+    host = [s for name in (POLARS, OURS_ON_CPU) if (s := seconds(document, name)) is not None]
+    if ours is not None and host and min(host) / ours < SPEED_UP:
+        found.append(f"{min(host) / ours:.1f} times as fast as the fastest on the host, not {SPEED_UP:.0f}")
+    if ours is not None and by_hand is not None and ours / by_hand > SHARE_OF_BY_HAND:
+        found.append(f"{ours / by_hand:.2f} of the time of the hand-written script, not {SHARE_OF_BY_HAND}")
+    scores = {name: _auc(one["samples"][-1]) for name, one in document["contestants"].items() if "samples" in one}
+    trees = [score for name, score in scores.items() if name not in (SCIKIT_LEARN, CUML_ACCEL)]
+    if trees and max(trees) - min(trees) > AUC_GAP:
+        found.append(f"the ROC-AUC of XGBoost is {min(trees):.4f} to {max(trees):.4f}: it is not the same work")
+    return found
+
+
+def _auc(sample: Mapping[str, Any]) -> float:
+    return float(sample.get("auc", sample.get("roc_auc", float("nan"))))

@@ -1,0 +1,104 @@
+"""The contest of a GPU machine: the part that runs on the host, and the words for the figures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.bench import gpu_contest, gpu_work
+from gpupipe.bench.gpu_peer_pandas import target_rate
+from gpupipe.config import load_config
+from gpupipe.readers.churn import customers
+
+ROWS = 3_000
+
+
+def test_the_data_are_the_generators_rows_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_work, "FILE_ROWS", 1_000)
+    gpu_work.write_data(tmp_path / "data", 2_500, 2)
+    files = sorted((tmp_path / "data").iterdir())
+    assert [pq.read_metadata(file).num_rows for file in files] == [1_000, 1_000, 500]
+    table = pq.read_table(tmp_path / "data")
+    expected = customers(2_500, columns=[*gpu_work.COLUMNS, gpu_work.TARGET]).cast(table.schema)
+    assert table.equals(expected)
+    assert len(gpu_work.COLUMNS) == 20
+
+
+def test_our_configuration_reads_these_columns(tmp_path: Path) -> None:
+    gpu_work.write_data(tmp_path / "data", ROWS, 1)
+    config = load_config(gpu_work.write_config(tmp_path, tmp_path / "data"))
+    assert config.source.path == f"{tmp_path}/data/*.parquet"
+    assert [entry.name for entry in config.models] == ["xgboost"]
+
+
+def test_those_of_the_host_do_the_same_work() -> None:
+    names = (gpu_contest.POLARS, gpu_contest.PANDAS)
+    chosen = [c for c in (*gpu_contest.END_TO_END, *gpu_contest.ACCELERATORS) if c.name in names]
+    if not _has("polars"):
+        chosen = [c for c in chosen if c.name != gpu_contest.POLARS]
+    saved: list[int] = []
+    document = gpu_contest.contest(chosen, ROWS, lambda found: saved.append(len(found["contestants"])))
+    assert saved == list(range(1, len(chosen) + 1))
+    assert {name: one.get("error") for name, one in document["contestants"].items() if "error" in one} == {}
+    for one in document["contestants"].values():
+        assert list(one["samples"][0]["stages_s"]) == ["read", "split", "features", "train", "evaluate"]
+        assert one["samples"][0]["auc"] > 0.7
+
+
+def _has(module: str) -> bool:
+    return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+
+
+def test_who_fails_is_told_with_the_reason() -> None:
+    broken = gpu_contest.Contestant("broken", ("-c", "raise SystemExit('no such thing')"))
+    document = gpu_contest.contest([broken], 10, lambda found: None)
+    assert document["contestants"]["broken"]["error"] == "exit code 1: no such thing"
+    assert gpu_contest.shortfalls(document) == ["broken did not finish"]
+
+
+def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:
+    rng = np.random.default_rng(0)
+    code, y, fold = rng.integers(0, 3, 200), rng.integers(0, 2, 200).astype("float32"), rng.integers(0, 5, 200)
+    is_train = rng.random(200) < 0.8
+    rate = target_rate(code, y, is_train, fold)
+    for row in (0, 7, 19):
+        seen = is_train & (fold != fold[row]) if is_train[row] else is_train
+        same = seen & (code == code[row])
+        prior = y[seen].mean()
+        expected = (y[same].sum() + gpu_work.SMOOTHING * prior) / (same.sum() + gpu_work.SMOOTHING)
+        assert rate[row] == pytest.approx(expected, rel=1e-6)
+
+
+def sample(seconds: float, auc: float = 0.8) -> dict[str, Any]:
+    return {"samples": [{"total_s": seconds, "auc": auc, "stages_s": {"read": seconds}}]}
+
+
+def test_the_best_time_of_each_counts_and_what_is_not_reached_is_said() -> None:
+    ours = {"samples": [*sample(9.0)["samples"], *sample(2.0)["samples"]]}
+    document = {
+        "rows": 50_000_000,
+        "contestants": {
+            gpu_contest.OURS: ours, gpu_contest.BY_HAND: sample(2.2), gpu_contest.POLARS: sample(8.0, auc=0.7),
+        },
+    }  # fmt: skip
+    assert gpu_contest.lines_of(document) == [
+        "50,000,000 rows",
+        "gpupipe, GPU: 9.00 s, then 2.00 s (ROC-AUC 0.8000; read 2.00)",
+        "by hand, GPU: 2.20 s (ROC-AUC 0.8000; read 2.20)",
+        "polars + XGBoost, CPU: 8.00 s (ROC-AUC 0.7000; read 8.00)",
+        "gpupipe, GPU: 1.10 times as fast as by hand, GPU",
+        "gpupipe, GPU: 4.00 times as fast as polars + XGBoost, CPU",
+    ]
+    assert gpu_contest.shortfalls(document) == [
+        "4.0 times as fast as the fastest on the host, not 5",
+        "0.91 of the time of the hand-written script, not 0.8",
+        "the ROC-AUC of XGBoost is 0.7000 to 0.8000: it is not the same work",
+    ]
+    assert json.dumps(document)

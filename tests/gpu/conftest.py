@@ -1,0 +1,87 @@
+"""Everything here needs a GPU with RAPIDS: skipped without one, failed with ``--require-gpu``.
+
+Files share nothing but the device, so they may run side by side: ``pytest -m gpu -n 4 --dist loadfile tests/gpu``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.config import Config, load_config
+from gpupipe.readers.churn import customers
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs"
+CHURN_ROWS = 100_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("gpu")
+            item.add_marker(pytest.mark.filterwarnings("default"))  # RAPIDS' own are none of ours to mend
+
+
+class Command:
+    """``python -m gpupipe`` in a process of its own.
+
+    Attributes
+    ----------
+    code : int
+    said : str
+        stdout and stderr.
+    """
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        everything = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
+        command = [sys.executable, "-m", "gpupipe", *arguments]
+        done = subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
+        self.code, self.said = done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def command() -> type[Command]:
+    """The command line: ``command("run", path, CUDA_VISIBLE_DEVICES="")``."""
+    return Command
+
+
+@pytest.fixture(scope="session")
+def churn_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Generated customers as a Parquet file: the generator itself draws on the host."""
+    path = tmp_path_factory.mktemp("churn") / "churn.parquet"
+    pq.write_table(customers(CHURN_ROWS), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def churn(churn_file: Path) -> Config:
+    """The tour's configuration, of a file."""
+    return load_config(CONFIGS / "bench_churn.yaml", environment={"CHURN_FILE": str(churn_file)})
+
+
+@pytest.fixture(scope="session")
+def config(data_dir: Path) -> Any:
+    """Return a function of the name of a configuration in configs/, for a table that GPUPIPE_DATA has."""
+    return lambda name, *overrides: load_config(
+        CONFIGS / f"{name}.yaml", overrides, environment={"GPUPIPE_DATA": str(data_dir)}
+    )
+
+
+@pytest.fixture(scope="session")
+def telco(data_dir: Path) -> Path:
+    """The customers of Telco, as a CSV file."""
+    return data_dir / "telco-churn" / "Telco-Customer-Churn.csv"
+
+
+@pytest.fixture(scope="session")
+def stages() -> Any:
+    """Return a function of a run directory: its stages, as timeline.json has them."""
+    return lambda folder: json.loads((folder / "timeline.json").read_text())["stages"]

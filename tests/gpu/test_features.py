@@ -1,0 +1,143 @@
+"""Fits and matrices on the device are the host's: programs, codes and folds; numbers within float32's reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.bench.device_parity import DEVICES, Fitted, column_errors, fitted, job_of
+from gpupipe.config import Config, parse_config
+from gpupipe.features import OPS
+from gpupipe.pipeline.run import folds_of
+from gpupipe.pipeline.training import fit_view
+from gpupipe_kernels.program import Program
+
+TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
+SUMS = 1e-5  # of what is learned from sums of what float32 holds differently: logarithms above all
+ROWS = 5_000
+DERIVED = {"aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm"}
+TEXTS = {"text_hash", "text_counts"}
+OWN_CODE = {"kernel"}
+
+OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
+    "auto": [{"auto": {"columns": "@all"}}],
+    "impute": [{"impute": {"columns": ["age", "plan"], "strategy": "most_frequent", "indicator": True}}],
+    "standardize": [{"standardize": {"columns": ["age", "score"]}}],
+    "min_max": [{"min_max": {"columns": ["lat"]}}],
+    "robust_scale": [{"robust_scale": {"columns": ["income"]}}],
+    "log1p": [{"log1p": {"columns": ["income"]}}],
+    "yeo_johnson": [{"yeo_johnson": {"columns": ["age"]}}],
+    "clip": [{"clip": {"columns": ["income"], "quantiles": [0.02, 0.9]}}],
+    "bucketize": [{"bucketize": {"columns": ["age"], "bins": 5}}],
+    "encode": [{"encode": {"columns": ["plan", "city"]}}],
+    "one_hot": [{"one_hot": {"columns": ["plan"]}}],
+    "categorify": [{"categorify": {"columns": ["active", "city"]}}],
+    "frequency_encode": [{"frequency_encode": {"columns": ["city"]}}],
+    "target_encode": [{"target_encode": {"columns": ["city", "plan"], "folds": 4}}],
+    "hash_bucket": [{"hash_bucket": {"columns": "city", "buckets": 5}}],
+    "cross": [
+        {"cross": {"columns": ["city", "plan"], "as": "city_plan", "buckets": 64}},
+        {"target_encode": {"columns": ["city_plan"], "folds": 3}},
+    ],
+    "datetime_parts": [{"datetime_parts": {"columns": ["since"]}}],
+    "cyclic": [{"cyclic": {"columns": ["since"], "parts": ["hour", "weekday", "day_of_year"]}}],
+    "haversine": [{"haversine": {"from": ["lat", "lon"], "to": ["lon", "lat"], "as": "far"}}],
+    "bearing": [{"bearing": {"from": ["lat", "lon"], "to": ["lon", "lat"], "as": "where"}}],
+    "arithmetic": [{"arithmetic": {"ratio": ["age", "lat"], "as": "age_per_lat"}}],
+    "polynomial": [{"polynomial": {"columns": ["lat", "lon"], "degree": 2}}],
+    "drop": [{"drop": ["income", "score"]}],
+}
+
+
+def assert_same(host: Fitted, device: Fitted) -> None:
+    assert device.features.schema == host.features.schema
+    assert device.features.features == host.features.features
+    assert_same_program(host.features.program, device.features.program)
+    if host.features.training_program is not None:
+        assert device.features.training_program is not None
+        assert_same_program(host.features.training_program, device.features.training_program)
+    assert (host.features.folds is None) == (device.features.folds is None)
+    errors = column_errors(host, device)
+    assert {name: error for name, error in errors.items() if error > TOLERANCE} == {}
+
+
+def assert_same_program(host: Program, device: Program) -> None:
+    np.testing.assert_array_equal(device.instructions, host.instructions)
+    np.testing.assert_allclose(device.params, host.params, rtol=SUMS, atol=1e-12)
+    np.testing.assert_allclose(device.luts, host.luts, rtol=SUMS, atol=1e-7)
+
+
+def assert_both_fit_alike(config: Config, view: Any) -> None:
+    assert_same(*(fitted(job_of(config, device), view) for device in DEVICES))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("view", ["codes", "dense"])
+@pytest.mark.parametrize("name", ["telco", "adult", "diamonds"])
+def test_a_configuration_for_a_public_table(config: Any, name: str, view: str) -> None:
+    """Adult is of two CSV files, which the host reads by design; its rows are then moved."""
+    allowed = ["fallback=allow"] if name == "adult" else []
+    assert_both_fit_alike(config(name, "source.cache=false", *allowed), view)
+
+
+@pytest.mark.parametrize("view", ["codes", "dense"])
+def test_a_configuration_for_generated_customers(churn: Config, view: str) -> None:
+    assert_both_fit_alike(churn, view)
+
+
+def test_every_op_is_tried_or_is_another_tests() -> None:
+    assert set(OPS_BY_NAME) == set(OPS.names()) - DERIVED - TEXTS - OWN_CODE
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Rows with every kind of column, and nulls, infinities and zeros of both signs in them."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, ROWS).astype(float),
+            "income": rng.lognormal(10, 1, ROWS),
+            "score": rng.normal(1e6, 1, ROWS),
+            "lat": rng.uniform(-90, 90, ROWS),
+            "lon": rng.uniform(-80, 80, ROWS),
+            "plan": rng.choice(["basic", "plus", "pro"], ROWS, p=[0.6, 0.3, 0.1]),
+            "city": rng.choice([f"city {i:02d}" for i in range(40)], ROWS),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900 * 24, ROWS), unit="h"),
+            "active": rng.random(ROWS) < 0.5,
+            "left": rng.choice(["no", "yes"], ROWS),
+        }
+    )
+    for name in ("age", "score", "plan", "since"):
+        frame.loc[rng.random(ROWS) < 0.1, name] = None
+    frame.loc[:3, "income"] = [0.0, -0.0, 1e30, 1e-30]
+    path = tmp_path_factory.mktemp("people") / "people.parquet"
+    frame.to_parquet(path, index=False)
+    return parse_config({"source": {"path": str(path), "target": "left", "positive": "yes", "cache": False}})
+
+
+@pytest.mark.parametrize("view", ["codes", "dense"])
+@pytest.mark.parametrize("op", OPS_BY_NAME)
+def test_an_op(people: Config, op: str, view: str) -> None:
+    ops = [OPS.get(name).model_validate(settings) for each in OPS_BY_NAME[op] for name, settings in each.items()]
+    assert_both_fit_alike(people.model_copy(update={"features": tuple(ops)}), view)
+
+
+def test_two_fits_are_the_same_bytes(churn: Config) -> None:
+    once, again = (fitted(job_of(churn, "gpu"), "dense") for _ in range(2))
+    assert once.training.tobytes() == again.training.tobytes()
+    assert once.served.tobytes() == again.served.tobytes()
+
+
+def test_the_matrix_is_a_tensor_without_a_copy(churn: Config) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    job = job_of(churn, "gpu")
+    rows = job.rows(folds_of(job)[0].train)
+    features, matrix = fit_view(rows, "dense", churn.features, job.backend)
+    tensor = torch.from_dlpack(matrix)
+    assert tensor.device.type == "cuda"
+    assert tuple(tensor.shape) == (rows.n_rows, len(features.names))
+    assert tensor.data_ptr() == matrix.data.ptr
+    assert tensor[7].tolist() == job.backend.to_host(matrix[7]).tolist()

@@ -1,0 +1,39 @@
+"""Every kernel of the catalogue on the device, against its float64 reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpupipe_kernels.catalog import kernels
+from gpupipe_kernels.interpreters import interpret_numpy
+from gpupipe_kernels.proof.fuzz import compare, device_name, on_device
+
+ROWS = 5_000  # the references of keyed kernels are loops in Python
+
+
+def test_this_is_no_simulator() -> None:
+    assert device_name() != "simulator"
+
+
+@pytest.mark.parametrize("name", list(kernels()))
+def test_a_kernel_is_its_reference(name: str) -> None:
+    kernel = kernels()[name]
+    outcome = compare(kernel, on_device(kernel), 0, ROWS)
+    assert outcome.failure == ""
+    assert outcome.share <= 1
+
+
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_the_interpreter_writes_what_the_readable_one_writes(order: str) -> None:
+    from numba import cuda
+
+    from gpupipe.bench.device_program import table, twenty_columns
+    from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
+
+    program, blocks, n_rows = twenty_columns(), table(100_003), 100_003
+    expected = np.empty((n_rows, program.n_columns), np.float32, order="F")
+    interpret_numpy.run(program, blocks, expected)
+    out = cuda.device_array((n_rows, program.n_columns), np.float32, order=order)
+    run(DeviceProgram(program), {name: cuda.to_device(block) for name, block in blocks.items()}, out)
+    np.testing.assert_allclose(out.copy_to_host(), expected, rtol=2e-6, atol=1e-6)

@@ -1,0 +1,60 @@
+"""A device that is too small: parts of the rows, or exit code 3; never another answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.readers.churn import customers
+
+ROWS = 400_000
+CONFIG = Path(__file__).parents[2] / "configs" / "bench_churn.yaml"
+MODELS = "[{xgboost: {n_estimators: 20}}]"
+LIMITS = ("2GiB", "600MiB", "400MiB", "250MiB", "150MiB", "16MiB")  # the matrix alone is 91 MB
+
+
+@pytest.fixture(scope="module")
+def attempts(command: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
+    """What became of the same run under each limit."""
+    folder = tmp_path_factory.mktemp("memory")
+    pq.write_table(customers(ROWS), folder / "churn.parquet")
+    found = {}
+    for limit in LIMITS:
+        out = folder / limit
+        found[limit] = (
+            command(
+                "run", str(CONFIG), "--device", "gpu", "--set", f"gpu.limit={limit}", "--set", f"models={MODELS}",
+                "--output", str(out), CHURN_FILE=str(folder / "churn.parquet"),
+            ),
+            out,
+        )  # fmt: skip
+    return found
+
+
+def test_enough_is_enough_and_too_little_is_exit_code_3(attempts: dict[str, tuple[Any, Path]]) -> None:
+    assert attempts[LIMITS[0]][0].code == 0, attempts[LIMITS[0]][0].said
+    assert attempts[LIMITS[-1]][0].code == 3, attempts[LIMITS[-1]][0].said
+
+
+def test_it_either_fits_or_says_that_it_does_not(attempts: dict[str, tuple[Any, Path]]) -> None:
+    for limit, (done, out) in attempts.items():
+        assert done.code in (0, 3), f"{limit}: {done.said}"
+        if done.code == 3:
+            assert "Does not fit" in done.said
+            assert not out.exists()
+
+
+def test_the_answer_does_not_depend_on_the_limit(attempts: dict[str, tuple[Any, Path]]) -> None:
+    metrics = [json.loads((out / "metrics.json").read_text()) for done, out in attempts.values() if done.code == 0]
+    assert all(one == metrics[0] for one in metrics)
+
+
+def test_no_stage_held_more_than_the_limit(attempts: dict[str, tuple[Any, Path]], stages: Any) -> None:
+    for limit, (done, out) in attempts.items():
+        if done.code == 0:
+            number, unit = int(limit[:-3]), {"MiB": 1 << 20, "GiB": 1 << 30}[limit[-3:]]
+            assert max(stage["peak_device_bytes"] for stage in stages(out)) <= number * unit

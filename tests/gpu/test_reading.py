@@ -1,0 +1,101 @@
+"""Tables read by cuDF are the host's tables to the last bit: schema, levels, codes, nulls, order of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from gpupipe.backends import DeviceOptions, choose
+from gpupipe.bench.device_parity import job_of, on, table_difference
+from gpupipe.config import Config, parse_config
+from gpupipe.errors import DeviceError
+from gpupipe.pipeline.reading import read_table
+from gpupipe.readers.churn import customers, write
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.settings import TableSource
+
+PLAIN = ("telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
+
+
+def assert_same_table(config: Config) -> None:
+    host, device = (job_of(config, name) for name in ("cpu", "gpu"))
+    assert isinstance(next(iter(device.table.blocks.values())), device.backend.xp.ndarray)
+    assert table_difference(host.table, device.table, device.backend) == ""
+    assert (host.goal, host.y is None) == (device.goal, device.y is None)
+    assert host.y is None or (host.y == device.backend.to_host(device.y)).all()
+
+
+def of_file(path: Path, target: str) -> Config:
+    return parse_config({"source": {"path": str(path), "target": target, "cache": False}})
+
+
+def readable(config: Any, name: str) -> Config:
+    """Return a configuration of configs/ if its table is at hand and no setting sends it to the host."""
+    from gpupipe.readers.obstacles import device_obstacle
+
+    found: Config = config(name, "source.cache=false")
+    if obstacle := device_obstacle(found.source, found.tables):
+        pytest.skip(f"a table that the host reads by design: {obstacle}")
+    return found
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_public_csv(config: Any, name: str) -> None:
+    assert_same_table(readable(config, name))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("ending", ["parquet", "orc", "csv"])
+@pytest.mark.parametrize("name", ["telco-churn/Telco-Customer-Churn.csv", "bike-sharing/bike.csv"])
+def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: str, ending: str) -> None:
+    table = read_arrow(TableSource(path=str(data_dir / name))).table
+    plain = pa.table(
+        {
+            column: values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+            for column, values in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+    path = tmp_path / f"table.{ending}"
+    {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv}[ending](plain, path)
+    assert_same_table(of_file(path, plain.column_names[-1]))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_generated_customers(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"churn.{ending}"
+    write(path, rows=20_000)
+    assert_same_table(of_file(path, "Churn"))
+
+
+def test_several_files_keep_their_order(tmp_path: Path) -> None:
+    for i in range(3):
+        pq.write_table(customers(5_000, start=i * 5_000), tmp_path / f"{i}.parquet")
+    assert_same_table(parse_config({"source": {"path": str(tmp_path / "*.parquet"), "target": "Churn"}}))
+
+
+def json_lines(folder: Path) -> Config:
+    path = folder / "churn.jsonl"
+    customers(2_000, columns=["tenure", "Contract", "Churn"]).to_pandas().to_json(path, orient="records", lines=True)
+    return of_file(path, "Churn")
+
+
+def test_json_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="jsonl files are read by Arrow"):
+        job_of(json_lines(tmp_path), "gpu")
+
+
+def test_json_lines_are_the_same_table_where_fallback_is_allowed_and_it_is_said(tmp_path: Path) -> None:
+    config = json_lines(tmp_path)
+    host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
+    backend.open_stage()
+    device = read_table(on(config, "gpu"), backend).table
+    assert any("jsonl files are read by Arrow" in text for text in backend.close_stage().fallbacks)
+    assert table_difference(host.table, device, backend) == ""

@@ -1,0 +1,62 @@
+"""What was trained on a device predicts the same where there is none; what it cannot train is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.bench.device_parity import run_on
+from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
+
+PREDICTION_GAP = 1e-4  # of float32 sums in another order
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("model", "task"), LEARNERS)
+def test_what_was_trained_on_the_device_predicts_the_same_without_one(
+    telco: Path, command: Any, tmp_path: Path, model: str, task: str
+) -> None:
+    run = run_on(of_task(telco, model, task, test_size=0.2), "gpu", tmp_path / "run")
+    scores = tmp_path / "scores.parquet"
+    done = command("predict", str(run.path), str(telco), "-o", str(scores), "--device", "cpu", CUDA_VISIBLE_DEVICES="")
+    assert done.code == 0, done.said
+    there, here = pq.read_table(run.path / "predictions.parquet"), pq.read_table(scores)
+    rows = there["row"].to_numpy()
+    names = [name for name in here.column_names if name.startswith(("probability", "embedding", "distance"))]
+    for name in names or ["prediction"]:
+        expected = there[name].to_numpy().astype(float)
+        np.testing.assert_allclose(
+            here[name].to_numpy()[rows].astype(float), expected, rtol=PREDICTION_GAP, atol=PREDICTION_GAP, err_msg=name
+        )
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "xgboost", "gaussian_nb"])
+def test_what_was_recorded_where_it_was_trained_is_found_again_on_both(
+    telco: Path, command: Any, tmp_path: Path, model: str
+) -> None:
+    """Nulls, unseen levels, empty strings, infinities and extremes among the rows."""
+    run = run_on(of_task(telco, model, "binary", test_size=0.2), "gpu", tmp_path / "run")
+    without = command("verify", str(run.path), "--device", "cpu", CUDA_VISIBLE_DEVICES="")
+    assert without.code == 0, without.said
+    there = command("verify", str(run.path), "--device", "gpu")
+    assert there.code == 0, there.said
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("model", "task"), REFUSED)
+def test_a_model_without_a_twin_is_refused_by_name_with_exit_code_4(
+    telco: Path, command: Any, tmp_path: Path, model: str, task: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    source = f"{{path: {telco}, target: {TARGETS[task]}, drop: [customerID], schema: {{TotalCharges: float}}}}"
+    path.write_text(f"source: {source}\nmodels: [{model}]\n")
+    done = command("run", str(path), "--device", "gpu", "--output", str(tmp_path / "run"))
+    assert done.code == 4, done.said
+    assert model in done.said
+    assert "to do:" in done.said
+    assert not (tmp_path / "run").exists()
