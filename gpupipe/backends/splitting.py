@@ -78,7 +78,7 @@ def too_large(what: str, n_bytes: int, backend: Backend, error: BaseException) -
     """Return the error of something that must be in memory as a whole, and is too large."""
     available = backend.memory().available / GIB
     return LimitError(
-        f"{what} does not fit: {n_bytes / GIB:.2f} GiB ({error})",
+        f"no room for {what}: {n_bytes / GIB:.2f} GiB ({error})",
         where=f"the {backend.name}; the host has {available:.2f} GiB free",
         fix=FIX,
     )

@@ -18,6 +18,7 @@ COMMANDS = {
     "verify": "Check a model's files, and that it gives here what it gave where it was trained.",
     "init": "Read a table and write a starter configuration for it.",
     "check": "Validate a configuration: every mistake at once.",
+    "plan": "Say what a run would do and need, before it runs: devices, memory, parts.",
     "doctor": "Say what this machine offers, what is broken, and how to mend it.",
     "bench": "Measure a configuration, cold and warm, against hand-written peers.",
     "kernels": "List the feature kernels with their contracts; test, compile or inspect them.",

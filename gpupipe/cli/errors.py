@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from gpupipe.errors import GpupipeError
+from gpupipe.errors import GpupipeError, LimitError
 from gpupipe.report.text import printable
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -15,6 +15,9 @@ def show_error(error: Exception, debug: bool) -> int:
     """Write `error` to standard error, as a panel on a terminal and as plain text elsewhere; return its exit code."""
     if debug:
         traceback.print_exception(error)
+    if isinstance(error, MemoryError):
+        fix = "`gpupipe plan` says what a run needs: use fewer rows or columns, or a machine with more memory"
+        error = LimitError(f"out of memory: {error}", fix=fix)
     if isinstance(error, GpupipeError):
         title, text, code = error.title, str(error), error.exit_code
     else:

@@ -35,9 +35,12 @@ def command(
     """
     from gpupipe.pipeline.scoring import score
 
-    n_rows = score(model, data, output, device, dict(_named(table) for table in tables), as_of, allow_code)
-    if not quiet:
-        click.echo(f"{n_rows:,} rows scored to {output}", err=True)
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    n_rows = score(model, data, output, device, dict(_named(table) for table in tables), as_of, allow_code, say)
+    say(f"{n_rows:,} rows scored to {output}")
 
 
 def _named(table: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 
           "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 
 
-def _bytes(value: Any) -> Any:
+def parse_size(value: Any) -> Any:
     """Return ``16GiB`` in bytes; a number is bytes already."""
     if not isinstance(value, str):
         return value
@@ -24,7 +24,7 @@ def _bytes(value: Any) -> Any:
         raise ValueError(f"{value!r} is no size; write it as in 20GiB or 500MB") from None
 
 
-Size = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=int | str), Field(gt=0)]
+Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0)]
 
 
 class GpuSettings(Settings):

@@ -199,7 +199,8 @@ def _train(
             model.train(estimator, X, y, weights, context)
     except (MemoryError, ValueError) as error:  # the errors of scikit-learn, XGBoost and cuML are ValueErrors
         if is_out_of_memory(error):
-            raise too_large(f"training {type(model).__name__} on a matrix", X.nbytes, context.backend, error) from error
+            what = f"training {type(model).__name__} beside its matrix"
+            raise too_large(what, X.nbytes, context.backend, error) from error
         raise ConfigError(
             f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
             where="models",

@@ -8,6 +8,8 @@
 ``decision``     calibration and threshold
 ``export``       a model to its directory;  ``model`` back again, and its predictions
 ``explain``      importances;  ``writeup`` the figures of the report
+``plan``         what a run would do and need: ``preview`` looks at some rows, ``planner`` walks the stages with a
+                 ``ledger``, by the ``costs`` that were measured
 ``rundir``       a directory that appears complete, or not at all
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it
 ``api``          `Pipeline`, for programs

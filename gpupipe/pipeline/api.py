@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 from gpupipe.backends import choose
 from gpupipe.config import Config, load_config
+from gpupipe.config.gpu import parse_size
 from gpupipe.features.builder import View
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.model import as_arrow
+from gpupipe.pipeline.plan import Plan, make_plan
 from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline
@@ -77,6 +79,26 @@ class Pipeline:
         """
         with Console(quiet=quiet) as console:
             return run_pipeline(self.config, None if output is None else Path(output), [console])
+
+    def plan(self, assume_gpu: int | str | None = None) -> Plan:
+        """Say what a run would do and need, from footers, sizes and some rows.
+
+        Parameters
+        ----------
+        assume_gpu : int or str, optional
+            Plan for a GPU with so much memory: bytes, or ``"16GiB"``.
+
+        Returns
+        -------
+        Plan
+            Its ``error`` says why the run would not fit, with what to change; None where it would.
+
+        Raises
+        ------
+        GpupipeError
+            See `gpupipe.errors`.
+        """
+        return make_plan(self.config, None if assume_gpu is None else parse_size(assume_gpu))
 
     def features(self, data: Any = None, view: View = "dense") -> tuple[Array, Array]:
         """Fit the features, and return the matrix of all rows and their target.

@@ -54,7 +54,10 @@ class Run:
         return load_model(self.path)
 
     def plan(self) -> list[dict[str, Any]]:
-        """Return the stages: name, device, reason, rows, seconds, peak bytes, bytes moved."""
+        """Return the stages as they ran: name, device, reason, rows, seconds, peak bytes, bytes moved.
+
+        What `gpupipe.Pipeline.plan` predicts has the same names.
+        """
         return list(self.timeline.to_json()["stages"])
 
     def report(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpupipe.errors import ConfigError
@@ -21,6 +21,7 @@ def score(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Write the predictions of `data` to `output`, and return how many there are.
 
@@ -39,6 +40,8 @@ def score(
         An ISO date or time in place of the cut-off dates of the training.
     allow_code : bool
         Whether users' kernels that the model holds may run.
+    say : callable
+        Told what is to be known of the work: that memory was short, and rows were split.
 
     Raises
     ------
@@ -56,7 +59,10 @@ def score(
         )
     if not output.parent.is_dir():
         raise ConfigError("the folder does not exist", where=str(output.parent), fix="make it first")
-    table = load_model(model, device, allow_code=allow_code).predict_table(data, tables, as_of)
+    loaded = load_model(model, device, allow_code=allow_code)
+    table = loaded.predict_table(data, tables, as_of)
+    for remark in loaded.backend.take_remarks():
+        say(remark)
     hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)

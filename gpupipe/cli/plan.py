@@ -1,0 +1,98 @@
+"""``gpupipe plan CONFIG``: what a run would do and need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.plan import Plan
+
+PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
+GIB = 1 << 30
+
+
+def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Return ``16GiB`` in bytes."""
+    from gpupipe.config.gpu import parse_size
+
+    if value is None:
+        return None
+    try:
+        n_bytes = int(parse_size(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if n_bytes <= 0:
+        raise click.BadParameter(f"{value!r} is no memory")
+    return n_bytes
+
+
+@click.command
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--assume-gpu", metavar="SIZE", callback=size, help="Plan for a GPU with so much memory, as in 16GiB.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def command(
+    config: Path,
+    assume_gpu: int | None,
+    overrides: tuple[str, ...],
+    device: Literal["auto", "cpu", "gpu"] | None,
+    as_json: bool,
+) -> None:
+    """Say what a run of CONFIG would do and need, stage by stage: device and reason, rows, memory, parts.
+
+    Footers, sizes and some rows are read, nothing else. Exit code 3: it would not fit into memory.
+    """
+    import json
+
+    from gpupipe.config import load_config
+    from gpupipe.pipeline.plan import make_plan
+
+    extra = [] if device is None else [f"device={device}"]
+    plan = make_plan(load_config(config, [*overrides, *extra]), assume_gpu)
+    if as_json:
+        click.echo(json.dumps(plan.to_json(), indent=2))
+    else:
+        _show(plan)
+    if plan.error is not None:
+        raise plan.error
+
+
+def _show(plan: Plan) -> None:
+    import sys
+
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from gpupipe.report.text import printable
+
+    on_gpu = plan.device_limit is not None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("stage", "device"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    said = ""
+    for stage in plan.stages:
+        reason, said = stage.reason if stage.reason != said else "", stage.reason
+        notes = "; ".join(printable(text) for text in (reason, *stage.notes) if text)
+        rows = "" if stage.rows is None else f"{stage.rows:,}"
+        device = [_gib(stage.peak_device_bytes)] if on_gpu else []
+        parts = str(stage.parts) if stage.parts > 1 else ""
+        table.add_row(printable(stage.name), stage.device, rows, _gib(stage.peak_host_bytes), *device, parts, notes)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
+    console.print(table)
+    about = "" if plan.is_exact else "about "
+    peaks = f"peak {_gib(plan.host_bytes)} GiB of {_gib(plan.host_limit)} on the host"
+    if on_gpu:
+        peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
+    console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
+
+
+def _gib(n_bytes: int | None) -> str:
+    return "" if n_bytes is None else f"{n_bytes / GIB:.2f}"

@@ -1,0 +1,131 @@
+"""What the steps of a run take of memory: the constants of `gpupipe.pipeline.plan`, each measured.
+
+Measured with Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9 and XGBoost 3.2 on Linux (glibc), 2 threads: each
+figure in a process of its own, as the rise of VmHWM after it had been reset. Reading: the churn table as Parquet and as
+CSV, 200 thousand to a million rows. Training: matrices of 100 to 400 thousand rows by 30 and 60 columns (neighbours:
+20 thousand), after a training on 2,000 rows that had loaded the libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MIB = 1 << 20
+
+BASE = 146 * MIB  # Python, gpupipe, NumPy and Arrow, when the first byte is read
+LIBRARIES = 147 * MIB  # scikit-learn with SciPy and pandas, when the first model is trained
+DEVICE_LIBRARIES = 620 * MIB  # cuDF, CuPy, cuML 26.10 on the host, imported without a GPU; their work is not counted
+REPORT = 45 * MIB  # the drawing libraries
+
+# Reading holds the file, which is mapped, the Arrow table so many times, the encoded table, and this much beside.
+READ_BESIDE = 30 * MIB
+READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
+READ_FACTOR_BINARY = 1.1  # Parquet; ORC, Arrow files and the generators are taken to be alike
+TEXT_FACTOR = 6.0  # of a column of texts, most of them unlike all others: levels are made, cleaned and given up
+
+# Derived columns: the sources stay in memory as they were read, and keys are sorted; four columns of one key took so
+# much of each row.
+DERIVED_ROW = 300
+EVALUATE_ROW = 64  # sorted copies of target and score
+
+EXPORT_FACTOR = 2.3  # of a forest: its trees are copied, and packed in memory
+
+DEVICE_CONTEXT = 512 * MIB  # an allowance for what the driver and the libraries keep on the device; not measured
+
+PREDICT_CELL = 8  # a block of float64 rows
+PREDICT_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training takes beside the matrix.
+
+    Attributes
+    ----------
+    cell, row : float
+        Bytes for each cell of the matrix and for each row.
+    tree_row : float
+        For each row and tree.
+    """
+
+    cell: float
+    row: float = 0.0
+    tree_row: float = 0.0
+
+
+TRAINING: dict[str, Training] = {
+    "LogisticRegression": Training(16.0, 42.0),  # by newton-cholesky: two float64 matrices
+    "LinearRegression": Training(16.0, 15.0),
+    "Ridge": Training(8.0, 6.0),
+    "Lasso": Training(8.0, 13.0),
+    "ElasticNet": Training(8.0, 13.0),
+    "HistGradientBoostingClassifier": Training(10.9, 76.0),
+    "HistGradientBoostingRegressor": Training(10.9, 76.0),
+    "XGBClassifier": Training(9.0, 22.0),
+    "XGBRegressor": Training(9.0, 22.0),
+    "RandomForestClassifier": Training(4.0, 31.0, 27.0),  # trees grown to the end on a noisy target
+    "RandomForestRegressor": Training(4.0, 31.0, 27.0),
+    "GaussianNB": Training(4.0, 9.0),
+    "LinearSVC": Training(24.0, 160.0),
+    "CalibratedClassifierCV": Training(24.0, 160.0),
+    "KNeighborsClassifier": Training(4.0),
+    "KNeighborsRegressor": Training(4.0),
+    "KMeans": Training(8.0),
+    "PCA": Training(0.0),
+}
+LBFGS = Training(4.0, 20.0)  # logistic regression by another solver than Newton's; saga is alike
+NODE = 80  # bytes of a tree's node
+DEEP = 40  # levels that no tree fills
+
+
+def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns: int) -> int:
+    """Return the bytes that training takes on the host beside the matrix.
+
+    Parameters
+    ----------
+    name : str
+        Class name of scikit-learn or XGBoost.
+    params : mapping
+        The keyword arguments for it.
+    n_rows, n_columns : int
+        Shape of the matrix.
+    """
+    cost = TRAINING[name]
+    if name == "LogisticRegression" and params.get("solver") != "newton-cholesky":
+        cost = LBFGS
+    return int(cost.cell * n_rows * n_columns + cost.row * n_rows) + model_bytes(name, params, n_rows)
+
+
+def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:
+    """Return the bytes that a trained model keeps, where they grow with the rows: those of a forest."""
+    tree, depth = TRAINING[name].tree_row * n_rows, params.get("max_depth")
+    if depth is not None and depth < DEEP:
+        tree = min(tree, float(NODE << (depth + 1)))
+    return int(tree * float(params.get("n_estimators", 1)))
+
+
+def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:
+    """Return the bytes that training takes on a device beside the float32 matrix, by shapes alone; not measured.
+
+    A matrix in another dtype is a copy; one more is allowed for what the algorithm works on.
+    """
+    size = 8 if dtype == "float64" else 4
+    return n_rows * n_columns * (2 * size if size == 8 else size)
+
+
+def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_encoded: int) -> int:
+    """Return the peak of reading and encoding on the host.
+
+    Parameters
+    ----------
+    file_format : str
+        As in `gpupipe.readers.formats.FORMATS`; "" for a generator.
+    n_file, n_arrow, n_texts, n_encoded : int
+        Bytes of the files, of the table as Arrow holds it, of its columns of free text, and of the encoded table.
+    """
+    if file_format in READ_FACTOR:
+        return int(max(n_file, n_encoded) + READ_FACTOR[file_format] * n_arrow)
+    held = n_file + READ_FACTOR_BINARY * n_arrow + n_encoded + TEXT_FACTOR * n_texts
+    return int(held) + READ_BESIDE

@@ -1,0 +1,138 @@
+"""What a run would do and need, before it runs: where each stage works and why, its rows, its memory, its parts.
+
+Nothing is read but footers, sizes and some rows; no library of a GPU is imported. The memory is that of
+`gpupipe.pipeline.costs`: what a stage holds is known from shapes, what its libraries take beside was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpupipe.backends import device_report, machine
+from gpupipe.backends.splitting import GIB
+from gpupipe.config import Config
+from gpupipe.errors import DeviceError, LimitError
+from gpupipe.pipeline.ledger import Ledger
+from gpupipe.pipeline.planner import PlannedStage, Planner
+from gpupipe.pipeline.preview import Preview, preview
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that has not run.
+
+    Attributes
+    ----------
+    stages : tuple of PlannedStage
+        In the order of the run; of several folds one, with what the others hold.
+    n_rows : int
+        Rows with a target that pass the filter.
+    is_exact : bool
+        Whether `n_rows` is known from footers and settings, not from sizes.
+    host_limit : int
+        Bytes that this process may use.
+    device_limit : int, optional
+        Bytes of the GPU; None on the CPU.
+    error : DeviceError or LimitError, optional
+        Why the run would fail, with what to change.
+    """
+
+    stages: tuple[PlannedStage, ...]
+    n_rows: int
+    is_exact: bool
+    host_limit: int
+    device_limit: int | None
+    error: DeviceError | LimitError | None = None
+
+    @property
+    def host_bytes(self) -> int:
+        """The predicted peak on the host."""
+        return max(stage.peak_host_bytes for stage in self.stages)
+
+    @property
+    def device_bytes(self) -> int | None:
+        """The predicted peak on the device; None on the CPU."""
+        return max(
+            (stage.peak_device_bytes for stage in self.stages if stage.peak_device_bytes is not None), default=None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "fits": not isinstance(self.error, LimitError),
+            "error": None if self.error is None else str(self.error),
+            "rows": self.n_rows,
+            "rows_are_exact": self.is_exact,
+            "peak_host_bytes": self.host_bytes,
+            "peak_device_bytes": self.device_bytes,
+            "host_limit": self.host_limit,
+            "device_limit": self.device_limit,
+            "stages": [asdict(stage) for stage in self.stages],
+        }
+
+
+def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
+    """Return what a run of `config` would do and need.
+
+    Parameters
+    ----------
+    config : Config
+    assume_gpu : int, optional
+        Plan for a GPU with so many bytes, whatever this machine has.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU is demanded, and neither there nor assumed.
+    GpupipeError
+        As the run itself would, as far as footers and some rows tell.
+    """
+    limit, reason = _device(config, assume_gpu)
+    seen = preview(config, "cpu" if limit is None else "gpu")
+    host = Ledger(machine.memory().total)
+    planner = Planner(config, seen, reason, host, None if limit is None else Ledger(limit))
+    planner.walk()
+    return Plan(tuple(planner.stages), seen.n_rows, seen.is_exact, host.limit, limit, _error(config, planner, seen))
+
+
+def _device(config: Config, assumed: int | None) -> tuple[int | None, str]:
+    """Return the bytes of the GPU that the run would use, None on the CPU, and why it would be there."""
+    most = config.device_options.limit
+    if config.device == "cpu":
+        return None, "asked for"
+    if assumed is not None:
+        return min(assumed, most or assumed), f"a GPU of {assumed / GIB:.2f} GiB is assumed"
+    report = device_report()
+    if not report.gpu_obstacle:
+        return min(report.gpu.free_bytes, most or report.gpu.free_bytes), report.gpu.reason
+    if config.device == "gpu":
+        fix = "run with --device auto or --device cpu, or plan for another machine with --assume-gpu 16GiB"
+        raise DeviceError(
+            f"the GPU was asked for and cannot be used: {report.gpu_obstacle}", where="device: gpu", fix=fix
+        )
+    return None, report.gpu_obstacle
+
+
+def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | LimitError | None:
+    if planner.refusals and config.device_options.fallback == "forbid":
+        stage, refusal = planner.refusals[0]
+        return DeviceError(
+            f"{refusal.what}, and fallback to the CPU is forbidden",
+            where=stage,
+            fix=f"{refusal.fix}, or set fallback: allow",
+        )
+    if not planner.shortages:
+        return None
+    peaks = [max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages]
+    worst = max(peaks)
+    return LimitError(
+        "the run does not fit into memory",
+        where="\n         ".join(planner.shortages[:5]),
+        fix=f"about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows would fit (source.where); or drop columns, "
+        "target_encode long categories instead of one-hot, leave out the model named above, or use more memory",
+    )
+
+
+def _share(stage: PlannedStage, device: Ledger | None) -> float:
+    return 0.0 if device is None or stage.peak_device_bytes is None else stage.peak_device_bytes / device.limit

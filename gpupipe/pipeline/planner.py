@@ -1,0 +1,284 @@
+"""The story of `gpupipe.pipeline.run` again, with bytes in place of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from gpupipe.backends.gpu_translation import Refusal
+from gpupipe.backends.splitting import GIB
+from gpupipe.config import Config, ModelEntry
+from gpupipe.models.base import View
+from gpupipe.pipeline import costs
+from gpupipe.pipeline.ledger import Ledger
+from gpupipe.pipeline.planned_refusals import model_refusal, read_refusal
+from gpupipe.pipeline.preview import Preview
+from gpupipe.readers.cache import Cache
+
+MATRIX_CELL = 4  # float32
+REFIT = "refit: "
+DEVICE_PREDICT_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """One step of a run to come; what `gpupipe.pipeline.timeline.Stage` measures has the same names.
+
+    Attributes
+    ----------
+    name, device, reason : str
+        What will run, where ("cpu", "gpu"), and why there.
+    rows : int, optional
+    peak_host_bytes : int
+        The most that the process is predicted to hold during the stage.
+    peak_device_bytes : int, optional
+        The same on the device; None on the CPU.
+    parts : int
+        In how many parts the rows are worked on, one after the other.
+    notes : tuple of str
+    """
+
+    name: str
+    device: str
+    reason: str
+    rows: int | None
+    peak_host_bytes: int
+    peak_device_bytes: int | None = None
+    parts: int = 1
+    notes: tuple[str, ...] = ()
+
+
+def is_kept(config: Config) -> bool:
+    """Return whether the encoded table of an earlier run is in the cache."""
+    cache = Cache.of(config.source, config.tables)
+    return cache is not None and cache.path.is_dir()
+
+
+@dataclass
+class Planner:
+    """Walks through a run.
+
+    Attributes
+    ----------
+    config : Config
+    seen : Preview
+    reason : str
+        Why the run would be where it would be.
+    host : Ledger
+    device : Ledger, optional
+        None on the CPU.
+    stages : list of PlannedStage
+    shortages : list of str
+        What does not fit.
+    refusals : list of (str, Refusal)
+        Stages that the device cannot do, and why.
+    """
+
+    config: Config
+    seen: Preview
+    reason: str
+    host: Ledger
+    device: Ledger | None = None
+    stages: list[PlannedStage] = field(default_factory=list)
+    shortages: list[str] = field(default_factory=list)
+    refusals: list[tuple[str, Refusal]] = field(default_factory=list)
+
+    def walk(self) -> None:
+        """Plan every stage."""
+        self.host.hold("Python and its libraries", costs.BASE)
+        if self.device is not None:
+            self.host.hold("Python and its libraries", costs.DEVICE_LIBRARIES)
+            self.device.hold("driver and libraries", costs.DEVICE_CONTEXT)
+        self._read()
+        self._derive()
+        self._split()
+        self._leaderboard()
+        self._add("export", None, int(costs.EXPORT_FACTOR * self._largest_model()))
+        if self.config.report.enabled:
+            self.host.hold("Python and its libraries", costs.REPORT)
+            self._add("report", None)
+
+    @property
+    def _ledger(self) -> Ledger:
+        """Where tables and matrices are."""
+        return self.host if self.device is None else self.device
+
+    def _add(
+        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: Refusal | None = None,
+        parts: int = 1, notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Add a stage with what it needs for itself, beside what is held."""
+        where, reason = ("cpu" if self.device is None else "gpu"), self.reason
+        if refusal is not None:
+            self.refusals.append((name, refusal))
+            where, reason = "cpu", refusal.what
+            is_forbidden = self.config.device_options.fallback == "forbid"
+            notes = [*notes, "fallback: forbid refuses it" if is_forbidden else "fallback: forbid would refuse it"]
+        on_device = None if self.device is None else self.device.total + device
+        self.stages.append(
+            PlannedStage(name, where, reason, rows, self.host.total + host, on_device, parts, tuple(notes))
+        )
+        self._check(name, "host", self.host, host)
+        if self.device is not None:
+            self._check(name, "GPU", self.device, device)
+
+    def _check(self, name: str, what: str, ledger: Ledger, need: int) -> None:
+        peak = ledger.total + need
+        if peak > ledger.limit:
+            largest = ", ".join(f"{part} {n / GIB:.2f}" for part, n in ledger.largest("this stage alone", need))
+            self.shortages.append(
+                f"{name}: {peak / GIB:.2f} GiB of the {what}, which has {ledger.limit / GIB:.2f} ({largest})"
+            )
+
+    def _read(self) -> None:
+        seen = self.seen
+        encoded = int(seen.n_rows * seen.encoded_row)
+        host = costs.read_bytes(
+            seen.file_format, seen.file_bytes, int(seen.n_read * seen.arrow_row), int(seen.n_read * seen.text_row),
+            encoded,
+        )  # fmt: skip
+        notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
+        if not seen.n_derived and is_kept(self.config):
+            host, notes = 0, [*notes, "encoded earlier, found in the cache"]
+        if self.config.source.prepare:
+            notes.append("what the prepare hook takes for itself is not predicted")
+        self.host.hold("tables as they were read", seen.events_bytes)
+        refusal = None if self.device is None else read_refusal(self.config, self.seen.n_derived)
+        if self.device is None or refusal is not None or seen.file_format == "":
+            self._add("read", seen.n_rows, host, encoded, refusal, notes=notes)
+        else:
+            plain = int(seen.n_read * seen.plain_row)
+            self._add("read", seen.n_rows, costs.READ_BESIDE, seen.file_bytes + plain + encoded, notes=notes)
+        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
+        if seen.n_derived:  # keyed ops need the rows as they were read
+            self.host.hold("tables as they were read", seen.n_read * seen.arrow_row)
+        self._ledger.hold("encoded table", encoded)
+
+    def _derive(self) -> None:
+        if self.seen.n_derived:
+            notes = [f"{self.seen.n_derived} columns"]
+            self._add("derive", self.seen.n_rows, costs.DERIVED_ROW * self.seen.n_rows, notes=notes)
+            self.host.let_go("tables as they were read")
+
+    def _split(self) -> None:
+        shares = self.seen.shares
+        self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 and 8 bytes, and two masks
+        parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} to test on"
+        self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
+
+    def _leaderboard(self) -> None:
+        shares, entries = self.seen.shares, self.seen.entries
+        if shares.n_folds > 1:
+            width = sum(self._columns(view) for view in self._views(entries))
+            earlier = shares.n_folds - 1
+            tested = int(earlier * shares.test * self.seen.n_rows)
+            self._ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * tested)
+            self.host.hold("predictions", 8 * self._outputs * tested * len(entries))
+            self._compete(f"each of {shares.n_folds} folds: ", entries, shares.train, [shares.test])
+            self._evaluate(1.0)
+            self._compete(REFIT, [self._heaviest(shares.train)], 1.0, [])
+        elif shares.validation is not None:
+            self._compete("", entries, shares.train, [shares.validation, shares.test])
+            self._evaluate(shares.test)
+            self._compete(REFIT, [self._heaviest(shares.train)], shares.train + shares.validation, [shares.test])
+        else:
+            self._compete("", entries, shares.train, [shares.test])
+            self._evaluate(shares.test)
+
+    def _evaluate(self, share: float) -> None:
+        n_rows = int(share * self.seen.n_rows)
+        self._add("evaluate", n_rows, costs.EVALUATE_ROW * n_rows)
+
+    def _compete(self, label: str, entries: Sequence[ModelEntry], train: float, parts: Sequence[float]) -> None:
+        n_train = int(train * self.seen.n_rows)
+        n_parts = [int(share * self.seen.n_rows) for share in parts]
+        self._features(label, entries, n_train, n_parts)
+        for entry in entries:
+            self._train(label, entry, n_train)
+            self._predict(label, entry, n_parts)
+        self._ledger.let_go("training matrix", "encoded parts")
+
+    def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
+        views, ledger, n_predicted = self._views(entries), self._ledger, sum(n_parts)
+        width = sum(self._columns(view) for view in views)
+        training, encoded = MATRIX_CELL * width * n_train, int(self.seen.encoded_row * n_train)
+        ledger.hold("training matrix", training)
+        before = max(encoded, int(self.seen.encoded_row * n_predicted) + MATRIX_CELL * width * n_predicted)
+        names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
+        notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
+        notes += ["the best model is not known: this is the one that takes most"] if label == REFIT else []
+        host, device = (before, 0) if self.device is None else (0, before)
+        self._add(f"{label}features", n_train + n_predicted, host, device, notes=notes)
+        ledger.hold("encoded parts", self.seen.encoded_row * n_predicted)
+        ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
+
+    def _train(self, label: str, entry: ModelEntry, n_rows: int) -> None:
+        name, params, width = self._estimator(entry), self._params(entry, n_rows), self._columns_of(entry)
+        refusal = None if self.device is None else model_refusal(entry, name, params, self.seen)
+        if self.device is None or refusal is not None:
+            if "libraries of the models" not in self.host.held:
+                self.host.hold("libraries of the models", costs.LIBRARIES)
+            moved = 0 if self.device is None else MATRIX_CELL * n_rows * width
+            self._add(f"{label}train {entry.label}", n_rows,
+                      moved + costs.training_bytes(name, params, n_rows, width), refusal=refusal)  # fmt: skip
+            self.host.hold("trained models", costs.model_bytes(name, params, n_rows))
+            return
+        from gpupipe.backends.gpu_estimators import ESTIMATORS
+
+        need = costs.device_training_bytes(ESTIMATORS[name].dtype, n_rows, width)
+        notes = ["device bytes by shapes: what the library takes for itself is not measured"]
+        self._add(f"{label}train {entry.label}", n_rows, device=need, notes=notes)
+
+    def _predict(self, label: str, entry: ModelEntry, n_parts: Sequence[int]) -> None:
+        if not n_parts:
+            return
+        on_host = self.stages[-1].device == "cpu"
+        block = costs.PREDICT_ROWS if on_host else DEVICE_PREDICT_ROWS
+        rows, width = max(n_parts), self._columns_of(entry)
+        need = costs.PREDICT_CELL * width * min(rows, block)
+        moved = MATRIX_CELL * rows * width if on_host and self.device is not None else 0
+        self.host.hold("predictions", 8 * self._outputs * sum(n_parts))
+        refusal = self.refusals[-1][1] if on_host and self.device is not None else None
+        host, device = (need + moved, 0) if on_host else (0, need)
+        self._add(f"{label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
+
+    def _largest_model(self) -> int:
+        n_rows = self.seen.n_rows
+        return max(costs.model_bytes(self._estimator(e), self._params(e, n_rows), n_rows) for e in self.seen.entries)
+
+    def _heaviest(self, share: float) -> ModelEntry:
+        """Return the model whose training takes most: which one is best, and trained again, is not known."""
+        n_rows = int(share * self.seen.n_rows)
+
+        def weight(entry: ModelEntry) -> int:
+            width = self._columns_of(entry)
+            name, params = self._estimator(entry), self._params(entry, n_rows)
+            return MATRIX_CELL * n_rows * width + costs.training_bytes(name, params, n_rows, width)
+
+        return max(self.seen.entries, key=weight)
+
+    def _estimator(self, entry: ModelEntry) -> str:
+        return entry.params.estimator_name(self.seen.goal.task)
+
+    def _params(self, entry: ModelEntry, n_rows: int) -> dict[str, Any]:
+        """Return the keyword arguments that the estimator would be given for so many rows."""
+        shape = SimpleNamespace(shape=(n_rows, self._columns_of(entry)))
+        context = self.seen.context(entry.params.view)
+        return {**entry.params.estimator_params(context.task), **entry.params.data_params(shape, context)}
+
+    def _views(self, entries: Sequence[ModelEntry]) -> list[View]:
+        return list(dict.fromkeys(entry.params.view for entry in entries))
+
+    def _columns(self, view: View) -> int:
+        return int(self.seen.matrices[view].shape[1])
+
+    def _columns_of(self, entry: ModelEntry) -> int:
+        return self._columns(entry.params.view)
+
+    @property
+    def _outputs(self) -> int:
+        """Numbers that a model says of a row."""
+        n_classes = self.seen.goal.n_classes
+        return n_classes if n_classes > 2 else 1

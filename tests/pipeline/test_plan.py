@@ -1,0 +1,196 @@
+"""What a plan predicts, beside what a run does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather, orc
+
+from gpupipe import Pipeline
+from gpupipe.backends import device_report
+from gpupipe.config import parse_config
+from gpupipe.errors import DeviceError, LimitError
+from gpupipe.pipeline.costs import training_bytes
+from gpupipe.pipeline.plan import make_plan
+from gpupipe.readers.churn import customers
+
+ROOT = Path(__file__).parents[2]
+GIB = 1 << 30
+ROWS = 60_000
+CHURN = {
+    "seed": 7,
+    "source": {"generate": "churn", "rows": ROWS, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
+    "split": {"test_size": 0.25, "stratify": True},
+    "features": [{"impute": "@numeric"}, {"encode": ["@categorical", "!City"]}, {"target_encode": "City"}],
+    "models": ["logistic_regression", {"xgboost": {"n_estimators": 5}}],
+    "report": {"enabled": False},
+}
+
+
+def churn(**changes):
+    """Return the churn configuration with some sections changed."""
+    return parse_config(CHURN | changes)
+
+
+def of_file(path: Path, **changes):
+    """Return the churn configuration on a file."""
+    source = {"path": str(path), "target": "Churn", "positive": "Yes", "drop": ["customerID"], **changes}
+    return parse_config(CHURN | {"source": source})
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return customers(ROWS, 7, None)
+
+
+def plan_of(config, **options):
+    plan = make_plan(config, **options)
+    return plan, {stage.name: stage for stage in plan.stages}
+
+
+def test_the_stages_are_those_of_the_run(tmp_path):
+    run = Pipeline(churn()).run(tmp_path / "run")
+    plan, stages = plan_of(churn())
+    ran = {stage["name"]: stage for stage in run.plan()}
+    assert [name for name in stages if "refit" not in name] == [n for n in ran if "refit" not in n and n != "explain"]
+    for name in ("read", "split", "features", "train xgboost", "predict xgboost", "train logistic_regression"):
+        assert stages[name].rows == ran[name]["rows"], name
+        assert stages[name].device == ran[name]["device"] == "cpu"
+    columns = [note for note in ran["features"]["notes"] if "columns for" in note]
+    assert list(stages["features"].notes) == columns
+    assert set(stages["read"].__dict__) - {"parts"} <= set(ran["read"])
+    assert plan.n_rows == ROWS and plan.is_exact and plan.error is None
+
+
+def test_the_peak_is_near_that_of_a_real_process(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**CHURN, "source": {**CHURN["source"], "rows": 400_000, "cache": False}}))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "gpupipe", "run", str(path), "--quiet", "--device", "cpu", "--output", str(out)]
+    subprocess.run(command, check=True, env=environment, timeout=300)
+    real = max(stage["peak_host_bytes"] for stage in json.loads((out / "timeline.json").read_text())["stages"])
+    predicted = Pipeline.from_yaml(path, device="cpu").plan().host_bytes
+    assert 0.75 < predicted / real < 1.25, (predicted / GIB, real / GIB)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "orc", "arrow"])
+def test_rows_are_counted_in_footers(ending, table, tmp_path):
+    write = {"parquet": pq.write_table, "orc": lambda t, p: orc.write_table(t, str(p)), "arrow": feather.write_feather}
+    texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    plain = table.cast(pa.schema([(f.name, pa.string() if f.name in texts else f.type) for f in table.schema]))
+    for part in range(2):
+        write[ending](plain.slice(part * ROWS // 2, ROWS // 2), tmp_path / f"{part}.{ending}")
+    plan, _ = plan_of(of_file(tmp_path))
+    assert plan.n_rows == ROWS and plan.is_exact
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_rows_of_lines_are_estimated_by_their_size(ending, table, tmp_path):
+    path = tmp_path / f"churn.{ending}"
+    with pa.CompressedOutputStream(str(path), "gzip") if ending.endswith("gz") else pa.OSFile(str(path), "wb") as sink:
+        pa_csv.write_csv(table, sink)
+    plan, stages = plan_of(of_file(path))
+    assert plan.n_rows == pytest.approx(ROWS, rel=0.02 if ending == "csv" else 0.5)
+    assert not plan.is_exact and "about so many rows" in " ".join(stages["read"].notes)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_table_in_another_encoding_is_sampled_too(encoding, table, tmp_path):
+    path = tmp_path / "churn.csv"
+    table.to_pandas().to_csv(path, index=False, encoding=encoding)
+    plan, _ = plan_of(of_file(path, csv={"encoding": encoding}))
+    assert plan.n_rows == pytest.approx(ROWS, rel=0.02)
+
+
+def test_a_table_that_is_in_the_cache_is_not_read_again(table, tmp_path):
+    pq.write_table(table, tmp_path / "churn.parquet")
+    config = of_file(tmp_path / "churn.parquet", cache=str(tmp_path / "cache"))
+    read = plan_of(config)[1]["read"]
+    Pipeline(config).run(tmp_path / "run")
+    again = plan_of(config)[1]["read"]
+    assert "encoded earlier, found in the cache" in again.notes
+    assert again.peak_host_bytes < read.peak_host_bytes
+
+
+def test_a_filter_counts_by_the_share_that_passes(table, tmp_path):
+    pq.write_table(table, tmp_path / "churn.parquet")
+    kept = sum(tenure > 24 for tenure in table.column("tenure").to_pylist() if tenure is not None)
+    plan, _ = plan_of(of_file(tmp_path / "churn.parquet", where="tenure > 24"))
+    assert plan.n_rows == pytest.approx(kept, rel=0.03) and not plan.is_exact
+
+
+def test_a_file_whose_beginning_is_of_one_class_is_looked_at_all_over(table, tmp_path):
+    order = pc.sort_indices(table.column("Churn").cast(pa.string()))
+    pq.write_table(table.take(order), tmp_path / "sorted.parquet", row_group_size=5_000)
+    plan, _ = plan_of(of_file(tmp_path / "sorted.parquet"))
+    assert plan.n_rows == ROWS
+
+
+def test_folds_are_one_entry_that_holds_what_the_others_left():
+    _, stages = plan_of(churn(split={"cv": 5}))
+    assert stages["each of 5 folds: train xgboost"].rows == ROWS * 4 // 5
+    assert stages["refit: features"].rows == ROWS
+
+
+def test_an_assumed_gpu_says_what_would_run_on_the_cpu_and_that_forbid_would_refuse_it(table, tmp_path):
+    pq.write_table(table, tmp_path / "churn.parquet")
+    config = of_file(tmp_path / "churn.parquet")
+    config = config.model_copy(update={"models": churn(models=["hist_gradient_boosting", "xgboost"]).models})
+    plan, stages = plan_of(config, assume_gpu=16 * GIB)
+    assert plan.device_limit == 16 * GIB and plan.error is None
+    assert stages["read"].device == "gpu" and stages["train xgboost"].device == "gpu"
+    trained = stages["train hist_gradient_boosting"]
+    assert trained.device == "cpu" and "cuML has no histogram gradient boosting" in trained.reason
+    assert "fallback: forbid would refuse it" in trained.notes
+    assert stages["features"].peak_device_bytes > 0
+
+
+def test_a_forbidden_fallback_is_the_error_of_the_plan():
+    config = churn(models=["hist_gradient_boosting"], fallback="forbid")
+    plan, stages = plan_of(config, assume_gpu=16 * GIB)
+    assert isinstance(plan.error, DeviceError) and plan.error.exit_code == 4
+    assert "use the model xgboost" in str(plan.error)
+    assert "fallback: forbid refuses it" in stages["train hist_gradient_boosting"].notes
+
+
+def test_missing_values_that_a_forest_on_the_gpu_does_not_take_are_seen_in_the_sample(table, tmp_path):
+    config = churn(models=["random_forest"], features=[{"encode": "@categorical"}])
+    _, stages = plan_of(config, assume_gpu=16 * GIB)
+    assert "takes no missing values" in stages["train random_forest"].reason
+
+
+def test_a_gpu_that_is_too_small_is_an_error_with_what_to_change():
+    plan, _ = plan_of(churn(source={**CHURN["source"], "rows": 50_000_000}), assume_gpu=4 * GIB)
+    assert isinstance(plan.error, LimitError) and plan.error.exit_code == 3
+    message = str(plan.error)
+    assert "GiB of the GPU, which has 4.00" in message and "rows would fit" in message
+
+
+def test_a_table_too_large_for_the_host_is_an_error():
+    plan, _ = plan_of(churn(source={**CHURN["source"], "rows": 2_000_000_000}, device="cpu"))
+    assert isinstance(plan.error, LimitError)
+    assert "of the host, which has" in str(plan.error)
+
+
+@pytest.mark.skipif(device_report().gpu.usable, reason="this machine has a GPU")
+def test_a_gpu_that_is_demanded_and_not_there_is_refused():
+    with pytest.raises(DeviceError, match="the GPU was asked for and cannot be used"):
+        make_plan(churn(device="gpu"))
+
+
+def test_every_estimator_has_a_cost():
+    from gpupipe.backends.cpu import ESTIMATORS
+
+    assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
+    deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))
+    assert deep > flat
