@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -87,6 +88,8 @@ class GpuBackend(Backend):
         """Run `program` in one launch; see `Backend.run_program`."""
         from gpupipe_kernels.interpreters import interpret_cuda
 
+        tables = (program.instructions, program.params, program.luts)
+        self._meter.add(to_device=sum(table.nbytes for table in tables))
         interpret_cuda.run(program, blocks, out, fold)
         self.last_interpreter = "cuda"
 
@@ -119,7 +122,13 @@ class GpuBackend(Backend):
         return self.frame.read_parquet(path, columns=list(columns), use_pandas_metadata=False)[list(columns)]
 
     def read_texts(
-        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+        self,
+        path: str | BytesIO,
+        names: Sequence[str],
+        columns: Sequence[str],
+        delimiter: str,
+        quote: str | None,
+        skip: int,
     ) -> Any:
         """Return columns of a CSV file as a cuDF DataFrame of strings; see `Backend.read_texts`."""
         return self.frame.read_csv(

@@ -11,10 +11,6 @@
 ``machine``     what it was measured on
 ``render``      the tables as people read them
 ``floor``       how near features come to the memory's bandwidth, by itself
-``device``      everything worth doing on a GPU machine, by itself: ``device_steps`` are its steps, ``device_results``
-                what they leave; ``device_program``, ``device_keyed`` and ``device_parity`` measure
-``gpu_work``    the work of the contest on a GPU machine, ``gpu_contest``; ``gpu_handwritten``, ``gpu_peer_polars`` and
-                ``gpu_peer_pandas`` do it
-``keyed``       keyed features beside pandas and polars, by itself; ``keyed_contest`` is one contestant's process,
-                ``keyed_events`` the log, ``keyed_ours``, ``keyed_pandas`` and ``keyed_polars`` the columns
+``keyed``       keyed features beside pandas and polars, by itself
+``device``      everything worth doing on a GPU machine, by itself
 """

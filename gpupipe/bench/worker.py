@@ -113,7 +113,7 @@ def _table(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _keyed(options: argparse.Namespace) -> dict[str, Any]:
-    from gpupipe.bench.keyed_contest import run_contest
+    from gpupipe.bench.keyed.contest import run_contest
 
     return run_contest(Path(options.config), options.contestant, options.repeat)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.verification import Verification
+    from gpupipe.pipeline.parity.verification import Verification
 
 PROBLEMS_SHOWN = 8
 

@@ -6,7 +6,8 @@
 ``leaderboard``  validation, folds, the best model
 ``training``     features and models of one set of rows
 ``decision``     calibration and threshold
-``export``       a model to its directory;  ``model`` back again, and its predictions
+``export``       a model to its directory;  ``model`` back again, and its predictions;  ``copying`` to another one
+``parity``       what the training side made of some rows, replayed wherever the model is loaded
 ``explain``      importances;  ``writeup`` the figures of the report
 ``plan``         what a run would do and need: ``preview`` looks at some rows, ``planner`` walks the stages with a
                  ``ledger``, by the ``costs`` that were measured

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rundir import RunDirectory
-from gpupipe.pipeline.verification import Verification
 
 
 def copy_model(source: Path, target: Path, device: str = "auto", allow_code: bool = False) -> Verification:

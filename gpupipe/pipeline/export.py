@@ -21,12 +21,12 @@ from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import write_derivation
 from gpupipe.pipeline.jsonfile import plain
-from gpupipe.pipeline.parity import write_parity
-from gpupipe.pipeline.parity_rows import Trial
+from gpupipe.pipeline.parity.replay import write_parity
+from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
-from gpupipe.pipeline.verification import Verification
 from gpupipe.table.schema import Schema
 
 LIBRARIES = (

@@ -31,7 +31,7 @@ from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Call, Program, block_id
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.verification import Verification
+    from gpupipe.pipeline.parity.verification import Verification
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -127,7 +127,7 @@ class Model:
         ArtifactError
             If a file is damaged, or nothing was recorded: a model of an older version.
         """
-        from gpupipe.pipeline.parity import verify_model
+        from gpupipe.pipeline.parity.replay import verify_model
 
         return verify_model(self)
 

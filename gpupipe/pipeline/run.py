@@ -22,7 +22,7 @@ from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.log import JsonLog
-from gpupipe.pipeline.parity_rows import trial_rows
+from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.reading import ReadTable, read_table
 from gpupipe.pipeline.result import Run

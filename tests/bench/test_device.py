@@ -16,15 +16,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.bench import device, device_keyed, device_program, device_steps
-from gpupipe.bench.device_results import Results
-from gpupipe.bench.device_steps import STEPS, Step
+from gpupipe.bench.device import __main__ as device
+from gpupipe.bench.device import keyed as device_keyed
+from gpupipe.bench.device import program as device_program
+from gpupipe.bench.device import steps as device_steps
+from gpupipe.bench.device.results import Results
+from gpupipe.bench.device.steps import STEPS, Step
 from gpupipe_kernels import keyed
 from gpupipe_kernels.interpreters import interpret_numpy
 
 IN_THE_SIMULATOR = """
 import json
-from gpupipe.bench import device_program
+from gpupipe.bench.device import program as device_program
 
 device_program.BATCHES = device_program.CALLS = 1
 program = device_program.twenty_columns()

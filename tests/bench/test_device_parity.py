@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.bench.device_parity import (
+from gpupipe.bench.device.parity import (
     Fitted,
     column_errors,
     errors_by_op,

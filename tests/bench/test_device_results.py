@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.device_results import Result, Results, markdown, summary
+from gpupipe.bench.device.results import Result, Results, markdown, summary
 from gpupipe.errors import DataError
 
 ORDER = ["first", "second", "third"]

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.bench import gpu_contest, gpu_work
-from gpupipe.bench.gpu_peer_pandas import target_rate
+from gpupipe.bench.device import contest as gpu_contest
+from gpupipe.bench.device import work as gpu_work
+from gpupipe.bench.device.peer_pandas import target_rate
 from gpupipe.config import load_config
 from gpupipe.readers.churn import customers
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupipe.bench.keyed import main, text_of
-from gpupipe.bench.keyed_events import read, write
+from gpupipe.bench.keyed.__main__ import main, text_of
+from gpupipe.bench.keyed.events import read, write
 
 EVENTS = 20_000
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.bench.device_parity import DEVICES, Fitted, column_errors, fitted, job_of
+from gpupipe.bench.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
 from gpupipe.pipeline.run import folds_of

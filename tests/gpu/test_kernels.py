@@ -28,7 +28,7 @@ def test_a_kernel_is_its_reference(name: str) -> None:
 def test_the_interpreter_writes_what_the_readable_one_writes(order: str) -> None:
     from numba import cuda
 
-    from gpupipe.bench.device_program import table, twenty_columns
+    from gpupipe.bench.device.program import table, twenty_columns
     from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
 
     program, blocks, n_rows = twenty_columns(), table(100_003), 100_003

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupipe.bench.device_parity import metric_gap, metrics_of
+from gpupipe.bench.device.parity import metric_gap, metrics_of
 from gpupipe.config import parse_config
 from gpupipe.models import MODELS
 from tests.gpu.learners import LEARNERS, TARGETS, of_task

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import orc
 
 from gpupipe.backends import DeviceOptions, choose
-from gpupipe.bench.device_parity import job_of, on, table_difference
+from gpupipe.bench.device.parity import job_of, on, table_difference
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.pipeline.reading import read_table

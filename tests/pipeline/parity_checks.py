@@ -13,11 +13,11 @@ from gpupipe.backends import choose
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import load_config
 from gpupipe.models.fitted_device import HostModel
-from gpupipe.pipeline import parity_rows
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.model import load_model
-from gpupipe.pipeline.parity_rows import trial_rows
+from gpupipe.pipeline.parity import rows as parity_rows
+from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.run import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import Trained, train

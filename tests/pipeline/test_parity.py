@@ -27,8 +27,8 @@ from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.pipeline.copying import copy_model
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.model import load_model
-from gpupipe.pipeline.parity_check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity_rows import trial_rows
+from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
+from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import evaluate_models, prepare, run_pipeline
 from gpupipe.pipeline.timeline import Timeline

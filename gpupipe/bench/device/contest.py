@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import device_report
-from gpupipe.bench.gpu_work import write_config, write_data
+from gpupipe.bench.device.work import write_config, write_data
 
 OURS, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
 PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
@@ -59,18 +59,18 @@ def _script(name: str, *before: str) -> tuple[str, ...]:
 
 END_TO_END = (
     Contestant(OURS, _ours("gpu")),
-    Contestant(BY_HAND, _script("gpu_handwritten")),
-    Contestant(POLARS, _script("gpu_peer_polars"), repeat=1),
+    Contestant(BY_HAND, _script("handwritten")),
+    Contestant(POLARS, _script("peer_polars"), repeat=1),
     Contestant(OURS_ON_CPU, _ours("cpu"), repeat=1),
 )
 ACCELERATORS = (
     Contestant(OURS, _ours("gpu")),
-    Contestant(CUDF_PANDAS, _script("gpu_peer_pandas", "-m", "cudf.pandas")),
+    Contestant(CUDF_PANDAS, _script("peer_pandas", "-m", "cudf.pandas")),
     Contestant(
-        CUML_ACCEL, (*_script("gpu_peer_pandas", "-m", "cuml.accel", "--disable-uvm"), "--model", "logistic_regression")
+        CUML_ACCEL, (*_script("peer_pandas", "-m", "cuml.accel", "--disable-uvm"), "--model", "logistic_regression")
     ),
-    Contestant(PANDAS, _script("gpu_peer_pandas"), repeat=1),
-    Contestant(SCIKIT_LEARN, (*_script("gpu_peer_pandas"), "--model", "logistic_regression"), repeat=1),
+    Contestant(PANDAS, _script("peer_pandas"), repeat=1),
+    Contestant(SCIKIT_LEARN, (*_script("peer_pandas"), "--model", "logistic_regression"), repeat=1),
 )
 
 

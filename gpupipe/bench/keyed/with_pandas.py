@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.keyed_events import CUT_OFF, DAY, SPAN, Events
+from gpupipe.bench.keyed.events import CUT_OFF, DAY, SPAN, Events
 
 if TYPE_CHECKING:
-    from gpupipe.bench.keyed_events import Columns
+    from gpupipe.bench.keyed.events import Columns
 
 Array = Any
 

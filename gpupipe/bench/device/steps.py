@@ -1,6 +1,6 @@
 """What `gpupipe.bench.device` does on a GPU machine, step by step; each step runs in a process of its own.
 
-``python -m gpupipe.bench.device_steps NAME --rows N --events N --json FILE`` runs one. What it knows by then is in FILE
+``python -m gpupipe.bench.device.steps NAME --rows N --events N --json FILE`` runs one. What it knows by then is in FILE
 whenever it is cut off.
 """
 
@@ -19,11 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gpupipe.bench.device_results import replace
+from gpupipe.bench.device.results import replace
 from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.jsonfile import dumps
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUITE = ROOT / "tests" / "gpu"
 PARITY_ROWS = 10_000  # the references of keyed kernels are loops in Python
 FEATURE_ROWS = 100_000
@@ -101,7 +101,7 @@ def kernels(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return what the memory of the device can do."""
     from gpupipe.backends import device_report
-    from gpupipe.bench.device_program import COPY_BYTES, copy_bandwidth
+    from gpupipe.bench.device.program import COPY_BYTES, copy_bandwidth
 
     rate = copy_bandwidth(min(COPY_BYTES, device_report().gpu.memory_bytes // 4))
     return {"lines": [f"{rate / 1e9:,.0f} GB/s, read and written"], "bytes_per_second": rate}
@@ -110,7 +110,7 @@ def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return how near one launch for 20 columns comes to the copy bandwidth, in both orders of the matrix."""
     from gpupipe.backends import device_report
-    from gpupipe.bench.device_program import ORDERS, bytes_per_row, program_line, run_program, twenty_columns
+    from gpupipe.bench.device.program import ORDERS, bytes_per_row, program_line, run_program, twenty_columns
 
     copied = copy(options, save)["bytes_per_second"]
     twenty = twenty_columns()
@@ -155,7 +155,7 @@ def _suite_document(said: str, junit: str, failure: str) -> dict[str, Any]:
 
 def keyed(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return keyed features beside cuDF's."""
-    from gpupipe.bench.device_keyed import compare, line_of
+    from gpupipe.bench.device.keyed import compare, line_of
 
     rows = compare(options.events)
     failed = [f"{row['feature']} is not what cuDF has" for row in rows if not row["equal"]]
@@ -185,7 +185,7 @@ def _parity_configs() -> list[tuple[str, Any]]:
 
 
 def _compare_features(name: str, config: Any, document: dict[str, Any]) -> None:
-    from gpupipe.bench.device_parity import DEVICES, errors_by_op, fitted, job_of
+    from gpupipe.bench.device.parity import DEVICES, errors_by_op, fitted, job_of
 
     jobs = {device: job_of(config, device) for device in DEVICES}
     for view in ("codes", "dense"):
@@ -198,7 +198,7 @@ def _compare_features(name: str, config: Any, document: dict[str, Any]) -> None:
 
 
 def _compare_model(name: str, model: str, config: Any, document: dict[str, Any]) -> None:
-    from gpupipe.bench.device_parity import metric_gap, metrics_of
+    from gpupipe.bench.device.parity import metric_gap, metrics_of
     from gpupipe.config import ModelEntry
 
     entry = next((e for e in config.models if e.name == model), None) or ModelEntry(name=model)
@@ -213,20 +213,20 @@ def _compare_model(name: str, model: str, config: Any, document: dict[str, Any])
 
 def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return the seconds of reading, features and XGBoost: ours, by hand, and all cores of the host."""
-    from gpupipe.bench.gpu_contest import END_TO_END
+    from gpupipe.bench.device.contest import END_TO_END
 
     return _contest(END_TO_END, options.rows, save)
 
 
 def accelerators(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return what cudf.pandas and cuml.accel make of a script for the host."""
-    from gpupipe.bench.gpu_contest import ACCELERATORS
+    from gpupipe.bench.device.contest import ACCELERATORS
 
     return _contest(ACCELERATORS, max(1, options.rows // ACCELERATOR_SHARE), save)
 
 
 def _contest(contestants: Sequence[Any], n_rows: int, save: Save) -> dict[str, Any]:
-    from gpupipe.bench.gpu_contest import contest, lines_of, shortfalls
+    from gpupipe.bench.device.contest import contest, lines_of, shortfalls
 
     def told(document: Mapping[str, Any]) -> dict[str, Any]:
         return {**document, "lines": lines_of(document), "failed": shortfalls(document)}
@@ -265,7 +265,7 @@ STEPS: dict[str, Step] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one step and leave its document."""
-    parser = argparse.ArgumentParser(prog="python -m gpupipe.bench.device_steps")
+    parser = argparse.ArgumentParser(prog="python -m gpupipe.bench.device.steps")
     parser.add_argument("step", choices=list(STEPS))
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--events", type=int, required=True)

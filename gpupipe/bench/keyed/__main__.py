@@ -28,8 +28,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupipe.bench.keyed_contest import CONTESTANTS, OURS
-from gpupipe.bench.keyed_events import write
+from gpupipe.bench.keyed.contest import CONTESTANTS, OURS
+from gpupipe.bench.keyed.events import write
 from gpupipe.bench.process import run_worker
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.pipeline.jsonfile import write_json

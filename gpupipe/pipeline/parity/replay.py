@@ -21,12 +21,12 @@ from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.models.fitted_device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.parity_check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity_record import Recorded, answers, from_table, record, to_table
-from gpupipe.pipeline.parity_rows import Trial
+from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
+from gpupipe.pipeline.parity.record import Recorded, answers, from_table, record, to_table
+from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
-from gpupipe.pipeline.verification import Verification
 from gpupipe.table.encode import encode
 
 if TYPE_CHECKING:

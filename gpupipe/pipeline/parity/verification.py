@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe.pipeline.jsonfile import plain
-from gpupipe.pipeline.parity_check import ColumnDifference, PredictionDifference
+from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
 
 
 @dataclass(frozen=True)

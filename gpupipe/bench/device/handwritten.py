@@ -1,4 +1,4 @@
-"""The work of `gpupipe.bench.gpu_work` written by hand for one GPU: cuDF, CuPy, XGBoost, cuML's metric.
+"""The work of `gpupipe.bench.device.work` written by hand for one GPU: cuDF, CuPy, XGBoost, cuML's metric.
 
 The best that its author can do with these libraries' own functions: one allocator with a pool, categories as codes, one
 preallocated column-major matrix for all rows, target rates by `bincount` on codes, nothing on the host but paths.
@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.gpu_work import (
+from gpupipe.bench.device.work import (
     BOOSTING,
     CATEGORIES,
     CITY,

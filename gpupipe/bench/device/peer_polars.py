@@ -1,4 +1,4 @@
-"""The work of `gpupipe.bench.gpu_work` on all cores of the host: polars, NumPy, XGBoost."""
+"""The work of `gpupipe.bench.device.work` on all cores of the host: polars, NumPy, XGBoost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.gpu_peer_pandas import target_rate, train_and_judge
-from gpupipe.bench.gpu_work import (
+from gpupipe.bench.device.peer_pandas import target_rate, train_and_judge
+from gpupipe.bench.device.work import (
     CATEGORIES,
     CITY,
     FOLDS,

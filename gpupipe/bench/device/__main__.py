@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.backends import device_report
-from gpupipe.bench.device_results import MARKS, Result, Results, Status, summary
-from gpupipe.bench.device_steps import STEPS, Step
+from gpupipe.bench.device.results import MARKS, Result, Results, Status, summary
+from gpupipe.bench.device.steps import STEPS, Step
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
 
 ROWS = 50_000_000
@@ -128,12 +128,12 @@ def _result(name: str, step: Step, code: int | None, said: str, seconds: float, 
 
 
 def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int | None, str]:
-    """Run `gpupipe.bench.device_steps`; return its exit code, None where it took too long, and its last words.
+    """Run `gpupipe.bench.device.steps`; return its exit code, None where it took too long, and its last words.
 
     It leads a group of processes: whatever it has started ends with it. Its temporary files are in `folder`: who is
     killed removes none.
     """
-    command = [sys.executable, "-m", "gpupipe.bench.device_steps", *arguments]
+    command = [sys.executable, "-m", "gpupipe.bench.device.steps", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder}
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         started = subprocess.Popen(

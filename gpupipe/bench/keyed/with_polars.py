@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.keyed_events import CUT_OFF, DAY, SPAN, Events
+from gpupipe.bench.keyed.events import CUT_OFF, DAY, SPAN, Events
 
 if TYPE_CHECKING:
-    from gpupipe.bench.keyed_events import Columns
+    from gpupipe.bench.keyed.events import Columns
 
 SPEND, TIME, STOCK = pl.col("spend"), pl.col("time"), pl.col("stock")
 

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.keyed_events import Events, read
+from gpupipe.bench.keyed.events import Events, read
 
 if TYPE_CHECKING:
-    from gpupipe.bench.keyed_events import Columns
+    from gpupipe.bench.keyed.events import Columns
 
 OURS, PANDAS, DOCUMENTED, POLARS = "gpupipe", "pandas", "pandas, as documented", "polars"
 
 CONTESTANTS = {  # name -> where its function is: nobody loads the libraries of another one
-    OURS: ("keyed_ours", "compiled"),
-    PANDAS: ("keyed_pandas", "best"),
-    DOCUMENTED: ("keyed_pandas", "as_documented"),
-    POLARS: ("keyed_polars", "best"),
+    OURS: ("ours", "compiled"),
+    PANDAS: ("with_pandas", "best"),
+    DOCUMENTED: ("with_pandas", "as_documented"),
+    POLARS: ("with_polars", "best"),
 }
 
 
@@ -31,7 +31,7 @@ def run_contest(folder: Path, name: str, repeat: int) -> dict[str, Any]:
         ``samples``: of each repetition the seconds of its stages.
     """
     module, function = CONTESTANTS[name]
-    compute, events = getattr(import_module(f"gpupipe.bench.{module}"), function), read(folder)
+    compute, events = getattr(import_module(f"gpupipe.bench.keyed.{module}"), function), read(folder)
     samples = []
     for _ in range(1 + repeat):
         clock = StageClock()

@@ -8,11 +8,11 @@ import numpy as np
 
 from gpupipe.backends.machine import n_threads
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.keyed_events import CUT_OFF, DAY, SPAN, Events
+from gpupipe.bench.keyed.events import CUT_OFF, DAY, SPAN, Events
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
-    from gpupipe.bench.keyed_events import Columns
+    from gpupipe.bench.keyed.events import Columns
 
 Array = Any
 

@@ -15,7 +15,7 @@ from gpupipe.features.fitted import Feature
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import FittedModel
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.parity_rows import Trial
+from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.table.encode import encode

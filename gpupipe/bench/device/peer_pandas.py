@@ -1,4 +1,4 @@
-"""The work of `gpupipe.bench.gpu_work` in pandas, scikit-learn and XGBoost, as it stands in many a notebook.
+"""The work of `gpupipe.bench.device.work` in pandas, scikit-learn and XGBoost, as it stands in many a notebook.
 
 It is what ``python -m cudf.pandas`` and ``python -m cuml.accel`` are given to run, unchanged.
 """
@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.gpu_work import (
+from gpupipe.bench.device.work import (
     BOOSTING,
     CATEGORIES,
     CITY,
