@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class DeviceOptions:
 
 
 DEFAULT_OPTIONS = DeviceOptions()
+HOST_STEP = "a step of the host: masks, metrics, files"  # why it is there in a run on a device
 
 
 @dataclass(frozen=True)
@@ -210,14 +212,31 @@ class Backend(ABC):
         """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
 
     @abstractmethod
-    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
-        """Return these columns of a Parquet or ORC file as a DataFrame of `frame`; dates are time stamps of seconds."""
+    def read_columns(
+        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Any:
+        """Return these columns of a Parquet or ORC file as a DataFrame of `frame`; dates are time stamps of seconds.
+
+        Parameters
+        ----------
+        file_format : {"parquet", "orc"}
+        path : str
+        columns : sequence of str
+        groups : sequence of int, optional
+            Of Parquet: read these row groups alone.
+        """
 
     @abstractmethod
     def read_texts(
-        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+        self,
+        path: str | BytesIO,
+        names: Sequence[str],
+        columns: Sequence[str],
+        delimiter: str,
+        quote: str | None,
+        skip: int,
     ) -> Any:
-        """Return `columns` of a CSV file that has `names` as a DataFrame of strings, `skip` lines of it left out.
+        """Return `columns` of a CSV file (or its bytes) that has `names` as strings, `skip` lines of it left out.
 
         Nothing is inferred and nothing is missing: every field is the text that it is.
         """
@@ -280,6 +299,10 @@ class Backend(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for what the device was told to do: only then is a stage over."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Return the bytes that are free where it computes: of the device, or of the host."""
 
     @abstractmethod
     def memory(self) -> Memory:

@@ -9,8 +9,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -163,18 +164,27 @@ class CpuBackend(Backend):
         """Return `array` as a NumPy array, without a copy if it is one."""
         return self.xp.asarray(array)
 
-    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
+    def read_columns(
+        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Any:
         """Return these columns of a file as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
         import pyarrow as pa
         from pyarrow import orc, parquet
 
         file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
-        table = file.read(columns=list(columns)).select(columns).replace_schema_metadata(None)
+        read = file.read if groups is None else partial(file.read_row_groups, list(groups))
+        table = read(columns=list(columns)).select(columns).replace_schema_metadata(None)
         kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
         return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
 
     def read_texts(
-        self, path: str, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None, skip: int
+        self,
+        path: str | BytesIO,
+        names: Sequence[str],
+        columns: Sequence[str],
+        delimiter: str,
+        quote: str | None,
+        skip: int,
     ) -> Any:
         """Return columns of a CSV file as a pandas DataFrame of strings; see `Backend.read_texts`."""
         return self.frame.read_csv(
@@ -217,6 +227,10 @@ class CpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Wait for nothing: on the host a call is over when it returns."""
+
+    def free_bytes(self) -> int:
+        """Return the bytes of the host that are free."""
+        return self.memory().available
 
     def memory(self) -> Memory:
         """Return host memory figures in bytes, limits of a container counted."""

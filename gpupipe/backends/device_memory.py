@@ -56,6 +56,8 @@ def _resource(options: DeviceOptions) -> Any:
     limit, initial = options.limit, _whole(options.initial_pool)
     if options.allocator in ("pool", "managed"):
         upstream = rmm.mr.ManagedMemoryResource() if options.allocator == "managed" else rmm.mr.CudaMemoryResource()
+        if initial is None and limit is not None:  # by itself RMM begins with half of what is free, and refuses more
+            initial = _whole(min(limit, rmm.mr.available_device_memory()[0] // 2))  # than the limit
         return rmm.mr.PoolMemoryResource(upstream, initial_pool_size=initial, maximum_pool_size=_whole(limit))
     if options.allocator == "async":
         resource = rmm.mr.CudaAsyncMemoryResource(initial_pool_size=initial)

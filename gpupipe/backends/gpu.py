@@ -11,7 +11,17 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
+from gpupipe.backends.base import (
+    DEFAULT_OPTIONS,
+    HOST_STEP,
+    Array,
+    Backend,
+    DeviceOptions,
+    DeviceUse,
+    Item,
+    Memory,
+    Result,
+)
 from gpupipe.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -50,7 +60,7 @@ class GpuBackend(Backend):
         """The backend of the host; its reason is that the device leaves work to it."""
         from gpupipe.backends.cpu import CpuBackend
 
-        return CpuBackend("a step of the host: masks, metrics, files")
+        return CpuBackend(HOST_STEP)
 
     @property
     def frame(self) -> Any:
@@ -115,11 +125,16 @@ class GpuBackend(Backend):
             self._meter.add(to_device=array.nbytes)
         return self.xp.asarray(array)
 
-    def read_columns(self, file_format: str, path: str, columns: Sequence[str]) -> Any:
+    def read_columns(
+        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Any:
         """Return these columns of a file as a cuDF DataFrame; see `Backend.read_columns`."""
         if file_format == "orc":
             return self.frame.read_orc(path, columns=list(columns))[list(columns)]
-        return self.frame.read_parquet(path, columns=list(columns), use_pandas_metadata=False)[list(columns)]
+        chosen = None if groups is None else [list(groups)]  # of each file a list
+        return self.frame.read_parquet(
+            path, columns=list(columns), row_groups=chosen, use_pandas_metadata=False
+        )[list(columns)]  # fmt: skip
 
     def read_texts(
         self,
@@ -166,8 +181,8 @@ class GpuBackend(Backend):
         """Begin to count; see `Backend.open_stage`."""
         from rmm.statistics import push_statistics
 
-        self._meter.open()
-        push_statistics()
+        before = push_statistics()
+        self._meter.open(0 if before is None else before.current_bytes)
 
     def close_stage(self) -> DeviceUse:
         """Return what has been counted; see `Backend.close_stage`."""
@@ -180,6 +195,13 @@ class GpuBackend(Backend):
         """Wait for everything that was launched on the default stream."""
         self.xp.cuda.get_current_stream().synchronize()
 
+    def free_bytes(self) -> int:
+        """Return the bytes of the device that are free, or that may be allocated; what a pool has is not free."""
+        import rmm
+
+        free: int = rmm.mr.available_device_memory()[0]
+        return free if self.options.limit is None else min(free, self.options.limit)
+
     def memory(self) -> Memory:
         """Return host memory figures in bytes."""
         return machine.memory()
@@ -191,12 +213,15 @@ class _Meter:
     def __init__(self) -> None:
         self._open: list[_Count] = []
 
-    def open(self) -> None:
-        self._open.append(_Count())
+    def open(self, held: int = 0) -> None:
+        """Begin to count; `held` bytes are allocated since the stage around it began, or at all without one."""
+        self._open.append(_Count(held + (self._open[-1].held if self._open else 0)))
 
     def close(self, peak_bytes: int | None) -> DeviceUse:
+        """Return what was counted; `peak_bytes` are those beyond what was held: RMM begins each stage with 0."""
         count = self._open.pop()
-        return DeviceUse(count.to_device, count.to_host, peak_bytes, tuple(count.fallbacks))
+        peak = None if peak_bytes is None else count.held + peak_bytes
+        return DeviceUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
 
     def add(self, to_device: int = 0, to_host: int = 0) -> None:
         for count in self._open:
@@ -209,6 +234,7 @@ class _Meter:
 
 
 class _Count:
-    def __init__(self) -> None:
+    def __init__(self, held: int) -> None:
+        self.held = held
         self.to_device = self.to_host = 0
         self.fallbacks: dict[str, None] = {}

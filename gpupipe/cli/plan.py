@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.plan import Plan
+    from gpupipe.pipeline.plan.make import Plan
 
 PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
 GIB = 1 << 30
@@ -49,7 +49,7 @@ def command(
     import json
 
     from gpupipe.config import load_config
-    from gpupipe.pipeline.plan import make_plan
+    from gpupipe.pipeline.plan.make import make_plan
 
     extra = [] if device is None else [f"device={device}"]
     plan = make_plan(load_config(config, [*overrides, *extra]), assume_gpu)

@@ -72,6 +72,15 @@ def fit_bins(estimator: Any, n_rows: int) -> None:
         estimator.n_bins = n_rows
 
 
+def fit_penalty(estimator: Any, weights: Array | None) -> None:
+    """Have weights of rows leave a logistic regression the penalty that it has on the host.
+
+    scikit-learn divides loss and penalty by the sum of the weights; cuML the penalty by the number of rows.
+    """
+    if weights is not None and hasattr(estimator, "penalty_normalized"):
+        estimator.C = estimator.C * float(weights.mean())
+
+
 def device_model(name: str) -> type[DeviceModel]:
     """Return the class that holds a fitted estimator of scikit-learn's class `name`."""
     if name.startswith("XGB"):

@@ -138,6 +138,7 @@ def _fit_on_device(
     row = device_fitting.row_of(name)
     estimator = model.build(context, params)
     device_fitting.fit_bins(estimator, rows.X.shape[0])
+    device_fitting.fit_penalty(estimator, rows.weights)
     dtype = row.dtype_for(params)
     X, y, weights = device_fitting.place(dtype, rows.X, rows.y, rows.weights, context.task, context.backend)
     _train(model, estimator, X, y, weights, context, threads)
@@ -197,10 +198,12 @@ def _train(
     try:
         with limit_threads(model.blas_threads(X.shape[1], threads), threads):
             model.train(estimator, X, y, weights, context)
-    except (MemoryError, ValueError) as error:  # the errors of scikit-learn, XGBoost and cuML are ValueErrors
-        if is_out_of_memory(error):
+    except Exception as error:
+        if is_out_of_memory(error):  # of cuML's libraries a RuntimeError, too
             what = f"training {type(model).__name__} beside its matrix"
             raise too_large(what, X.nbytes, context.backend, error) from error
+        if not isinstance(error, ValueError):  # those of scikit-learn, XGBoost and cuML are
+            raise
         raise ConfigError(
             f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
             where="models",

@@ -9,8 +9,7 @@
 ``export``       a model to its directory;  ``model`` back again, and its predictions;  ``copying`` to another one
 ``parity``       what the training side made of some rows, replayed wherever the model is loaded
 ``explain``      importances;  ``writeup`` the figures of the report
-``plan``         what a run would do and need: ``preview`` looks at some rows, ``planner`` walks the stages with a
-                 ``ledger``, by the ``costs`` that were measured
+``plan``         what a run would do and need, before it runs
 ``rundir``       a directory that appears complete, or not at all
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it
 ``api``          `Pipeline`, for programs

@@ -12,7 +12,7 @@ from gpupipe.config.gpu import parse_size
 from gpupipe.features.builder import View
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.model import as_arrow
-from gpupipe.pipeline.plan import Plan, make_plan
+from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline

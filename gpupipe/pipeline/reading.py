@@ -14,13 +14,17 @@ from gpupipe.features.derived import Events, Rows, Sources, derived_ops
 from gpupipe.features.selection import resolve
 from gpupipe.readers.cache import Cache
 from gpupipe.readers.device import read_frame
+from gpupipe.readers.device_stream import FrameStream, frame_stream
 from gpupipe.readers.join import read_joined
 from gpupipe.readers.obstacles import Obstacle
 from gpupipe.readers.read import read_arrow
+from gpupipe.readers.stream import in_parts
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_frame import encode_frame
+from gpupipe.table.encode_frame_parts import encode_frame_parts
+from gpupipe.table.encode_parts import encode_parts
 from gpupipe.table.schema import Declared
 
 
@@ -65,6 +69,12 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
+    stream = in_parts(config.source, config.tables, backend.memory().available)
+    if stream is not None:
+        backend.remark(stream.remark)
+        table = encode_parts(stream.tables, backend, stream.n_rows, _declarations(config))
+        pa.default_memory_pool().release_unused()
+        return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
     loaded = read_joined(config.source, config.tables)
     table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
     notes = tuple(loaded.notes)
@@ -83,12 +93,26 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
         read = _read_on_host(config, backend)
         return replace(read, notes=(*read.notes, "generated and encoded on the host, then moved to the device"))
     try:
+        stream = frame_stream(config.source, backend, config.tables)
+        if stream is not None:
+            return _read_on_device_in_parts(stream, config, backend)
         loaded = read_frame(config.source, backend, config.tables)
     except Obstacle as obstacle:
         backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         return _read_on_host(config, backend)
     table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
     return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
+
+
+def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable:
+    backend.remark(stream.stream.remark)
+    n_rows, declared = stream.stream.n_rows, _declarations(config)
+    try:
+        table = encode_frame_parts(stream.columns, backend, n_rows, declared, stream.rules)
+    except SchemaError:
+        encode_parts(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
+        raise
+    return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
 
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:

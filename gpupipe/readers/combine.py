@@ -39,6 +39,11 @@ def clashes(tables: Sequence[pa.Table]) -> list[str]:
     return [name for name, found in kinds.items() if TEXT in found and found - {TEXT, pa.null()}]
 
 
+def mixed_note(names: Sequence[str]) -> str:
+    """Return what there is to say of columns that `clashes`."""
+    return f"some files have numbers and others text, read as text: {', '.join(names)}"
+
+
 def _column(name: str, tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Notes) -> pa.ChunkedArray:
     pairs = list(zip(tables, files, strict=True))
     found = [(table.column(name), file) for table, file in pairs if name in table.schema.names]

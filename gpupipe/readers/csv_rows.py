@@ -1,10 +1,11 @@
-"""Whether every row of a CSV file has as many fields as its header: a device's reader would not say.
+"""Which rows of a CSV file do not have as many fields as its header: a device's reader would not say.
 
 The bytes are looked at where the backend computes, in long parts.
 """
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,21 @@ from gpupipe.readers.obstacles import Obstacle
 
 PART_BYTES = 256 << 20
 NEWLINE, RETURN = b"\n\r"
-FIX = "correct the file; the host reader says which row it is, or skips it where csv.bad_rows says so"
+FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
+
+Spans = list[tuple[int, int]]
 
 
-def require_regular_rows(file: SourceFile, header: Header, quote: str | None, backend: Backend) -> None:
-    """Check the rows behind the header.
+def require_regular_rows(
+    file: SourceFile, header: Header, quote: str | None, backend: Backend, may_skip: bool = False
+) -> Spans:
+    """Check the rows behind the header, and return where those are that are to be skipped: first byte, and end.
 
     Raises
     ------
     Obstacle
-        If a row has another number of fields, a quotation mark is not at the edge of a field, or a line ends in a
-        lone carriage return.
+        If a row has another number of fields and may not be skipped, a quotation mark is not at the edge of a field,
+        or a line ends in a lone carriage return.
     """
     if header.n_lines > 1:
         raise Obstacle("the header takes up several lines", "source.path", "write it in the first line")
@@ -35,10 +40,24 @@ def require_regular_rows(file: SourceFile, header: Header, quote: str | None, ba
     if has_mark and header.n_lines == 0:
         raise Obstacle("a byte order mark is before the first value", "source.path", "write the file without")
     content = np.memmap(file.path, np.uint8, "r")
-    marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend)
-    start = _after_line(content) if header.n_lines else 0
+    marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
+    start, skipped = _after_line(content) if header.n_lines else 0, []
     while start < len(content):
-        start += marks.check(content[start : start + PART_BYTES], is_last=start + PART_BYTES >= len(content))
+        size = marks.check(content[start : start + PART_BYTES], is_last=start + PART_BYTES >= len(content))
+        skipped += [(start + first, start + end) for first, end in marks.skipped]
+        start += size
+    return skipped
+
+
+def without_rows(file: SourceFile, skipped: Spans) -> io.BytesIO:
+    """Return the bytes of a file without some of its rows, given as `require_regular_rows` does."""
+    content = np.memmap(file.path, np.uint8, "r")
+    kept, start = io.BytesIO(), 0
+    for first, end in [*skipped, (len(content), len(content))]:
+        kept.write(content[start:first].data)
+        start = end
+    kept.seek(0)
+    return kept
 
 
 def _after_line(content: Any) -> int:
@@ -50,8 +69,12 @@ def _after_line(content: Any) -> int:
 
 
 class _Marks:
-    def __init__(self, delimiter: int, quote: int | None, n_columns: int, backend: Backend) -> None:
+    def __init__(
+        self, delimiter: int, quote: int | None, n_columns: int, backend: Backend, may_skip: bool = False
+    ) -> None:
         self.delimiter, self.quote, self.n_columns, self.backend = delimiter, quote, n_columns, backend
+        self.may_skip = may_skip
+        self.skipped: Spans = []  # of the part that was checked last
 
     def check(self, part: Any, is_last: bool) -> int:
         """Check the whole rows of a part that begins with one, and return how many bytes they take."""
@@ -84,8 +107,11 @@ class _Marks:
         widths = xp.diff(which, prepend=first)
         lengths = xp.diff(at, prepend=first) - 1
         blank = (lengths == 0) | ((lengths == 1) & (raw[xp.maximum(at - 1, 0)] == RETURN))
-        if bool((~blank & (widths != self.n_columns)).any()):
+        bad = xp.flatnonzero(~blank & (widths != self.n_columns))
+        if len(bad) and not self.may_skip:
             raise Obstacle("a row has another number of fields", "source.path", FIX)
+        spans = [self.backend.to_host(edges[bad]).tolist() for edges in (at - lengths, at + 1)]
+        self.skipped = list(zip(*spans, strict=True))
 
     def _check_returns(self, raw: Array) -> None:
         at = self.backend.xp.flatnonzero(raw[:-1] == RETURN)

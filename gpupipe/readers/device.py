@@ -6,6 +6,9 @@ Left to cuDF, and not to be proven without a GPU: that its Parquet and ORC reade
 (dates as time stamps of seconds, time stamps with a zone in UTC), and that its CSV reader splits rows and fields as RFC
 4180 says. Types, missing values and numbers in CSV are not left to it: see `gpupipe.readers.device_csv`.
 
+JSON lines are the host's: whether "1" is a text or a number is in its quotes, which columns there are is in every line,
+and of both cuDF has rules of its own.
+
 Two things are not said on a device: a damaged page of Parquet that has a checksum (the host verifies it), and a time
 beyond the year 294246 (it is read as null here too).
 """
@@ -23,19 +26,22 @@ from pyarrow import orc
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.readers.device_csv import csv_columns
-from gpupipe.readers.device_filter import filter_columns
+from gpupipe.readers.device_filter import filter_columns, known_columns
+from gpupipe.readers.device_join import join_columns
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.obstacles import data_files, reading_on_device, require_plain_files, require_plain_settings
+from gpupipe.readers.obstacles import data_files, joined_tables, reading_on_device, require_plain
 from gpupipe.readers.plain import usable_names
 from gpupipe.readers.read import BaseDir
 from gpupipe.readers.settings import JoinedTable, TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.strings import NULL_VALUES, clean_texts
 from gpupipe.readers.wanted import Wanted
+from gpupipe.table.device_columns import Numbers
 from gpupipe.table.encode_frame import TextRules
 
 Columns = dict[str, Any]
+LARGEST_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class LoadedFrame:
 
     Attributes
     ----------
-    columns : dict of str to (Series or Numbers)
+    columns : dict of str to (Series, Numbers or Coded)
         For `gpupipe.table.encode_frame.encode_frame`. Rows: files in sorted order, rows as in the file.
     rules : TextRules
         What its texts mean.
@@ -65,25 +71,39 @@ def read_frame(
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
 ) -> LoadedFrame:
-    """Read one table with the backend's own readers.
+    """Read a table with the backend's own readers, and join the others to it.
 
     Raises
     ------
     Obstacle
-        If the host must read it.
+        If the host must read one of them.
     DataError, SchemaError
-        As `gpupipe.readers.read.read_arrow`.
+        As `gpupipe.readers.join.read_joined`.
     """
-    require_plain_settings(source, tables or {})
+    require_plain(source, tables, base_dir)
+    loaded = _read_table(source, backend, base_dir)
+    for name, table in joined_tables(tables).items():
+        loaded = _joined(loaded, name, table, _read_table(table, backend, base_dir), backend)
+    return loaded
+
+
+def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
     files = data_files(source, base_dir)
-    require_plain_files(files, source)
     wanted, notes = Wanted(source), Notes()
     if files[0].format == "csv":
-        columns, rules = csv_columns(files[0], wanted, source, backend, notes)
+        columns, rules = csv_columns(files, wanted, source, backend, notes)
     else:
-        frame, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes)
-        columns = {str(name): frame[name] for name in frame.columns}
+        columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
+
+
+def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: Backend) -> LoadedFrame:
+    ours, theirs = (known_columns(part.columns, part.rules, backend) for part in (left, right))
+    columns, remark = join_columns(ours, theirs, name, joined, backend)
+    notes = Notes()
+    for line in [*left.notes.lines(), *right.notes.lines(), remark]:
+        notes.say(line)
+    return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
 def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSource, backend: Backend) -> Columns:
@@ -96,21 +116,37 @@ def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSou
     return {name: column for name, column in columns.items() if wanted.is_wanted(name)}
 
 
-def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Any:
-    frames = []
+def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Columns:
+    frames: list[Any] = []
+    kinds: dict[str, pa.DataType] = {}
     for file in files:
         with opened(file) as stream:
             schema = orc.ORCFile(stream).schema if file.format == "orc" else pq.read_schema(stream)
         names = usable_names(schema, file, wanted, notes)
+        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]  # readers differ in these
         with reading_on_device(file.path):
-            frame = backend.read_columns(file.format, file.path, names)
+            frame = backend.read_columns(file.format, file.path, typed)
         if len(frame):
+            kinds = kinds or {name: schema.field(name).type for name in names}  # the other files have the same
             frames.append(frame)
         else:
             notes.say(f"no rows in {mask(file.path)}")
     if not frames:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
+    frame = frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
+    return {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
+
+
+def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:
+    """Return a column of a frame; numbers of a type that tables do not have as the host reads them."""
+    xp = backend.xp
+    if pa.types.is_null(kind):
+        return Numbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
+    if not pa.types.is_uint64(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        return frame[name]
+    numbers = Numbers.of(frame[name], backend)
+    storage = "float64" if bool((numbers.values > LARGEST_INT64).any()) else "int64"
+    return Numbers(numbers.values.astype(storage), numbers.valid, pa.from_numpy_dtype(storage))
 
 
 def text_rules(notes: Notes) -> TextRules:

@@ -3,36 +3,34 @@
 Numbers that are written plainly (``-12.50``, up to 15 digits) become numbers where they are, exactly: their digits as
 an integer, divided by a power of ten that a float64 holds. Whatever else a column has comes to the host as distinct
 texts, which Arrow's own CSV reader turns into what it would have made of them in the file: the type of a column follows
-from the set of its values alone.
+from the set of its values alone. The types of several files are combined as on the host.
 """
 
 from __future__ import annotations
 
-import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.readers.csv import TEXT_KINDS
-from gpupipe.readers.csv import read as read_csv
-from gpupipe.readers.csv_header import Header, read_header, wrong_encoding
-from gpupipe.readers.csv_rows import require_regular_rows
+from gpupipe.readers.csv_header import Header, read_header
+from gpupipe.readers.csv_rows import require_regular_rows, without_rows
+from gpupipe.readers.device_combine import Part, combine_parts
+from gpupipe.readers.device_texts import CsvTexts
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.obstacles import reading_on_device
-from gpupipe.readers.plain import plain_table
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
-from gpupipe.readers.strings import NULL_VALUES
 from gpupipe.readers.wanted import Wanted
 from gpupipe.table.device_columns import Numbers, distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
+BLANKS = " \t"  # what Arrow trims of numbers
 MOST_DIGITS = 15  # a float64 holds each of them exactly
 POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
 FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are looked at one by one
@@ -40,55 +38,78 @@ WORDS = {False: "2", True: "2.5"}  # stand for the plain numbers: with a point o
 
 
 def csv_columns(
-    file: SourceFile, wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+    files: Sequence[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the wanted columns of a CSV file, numbers or texts, and what the texts mean.
+    """Return the wanted columns of CSV files, numbers or texts, and what the texts mean.
 
     Raises
     ------
     Obstacle
-        If its rows are not regular: the host reader says which are not, or skips them.
+        If the rows of a file are not regular, and not to be skipped: the host reader says which are not.
     DataError
-        If it has no rows, or is in another encoding.
+        If there are no rows, or a file is in another encoding.
+    SchemaError
+        If a file has no wanted column, or a column has types in two files that nothing holds both of.
     """
-    header = _header(file, source, notes)
-    names = wanted.pick(header.names)
-    if not names:
-        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
-    quote = source.csv.quote
-    require_regular_rows(file, header, quote, backend)
-    with reading_on_device(file.path):
-        frame = backend.read_texts(file.path, header.names, names, header.delimiter, quote, header.n_lines)
-    if not len(frame):
-        raise _no_rows(source)
-    texts = _CsvTexts(file, wanted, source, notes)
-    rules = TextRules(texts.read, (*NULL_VALUES, *source.csv.null_values), texts.is_text)
-    return {name: _column(name, frame[name].fillna(""), texts, backend) for name in names}, rules
+    parts = []
+    for file in files:
+        part = _read(file, wanted, source, backend, notes)
+        if part is None:
+            notes.say(f"no rows in {mask(file.path)}")
+        else:
+            parts.append(part)
+    if not parts:
+        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    if len(parts) == 1:
+        return dict(parts[0].columns), parts[0].rules
+    columns, texts = combine_parts(parts, notes, backend)
+    whole = SourceFile(source.label, 0, 0, "csv")
+    return columns, CsvTexts(whole, wanted, source, notes, as_text=texts).rules
 
 
-def _header(file: SourceFile, source: TableSource, notes: Notes) -> Header:
+def _read(file: SourceFile, wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Part | None:
     with opened(file) as stream:
         header = read_header(stream, file, source.csv, notes)
     if header is None:
-        raise _no_rows(source)
-    return header
+        return None
+    names = wanted.pick(header.names)
+    if not names:
+        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+    frame = _fields(file, header, names, source, backend, notes)
+    if not len(frame):
+        return None
+    texts = CsvTexts(file, wanted, source, notes)
+    return Part(file, frame, {name: _column(name, frame[name], texts, backend) for name in names}, texts.rules)
 
 
-def _no_rows(source: TableSource) -> DataError:
-    return DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+def _fields(
+    file: SourceFile, header: Header, names: list[str], source: TableSource, backend: Backend, notes: Notes
+) -> Any:
+    """Return the fields of the named columns as a DataFrame of texts, without the rows that are to be skipped."""
+    quote = source.csv.quote
+    skipped = require_regular_rows(file, header, quote, backend, may_skip=source.csv.bad_rows == "skip")
+    content: Any = file.path
+    if skipped:
+        notes.skipped_rows(file.path, len(skipped))
+        content = without_rows(file, skipped)
+    with reading_on_device(file.path):
+        frame = backend.read_texts(content, header.names, names, header.delimiter, quote, header.n_lines)
+    return frame.fillna("")
 
 
-def _column(name: str, series: Any, texts: _CsvTexts, backend: Backend) -> Any:
+def _column(name: str, series: Any, texts: CsvTexts, backend: Backend) -> Any:
     """Return a column as numbers if it is one of numbers, else as the texts that it is."""
     if name in texts.stay_texts:
         return series
-    plain = backend.values(_is_plain_number(series), "bool")
+    trimmed = series.str.strip(BLANKS)
+    missing = series.isin(list(texts.rules.missing))  # Arrow looks for these before it trims
+    plain = backend.values(_is_plain_number(trimmed) & ~missing, "bool")
     if not bool(plain.any()):
         return series
     codes, others = distinct_texts(series.where(backend.frame.Series(~plain)), backend)
     if len(others) > FEW_OTHERS:
         return series
-    values, has_point = _plain_numbers(series.where(backend.frame.Series(plain), "0"), backend)
+    values, has_point = _plain_numbers(trimmed.where(backend.frame.Series(plain), "0"), backend)
     listed = strings(backend.to_arrow(others)) if len(others) else pa.array([], pa.string())
     found = texts.read(name, pa.concat_arrays([listed, pa.array([WORDS[has_point]])]))
     if found.type not in (pa.int64(), pa.float64()):
@@ -122,48 +143,3 @@ def _merged(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> N
     is_other = codes >= 0
     values = xp.where(is_other, xp.take(table, codes), plain.astype(name))
     return Numbers(values, xp.take(backend.to_device(known), codes), others.type)
-
-
-class _CsvTexts:
-    """What Arrow's CSV reader makes of texts, given the settings of a source."""
-
-    def __init__(self, file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> None:
-        self.file, self.wanted, self.source, self.notes = file, wanted, source, notes
-        declared = source.declarations().items()
-        self.stay_texts = {name for name, column in declared if column.kind in TEXT_KINDS}
-
-    def read(self, name: str, texts: pa.StringArray) -> pa.Array:
-        """Return the values that a file with these texts would have, in their order."""
-        self._require_utf8(texts)
-        made = io.BytesIO()
-        arrow_csv.write_csv(pa.table({name: texts.fill_null("")}), made, arrow_csv.WriteOptions(include_header=False))
-        settings = self.source.csv.model_copy(update={"names": (name,), "delimiter": ",", "quote": '"'})
-        source = self.source.model_copy(update={"csv": settings})
-        file = SourceFile(self.file.path, made.tell(), 0, "csv", remote=_InMemory(made.getvalue()))
-        table = read_csv(file, Wanted(source, [name]), source, self.notes) if len(texts) else None
-        if table is None:
-            return pa.nulls(len(texts), pa.float64())
-        column = plain_table(table, file, self.wanted, self.notes).column(name)
-        if pa.types.is_dictionary(column.type):
-            return column.cast(pa.string()).combine_chunks()
-        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
-
-    def _require_utf8(self, texts: pa.StringArray) -> None:
-        try:
-            texts.validate(full=True)
-        except pa.ArrowInvalid:
-            raise wrong_encoding(self.file, self.source.csv.encoding) from None
-
-    def is_text(self, name: str, texts: pa.StringArray) -> bool:
-        """Whether these are texts even to Arrow: more of them cannot make it numbers or times."""
-        return name in self.stay_texts or bool(pa.types.is_string(self.read(name, texts).type))
-
-
-class _InMemory:
-    """Bytes as a file system of one file."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def open(self, path: str, mode: str) -> io.BytesIO:
-        return io.BytesIO(self.content)

@@ -31,6 +31,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "equal",
     ast.NotEq: "not_equal",
 }
+Known = Numbers | Coded
 PLACE = "place in the table"  # no name in an expression
 
 
@@ -64,14 +65,19 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
     tree, names = parse_where(where)
     if not set(names.values()) <= set(columns):
         filter_rows(pa.table({name: pa.nulls(0) for name in columns}), where)  # raises, with a hint
-    known = {name: _known(name, column, rules, backend) for name, column in columns.items()}
+    known = known_columns(columns, rules, backend)
     truth = _Judge({name: known[real] for name, real in names.items()}, backend).truth(tree)
     rows = backend.xp.flatnonzero(truth.true)
     return {name: _taken(column, rows, backend) for name, column in known.items()}
 
 
-def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Numbers | Coded:
-    if isinstance(column, Numbers):
+def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, Known]:
+    """Return columns (Series, Numbers or Coded) as what the rules make of them."""
+    return {name: _known(name, column, rules, backend) for name, column in columns.items()}
+
+
+def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Known:
+    if isinstance(column, Numbers | Coded):
         return column
     if column.dtype.kind in "biufM":
         return Numbers.of(column, backend)
@@ -79,7 +85,7 @@ def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Number
     return Coded(codes, rules.read(name, strings(backend.to_arrow(found))))
 
 
-def _taken(column: Numbers | Coded, rows: Array, backend: Backend) -> Numbers | Coded:
+def _taken(column: Known, rows: Array, backend: Backend) -> Known:
     if isinstance(column, Numbers):
         return Numbers(column.values[rows], column.valid[rows], column.type)
     return Coded(column.codes[rows], column.values).trimmed(backend)
@@ -88,7 +94,7 @@ def _taken(column: Numbers | Coded, rows: Array, backend: Backend) -> Numbers | 
 class _Judge:
     """Says of each row whether a checked expression is true; `columns` are those of its names."""
 
-    def __init__(self, columns: dict[str, Numbers | Coded], backend: Backend) -> None:
+    def __init__(self, columns: dict[str, Known], backend: Backend) -> None:
         self.columns, self.backend = columns, backend
 
     def truth(self, node: ast.expr) -> _Truth:

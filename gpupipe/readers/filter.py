@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.readers.strings import TEXT, relabel
 from gpupipe.readers.where import links, parse_where
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -24,6 +26,9 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 def filter_rows(table: pa.Table, text: str) -> pa.Table:
     """Return the rows of `table` for which the filter `text` is true, in their order.
 
+    Dictionaries keep the levels that these rows have: with others, what a level is would depend on how a file happens
+    to be cut into chunks, as Arrow drops the chunks of which no row is left.
+
     Raises
     ------
     ConfigError
@@ -36,7 +41,19 @@ def filter_rows(table: pa.Table, text: str) -> pa.Table:
         if name not in table.column_names:
             hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
             raise SchemaError(f"where: there is no column {name!r}", where=text, fix=hint)
-    return table.filter(_Filter(table, names, text).mask(tree))
+    kept = table.filter(_Filter(table, names, text).mask(tree))
+    return pa.table([_with_used_levels(column) for column in kept.columns], names=kept.column_names)
+
+
+def _with_used_levels(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type != TEXT:
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        is_used = pc.is_in(pa.array(np.arange(len(chunk.dictionary), dtype="int32")), value_set=chunk.indices.unique())
+        used = pc.if_else(is_used, chunk.dictionary, pa.scalar(None, pa.string()))
+        chunks.append(chunk if pc.all(is_used).as_py() else relabel(chunk, used))
+    return pa.chunked_array(chunks, TEXT)
 
 
 class _Filter:

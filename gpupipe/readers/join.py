@@ -51,7 +51,7 @@ def read_joined(
         return loaded
     wanted = [*columns, *([source.target] if source.target else [])]
     for name in wanted:
-        _require(loaded.table, name, "the tables joined together")
+        require_column(loaded.table.column_names, name, "the tables joined together")
     kept = [name for name in loaded.table.column_names if name in wanted]
     return Loaded(loaded.table.select(kept), loaded.files, loaded.notes)
 
@@ -59,38 +59,55 @@ def read_joined(
 def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Loaded:
     label = f"table {name!r}"
     for key in joined.on.left:
-        _require(left.table, key, "the main table")
+        require_column(left.table.column_names, key, "the main table")
     for key in joined.on.right:
-        _require(right.table, key, label)
+        require_column(right.table.column_names, key, label)
     left_codes, right_codes = key_codes(left.table, joined.on.left, right.table, joined.on.right, label)
-    _require_unique(right_codes, right.table, joined.on.right, joined, label)
+    require_unique(right_codes, right.table, joined.on.right, joined, label)
     if joined.cardinality == "one_to_one":
-        _require_unique(left_codes, left.table, joined.on.left, joined, "the main table")
+        require_unique(left_codes, left.table, joined.on.left, joined, "the main table")
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     table = _with_columns(left.table, right.table, matches, name, joined)
-    share = 1 - matches.null_count / len(matches)
-    notes = [*left.notes, *right.notes, f"{label}: a match for {share:.1%} of the rows"]
+    notes = [*left.notes, *right.notes, match_note(label, matches.null_count, len(matches))]
     return Loaded(table, [*left.files, *right.files], list(dict.fromkeys(notes)))
 
 
 def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name: str, joined: JoinedTable) -> pa.Table:
     """Return `left` with the columns of those rows of `right` that match, null where none does."""
-    names = [name for name in right.column_names if name not in joined.on.right]
-    shared = [joined.prefix + name for name in names if joined.prefix + name in left.column_names]
+    names = joined_names(left.column_names, right.column_names, table_name, joined)
+    # One dictionary per column: rows are gathered from all chunks into one.
+    right = right.select(list(names)).unify_dictionaries().combine_chunks()
+    for old, new in names.items():
+        left = left.append_column(new, right.column(old).take(matches))
+    return left
+
+
+def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joined: JoinedTable) -> dict[str, str]:
+    """Return the columns of a table that are joined, and what they are called then.
+
+    Raises
+    ------
+    SchemaError
+        If the main table has a column of that name.
+    """
+    names = {name: joined.prefix + name for name in right if name not in joined.on.right}
+    shared = [new for new in names.values() if new in left]
     if shared:
         raise SchemaError(
             f"both tables have {', '.join(map(repr, shared))}",
             where=f"table {table_name!r}",
             fix=f"give the joined columns a prefix, as in prefix: {table_name}_, or drop them from one table",
         )
-    # One dictionary per column: rows are gathered from all chunks into one.
-    right = right.select(names).unify_dictionaries().combine_chunks()
-    for name in names:
-        left = left.append_column(joined.prefix + name, right.column(name).take(matches))
-    return left
+    return names
 
 
-def _require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joined: JoinedTable, label: str) -> None:
+def match_note(label: str, n_without: int, n_rows: int) -> str:
+    """Return how many rows a table has a match for."""
+    return f"{label}: a match for {1 - n_without / n_rows:.1%} of the rows"
+
+
+def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joined: JoinedTable, label: str) -> None:
+    """Raise SchemaError, which names the rows, if a key of `table` is there twice; `codes` are those of its rows."""
     rows = repeated(codes)
     if rows:
         key = ", ".join(f"{name}={table.column(name)[rows[0]].as_py()!r}" for name in names)
@@ -101,7 +118,8 @@ def _require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], join
         )
 
 
-def _require(table: pa.Table, name: str, label: str) -> None:
-    if name not in table.column_names:
-        hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
+def require_column(names: Sequence[str], name: str, label: str) -> None:
+    """Raise SchemaError if `name` is not among the columns of the table `label`."""
+    if name not in names:
+        hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
         raise SchemaError(f"there is no column {name!r}", where=label, fix=hint)

@@ -53,11 +53,15 @@ def device_obstacle(
         If a file is absent or cannot be read.
     """
     try:
-        require_plain_settings(source, tables or {})
-        require_plain_files(data_files(source, base_dir), source)
+        require_plain(source, tables, base_dir)
     except Obstacle as obstacle:
         return obstacle.what
     return ""
+
+
+def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedTable]:
+    """Return the tables that are joined to the main one; the rows of the others are events."""
+    return {name: table for name, table in (tables or {}).items() if table.is_joined}
 
 
 def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
@@ -77,11 +81,23 @@ def reading_on_device(path: str) -> Iterator[None]:
         raise
 
 
+def require_plain(
+    source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
+) -> None:
+    """Raise Obstacle if the host must read a source or a table that is joined to it."""
+    require_plain_settings(source, tables or {})
+    for table in [source, *joined_tables(tables).values()]:
+        require_plain_files(data_files(table, base_dir), table)
+
+
 def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable]) -> None:
-    """Raise Obstacle if a setting asks for what the host alone does."""
-    joined = [name for name, table in tables.items() if table.is_joined]
+    """Raise Obstacle if a setting of a source, or of a table joined to it, asks for what the host alone does."""
+    for table in [source, *joined_tables(tables).values()]:
+        _require_plain_settings(table)
+
+
+def _require_plain_settings(source: TableSource) -> None:
     reasons = [
-        (joined, f"tables are joined by Arrow: {', '.join(joined)}", "tables", "join them before"),
         (source.generate, "the generator draws NumPy's random numbers", "source.generate", "read its rows of a file"),
         (source.prepare, "a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before"),
     ]
@@ -110,9 +126,14 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
     for file in files:
         _require_local(file)
         if file.format == "csv":
-            _require_plain_csv(file, files, source.csv)
-    if files[0].format != "csv":
+            _require_plain_csv(file, source.csv)
+    formats = sorted({file.format for file in files})
+    if "csv" not in formats:
         _require_same_columns(files, source)
+    elif len(formats) > 1:
+        raise Obstacle(
+            f"the files are of several formats: {', '.join(formats)}", "source.path", "write them all in one"
+        )
 
 
 def _require_local(file: SourceFile) -> None:
@@ -126,10 +147,7 @@ def _require_local(file: SourceFile) -> None:
         raise Obstacle(what, "source.path", "write the columns into the files")
 
 
-def _require_plain_csv(file: SourceFile, files: Sequence[SourceFile], settings: CsvSettings) -> None:
-    if len(files) > 1:
-        what = "the types of several CSV files are inferred one by one"
-        raise Obstacle(what, "source.path", "write one file, or Parquet")
+def _require_plain_csv(file: SourceFile, settings: CsvSettings) -> None:
     if compression_of(file.path):
         raise Obstacle("compressed CSV is unpacked by Arrow", "source.path", "unpack the file, or write Parquet")
     if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
@@ -148,6 +166,8 @@ def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> N
             if not is_plain(kind):
                 fix = f"drop the column, or write it as another type: drop: [{name}]"
                 raise Obstacle(f"column {name!r} holds {kind}", "source.path", fix)
+        if all(map(pa.types.is_null, kinds.values())):
+            raise Obstacle("no column has a type: there are nulls alone", "source.path", "write the columns with types")
         if first is not None and kinds != first:
             raise Obstacle("the files differ in columns or types", "source.path", "write them all alike")
         first = kinds
@@ -170,11 +190,14 @@ def _int96(parquet: Any) -> set[str]:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether a device holds the values of an Arrow type as they are."""
+    """Whether a device holds the values of an Arrow type as they are, or as the host converts them.
+
+    Not decimals: to the last bit Arrow's floats of them are its own.
+    """
     types = pa.types
     if types.is_dictionary(kind):
         return is_plain(kind.value_type) and not types.is_temporal(kind.value_type)
-    small = types.is_integer(kind) and not types.is_uint64(kind)
     real = types.is_float32(kind) or types.is_float64(kind)
     text = types.is_string(kind) or types.is_large_string(kind)
-    return bool(small or real or text or types.is_boolean(kind) or types.is_timestamp(kind) or types.is_date32(kind))
+    flag = types.is_boolean(kind) or types.is_null(kind)
+    return bool(types.is_integer(kind) or real or text or flag or types.is_timestamp(kind) or types.is_date32(kind))

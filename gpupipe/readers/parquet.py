@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,22 +31,39 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     SchemaError
         If a column that is asked for by name cannot be used.
     """
+    return next(read_groups(file, wanted, notes, [None]))
+
+
+def read_groups(
+    file: SourceFile, wanted: Wanted, notes: Notes, parts: Iterable[Sequence[int] | None]
+) -> Iterator[pa.Table]:
+    """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
     with opened(file) as handle:
         probe = pq.ParquetFile(handle)
-        names = usable_names(probe.schema_arrow, file, wanted, notes)
-        names = _without_blobs(probe, names, file, wanted, notes)
+        names = column_names(probe, file, wanted, notes)
         dictionaries = _dictionary_columns(probe, names)
-        # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
-        table = _read(handle, probe, names, dictionaries, "us").select(names)
         ancient = _int96_columns(probe, names)
-        if ancient:
-            seconds = _read(handle, probe, ancient, [], "s").select(ancient)
-            table = _without_wrapped_times(table, seconds, notes)
-        return table
+        for groups in parts:
+            # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
+            table = _read(handle, probe, names, dictionaries, "us", groups).select(names)
+            if ancient:
+                seconds = _read(handle, probe, ancient, [], "s", groups).select(ancient)
+                table = _without_wrapped_times(table, seconds, notes)
+            yield table
+
+
+def column_names(probe: pq.ParquetFile, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+    """Return the columns that are read of a file; see `read`."""
+    return _without_blobs(probe, usable_names(probe.schema_arrow, file, wanted, notes), file, wanted, notes)
 
 
 def _read(
-    handle: Any, probe: pq.ParquetFile, names: Sequence[str], dictionaries: Sequence[str], int96_unit: str
+    handle: Any,
+    probe: pq.ParquetFile,
+    names: Sequence[str],
+    dictionaries: Sequence[str],
+    int96_unit: str,
+    groups: Sequence[int] | None,
 ) -> pa.Table:
     reader = pq.ParquetFile(
         handle,
@@ -55,7 +72,7 @@ def _read(
         coerce_int96_timestamp_unit=int96_unit,
         page_checksum_verification=True,
     )
-    return reader.read(columns=names)
+    return reader.read(columns=names) if groups is None else reader.read_row_groups(list(groups), columns=names)
 
 
 def _without_blobs(

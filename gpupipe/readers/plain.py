@@ -107,10 +107,15 @@ def without_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
     for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if column.type == TEXT:
             cleaned, nulls = clean_texts(column)
-            if any(nulls):  # that an empty text is missing goes without saying
-                notes.say(f"column {name!r}: {', '.join(map(repr, nulls[:5]))} read as missing")
+            say_missing(name, nulls, notes)
             table = table.set_column(i, name, cleaned) if nulls else table
     return table
+
+
+def say_missing(name: str, texts: list[str], notes: Notes) -> None:
+    """Say which texts of a column are read as missing."""
+    if any(texts):  # that an empty text is missing goes without saying
+        notes.say(f"column {name!r}: {', '.join(map(repr, texts[:5]))} read as missing")
 
 
 def _require_some(names: list[str], file: SourceFile) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.readers.combine import clashes, combine
+from gpupipe.readers.combine import clashes, combine, mixed_note
 from gpupipe.readers.csv import read as read_csv
 from gpupipe.readers.files import SourceFile, find_files, mask
 from gpupipe.readers.filter import filter_rows
@@ -122,7 +122,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     tables, files = [table for table, _ in found], [file for _, file in found]
     mixed = clashes(tables)
     if mixed and all(file.format == "csv" for file in files):
-        notes.say(f"some files have numbers and others text, read as text: {', '.join(mixed)}")
+        notes.say(mixed_note(mixed))
         tables = [_as_text(table, mixed, file, wanted, source, notes) for table, file in found]
     tables = [partitions.added_to(table, file, wanted) for table, file in zip(tables, files, strict=True)]
     return tables[0] if len(tables) == 1 else combine(tables, files, notes)
@@ -165,6 +165,11 @@ def _finish(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.Table:
             raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
     if table.num_rows == 0:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    return wanted_columns(table, wanted, source)
+
+
+def wanted_columns(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.Table:
+    """Return the columns that are asked for, those of nulls only as numbers; raise SchemaError if one is absent."""
     wanted.check(table.column_names, mask(source.label))
     table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
     for i, name in enumerate(table.column_names):

@@ -5,6 +5,7 @@ The frame may be of cuDF or of pandas; what differs between the two is in the ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,10 +115,10 @@ class Coded:
         is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last
         return backend.xp.take(backend.to_device(is_null), self.codes)
 
-    def trimmed(self, backend: Backend) -> Coded:
-        """Return the same rows without nulls among the values, nor others than strings that no row has."""
+    def trimmed(self, backend: Backend, keep_unused: bool = False) -> Coded:
+        """Return the same rows without nulls among the values; nor any that no row has, unless these are kept."""
         keep = np.asarray(self.values.is_valid())
-        if not pa.types.is_string(self.values.type):
+        if not keep_unused:
             keep = keep & self.used(backend)
         places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)
         return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
@@ -135,19 +136,24 @@ class DeviceText:
     """
 
     def __init__(self, missing: Array, backend: Backend) -> None:
-        self._missing, self._backend = missing, backend
+        self.missing, self._backend = missing, backend
 
     def __len__(self) -> int:
-        return len(self._missing)
+        return len(self.missing)
 
     @property
     def null_count(self) -> int:
         """Number of rows without a text."""
-        return int(self._missing.sum())
+        return int(self.missing.sum())
 
     def filter(self, mask: pa.Array) -> DeviceText:
         """Return the rows where `mask` is true."""
-        return DeviceText(self._missing[self._backend.to_device(np.asarray(mask))], self._backend)
+        return DeviceText(self.missing[self._backend.to_device(np.asarray(mask))], self._backend)
+
+
+def joined(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
+    """Return the rows of all, one below the other."""
+    return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 
 def to_micros(ticks: Array, unit: str, xp: Any) -> Array:

@@ -81,11 +81,11 @@ def encode(
     require_distinct(arrow.column_names)
     if frozen is not None:
         require(arrow.column_names, [column.source for column in frozen], "the model needs")
-        plans = backend.map(lambda c: enforce(c, _of(arrow, c.source)), frozen)
+        plans = backend.map(lambda c: enforce(c, plain_values(arrow, c.source)), frozen)
     else:
         declared = declared or {}
         require(arrow.column_names, declared, "schema: declares")
-        plans = backend.map(lambda name: infer(name, _of(arrow, name), declared.get(name)), arrow.column_names)
+        plans = backend.map(lambda name: infer(name, plain_values(arrow, name), declared.get(name)), arrow.column_names)
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
 
@@ -99,7 +99,8 @@ def encode(
     return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
 
 
-def _of(arrow: pa.Table, name: str) -> pa.ChunkedArray:
+def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column as encoding takes it; raise SchemaError if it holds not one value a row."""
     column = arrow.column(name)
     kind = column.type
     if pa.types.is_string_view(kind):
@@ -131,8 +132,8 @@ def require(found: list[str], names: Iterable[str], who: str) -> None:
 
 def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan:
     """Return what `column` is, by what is declared of it and by its type and values."""
-    kind = declared.kind if declared else _kind(column)
-    empty = Column(name, kind, _dtype(column), column.null_count > 0)
+    kind = declared.kind if declared else kind_of(column)
+    empty = Column(name, kind, dtype_of(column), column.null_count > 0)
     if kind == "numeric":
         numbers = as_numbers(name, column)
         storage = (declared and declared.storage) or storage_of(numbers)
@@ -152,12 +153,14 @@ def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan
     return Plan(empty, None, column)
 
 
-def _dtype(column: pa.ChunkedArray) -> str:
+def dtype_of(column: pa.ChunkedArray) -> str:
+    """Return the name of the type that a column was read as."""
     kind = column.type
     return str(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
-def _kind(column: pa.ChunkedArray) -> Any:
+def kind_of(column: pa.ChunkedArray) -> Any:
+    """Return the kind of a column that nothing is declared of."""
     kind = column.type
     if pa.types.is_boolean(kind):
         return "boolean"

@@ -85,11 +85,11 @@ def encode_frame(
     require_distinct(names)
     if frozen is not None:
         require(names, [column.source for column in frozen], "the model needs")
-        plans = [_Encoder(c.source, frame[c.source], backend, rules).enforced(c) for c in frozen]
+        plans = [ColumnEncoder(c.source, frame[c.source], backend, rules).enforced(c) for c in frozen]
     else:
         declared = declared or {}
         require(names, declared, "schema: declares")
-        plans = [_Encoder(name, frame[name], backend, rules).inferred(declared.get(name)) for name in names]
+        plans = [ColumnEncoder(name, frame[name], backend, rules).inferred(declared.get(name)) for name in names]
     schema = Schema(tuple(plan.column for plan in plans))
     n_rows = len(frame[names[0]]) if names else 0
     blocks, places = allocate(schema, n_rows, backend.xp)
@@ -101,7 +101,7 @@ def encode_frame(
     return Table(schema, n_rows, blocks, places, texts)
 
 
-class _Encoder:
+class ColumnEncoder:
     """Encodes one column: numbers, booleans and times by arithmetic, the rest by its distinct values."""
 
     def __init__(self, name: str, column: Any, backend: Backend, rules: TextRules) -> None:
@@ -143,6 +143,26 @@ class _Encoder:
             coded = self._read(*distinct_texts(self.series, self.backend))
         return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
 
+    def seen(self, kind: str | None) -> pa.ChunkedArray:
+        """Return a column of few rows that shows what the schema needs: type, bounds, distinct values, whether nulls.
+
+        Parameters
+        ----------
+        kind : str, optional
+            What the column is to be, if that is known.
+        """
+        if self.coded is None and self.numbers is not None:
+            if kind in (None, "text") or self._is_arithmetic(self.numbers, kind):
+                return self.numbers.summary()
+            codes, values = self.numbers.distinct(self.backend)
+            return _with_null(values, bool((codes < 0).any()))
+        if kind == "text":
+            missing = self._missing() if self.coded is None else self.coded.missing(self.backend)
+            return _with_null(pa.array([], pa.string()), bool(missing.any()))
+        coded = self.coded or self._read(*distinct_texts(self.series, self.backend))
+        used = coded.values.filter(pa.array(coded.used(self.backend)))
+        return _with_null(used, bool((coded.codes < 0).any()))
+
     def _inferred_text(self, declared: Declared | None) -> Plan:
         if not (declared and declared.kind == "text"):
             codes, found = distinct_texts(self.series, self.backend)
@@ -167,15 +187,13 @@ class _Encoder:
         nulls = pa.nulls(int(bool((codes < 0).any())), values.type)
         distinct = pa.chunked_array([pa.concat_arrays([values, nulls])])
         try:
-            made = plan(distinct)
+            made, table = _written(plan, distinct)
         except SchemaError:
             rows = pa.array(self.backend.to_host(codes))
-            plan(distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
+            _written(plan, distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
             raise
-        if made.write is None:
+        if table is None:
             return Plan(made.column, None)
-        table = np.empty(len(distinct), made.column.storage)
-        made.write(table)
         # Position -1, a null, is the last one.
         return Plan(made.column, lambda out: self._look_up(table, codes, out))
 
@@ -221,3 +239,17 @@ class _Encoder:
     def _missing(self) -> Array:
         is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))
         return self.backend.values(self.series.isna() | is_missing, "bool")
+
+
+def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
+    return pa.chunked_array([values, pa.nulls(int(has_null), values.type)])
+
+
+def _written(plan: Callable[[pa.ChunkedArray], Plan], values: pa.ChunkedArray) -> tuple[Plan, Any]:
+    """Return the plan of a column, and what it writes for these values; None where it writes nothing."""
+    made = plan(values)
+    if made.write is None:
+        return made, None
+    table = np.empty(len(values), made.column.storage)
+    made.write(table)
+    return made, table

@@ -94,10 +94,15 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
 
 def infer_format(column: pa.ChunkedArray) -> str | None:
     """Return the format that a column of text is written in: frozen, it is the same for every later batch."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(column.type):
         return None
     return guess_format({v for v in used(as_dictionary(column)) if v.strip()})
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of this Arrow type holds strings, plain or dictionary-encoded."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def guess_format(values: set[str]) -> str | None:

@@ -109,6 +109,7 @@ class DeviceLoop:
         if is_simulated():
             _allocate_shared_arrays_once()
             return cuda.jit(self.function)
+        _name_row_stack()
         with _kept_in_our_folder() as can_be_kept:
             return cuda.jit(cache=self.kept and can_be_kept)(self.function)
 
@@ -156,6 +157,12 @@ def _small_grids() -> Iterator[None]:
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:
     """Return how many blocks cover `n_rows`; kernels stride, so more than the device can hold are not needed."""
     return max(1, min(-(-n_rows // threads), 65_535))
+
+
+def _name_row_stack() -> None:
+    """Let numba-cuda compile with NumPy 2.5: up to 0.30 it names a function that is gone, another name of vstack."""
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack  # type: ignore[attr-defined, unused-ignore]
 
 
 @cache

@@ -119,7 +119,12 @@ def test_the_errors_of_all_libraries_are_known():
 
     with pytest.raises(MemoryError) as array:
         np.empty(1 << 50)
-    words = [ValueError("std::bad_alloc"), RuntimeError("can't start new thread")]
+    words = [
+        ValueError("std::bad_alloc"),
+        RuntimeError("can't start new thread"),
+        RuntimeError("CUDA error: call='cudaMalloc(&p, n)', Reason=cudaErrorMemoryAllocation:out of memory"),
+        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"),
+    ]
     assert all(map(is_out_of_memory, [array.value, pa.ArrowMemoryError(), *words]))
     assert not is_out_of_memory(ValueError("could not convert"))
 

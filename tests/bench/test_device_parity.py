@@ -18,6 +18,7 @@ from gpupipe.bench.device.parity import (
     metric_gap,
     metrics_of,
     on,
+    strayed,
     table_difference,
 )
 from gpupipe.config import load_config
@@ -76,3 +77,10 @@ def test_metrics_are_of_a_run_and_their_gap_is_relative_above_one(binary: Path) 
     assert 0.5 < found["cpu"]["f1"] <= 1
     assert metric_gap({"cpu": {"auc": 0.80}, "gpu": {"auc": 0.81}}, "auc") == pytest.approx(0.01)
     assert metric_gap({"cpu": {"rmse": 200.0}, "gpu": {"rmse": 201.0}}, "rmse") == pytest.approx(0.005)
+
+
+def test_only_a_stage_that_the_device_should_have_run_has_strayed() -> None:
+    names = ["read", "split", "features", "train xgboost", "fold 1: predict xgboost", "evaluate", "export", "report"]
+    stages = [{"name": name, "device": "cpu"} for name in names]
+    assert strayed(stages, "cpu") == []
+    assert strayed(stages, "gpu") == ["features", "train xgboost", "fold 1: predict xgboost"]

@@ -78,9 +78,7 @@ def assert_both_fit_alike(config: Config, view: Any) -> None:
 @pytest.mark.parametrize("view", ["codes", "dense"])
 @pytest.mark.parametrize("name", ["telco", "adult", "diamonds"])
 def test_a_configuration_for_a_public_table(config: Any, name: str, view: str) -> None:
-    """Adult is of two CSV files, which the host reads by design; its rows are then moved."""
-    allowed = ["fallback=allow"] if name == "adult" else []
-    assert_both_fit_alike(config(name, "source.cache=false", *allowed), view)
+    assert_both_fit_alike(config(name, "source.cache=false"), view)
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])

@@ -21,7 +21,7 @@ from gpupipe.readers.churn import customers, write
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import TableSource
 
-PLAIN = ("telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
+PLAIN = ("adult", "telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
 
 
 def assert_same_table(config: Config) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.launch import DeviceLoop, blocks, host_block, is_on_device
+from gpupipe_kernels.proof.machine_code import obstacle
 from gpupipe_kernels.threads import run_blocks
 
 
@@ -148,3 +149,27 @@ def test_asking_what_is_kept_loads_no_compiler() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+WITHOUT_ROW_STACK = """
+import numpy as np
+if hasattr(np, "row_stack"):
+    del np.row_stack  # as of 2.5
+from types import SimpleNamespace
+from numba import cuda, float64, int64
+from numba.cuda import dispatcher
+from gpupipe_kernels.reduce import device_loops
+dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
+device_loops.join._compiled
+print(len(cuda.compile_ptx(device_loops.join.function, (float64[::1], int64, float64[::1]), cc=(9, 0))[0]))
+"""
+
+
+def test_numba_cuda_compiles_with_a_numpy_that_has_no_row_stack() -> None:
+    if missing := obstacle():
+        pytest.skip(missing)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", WITHOUT_ROW_STACK]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpupipe.backends.cpu import CpuBackend
 from gpupipe.backends.gpu_portable import gaussian_nb
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import MODELS, FittedModel, Prediction, fit, fitted_device, load_fitted
+from gpupipe.models.device_fitting import fit_penalty
 from gpupipe.models.fitted_device import DeviceModel, DeviceXGBoost, HostModel
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_xgboost import FittedXGBoost
@@ -276,3 +278,29 @@ def test_a_model_of_the_host_is_its_own_portable_form(tables: dict[str, Any]) ->
     fitted = fit(MODELS.get("ridge")(), data.X, data.y, data.context)
     assert fitted.portable() is fitted
     assert fitted.notes == ()
+
+
+def test_weights_leave_a_logistic_regression_of_cuml_the_penalty_that_scikit_learn_has(tables: dict[str, Any]) -> None:
+    """cuML minimises ``sum(w * loss) / sum(w) + |b|**2 / (2 * C * n)``: what it is given for C must make up for it."""
+    from scipy.optimize import minimize
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = tables["binary"].X[:, :4].astype(np.float64), tables["binary"].y
+    X, sign = (X - X.mean(axis=0)) / X.std(axis=0), 2.0 * (y == 1) - 1
+    weights = np.where(y == 1, 6.0, 2.0)
+    estimator = SimpleNamespace(C=0.01, penalty_normalized=True)
+    fit_penalty(estimator, weights)
+
+    def loss_of_cuml(b: Any) -> float:
+        losses = np.logaddexp(0, -sign * (X @ b[:-1] + b[-1]))
+        return float((weights * losses).sum() / weights.sum() + b[:-1] @ b[:-1] / (2 * estimator.C * len(X)))
+
+    on_host = LogisticRegression(C=0.01, tol=1e-8).fit(X, y, sample_weight=weights)
+    found = minimize(loss_of_cuml, np.zeros(X.shape[1] + 1), tol=1e-10).x
+    np.testing.assert_allclose(found, [*on_host.coef_[0], *on_host.intercept_], atol=1e-4)
+
+
+def test_without_weights_and_in_other_models_nothing_becomes_of_the_penalty() -> None:
+    for estimator, weights in ((SimpleNamespace(C=2.0, penalty_normalized=True), None), (SimpleNamespace(C=2.0), [3])):
+        fit_penalty(estimator, weights)
+        assert estimator.C == 2.0

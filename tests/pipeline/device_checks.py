@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from gpupipe.backends import DeviceOptions
 from gpupipe.backends.cpu import CpuBackend
+from gpupipe.bench.device.parity import strayed
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.pipeline import run as module
@@ -92,6 +93,7 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypat
     here = run_on(CpuBackend(), config, tmp_path / "here", monkeypatch)
     for name, value in here.metrics.items():
         assert there.metrics[name] == pytest.approx(value, abs=2e-4)
+    assert strayed(there.plan(), "gpu") == []
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert {name for name, stage in stages.items() if stage["device"] == "cpu"} == {
         "split", "evaluate", "export", "report",

@@ -19,8 +19,8 @@ from gpupipe import Pipeline
 from gpupipe.backends import device_report
 from gpupipe.config import parse_config
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline.costs import training_bytes
-from gpupipe.pipeline.plan import make_plan
+from gpupipe.pipeline.plan.costs import training_bytes
+from gpupipe.pipeline.plan.make import make_plan
 from gpupipe.readers.churn import customers
 
 ROOT = Path(__file__).parents[2]

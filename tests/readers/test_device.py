@@ -159,8 +159,8 @@ def test_a_column_of_csv_has_the_type_and_the_values_that_arrow_gives_it(
 
 @pytest.mark.parametrize(
     "csv",
-    [{"null_values": ["?"]}, {"strip": False}, {"names": ["x", "y"]}, {"quote": None}, {"delimiter": ","},
-     {"bad_rows": "skip"}],
+    [{"null_values": ["?"]}, {"null_values": ["2.5"]}, {"strip": False}, {"names": ["x", "y"]}, {"quote": None},
+     {"delimiter": ","}, {"bad_rows": "skip"}],
     ids=str,
 )  # fmt: skip
 def test_settings_of_csv_mean_the_same(tmp_path: Path, backend: Backend, csv: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def test_columns_and_declarations_mean_the_same(
 
 
 FIELDS = st.one_of(
-    st.from_regex(r"-?[0-9]{1,17}(\.[0-9]{0,4})?", fullmatch=True),
+    st.from_regex(r"[ \t]{0,2}-?[0-9]{1,17}(\.[0-9]{0,4})?[ \t]?", fullmatch=True),
     st.sampled_from(
         ["", "NA", " ", "1e3", "true", "2024-01-31", "a", '"', ",", "x y", "\n", "1_0", "٣", "-", "-0", "-.5"]
     ),
@@ -267,6 +267,34 @@ def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backen
 def test_nested_columns_are_left_out_with_a_note(tmp_path: Path, backend: Backend) -> None:
     pq.write_table(pa.table({"l": [[1], []], "n": [1, 2]}), tmp_path / "t.parquet")
     assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n",)
+
+
+@pytest.mark.parametrize("values", [[1, None, 2**40], [1, 2**63, None], [2**64 - 1, 2**53 + 1], [2**63 - 1], []])
+def test_wide_unsigned_numbers_are_read_as_the_host_reads_them(
+    tmp_path: Path, backend: Backend, values: list[int | None]
+) -> None:
+    for i, some in enumerate([values, [7, 2**53 + 1, None]]):
+        pq.write_table(pa.table({"n": pa.array(some, pa.uint64())}), tmp_path / f"{i}.parquet")
+    compare(Source(path=str(tmp_path)), backend)
+    compare(Source(path=str(tmp_path), where="n != 7"), backend)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "text", "boolean", "float", None])
+def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
+    tmp_path: Path, backend: Backend, kind: str | None
+) -> None:
+    pq.write_table(pa.table({"x": pa.nulls(2), "n": [1, 2]}), tmp_path / "t.parquet")
+    compare(Source(path=str(tmp_path / "t.parquet"), schema={"x": kind} if kind else {}), backend)
+    pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "t.parquet")
+    assert "no column has a type" in device_obstacle(Source(path=str(tmp_path / "t.parquet")))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_levels_after_a_filter_do_not_depend_on_row_groups(tmp_path: Path, backend: Backend, size: int) -> None:
+    table = pa.table({"y": [1, 2, 3, 4], "z": ["a", "b", "c", "d"]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=size)
+    source = Source(path=str(tmp_path / "t.parquet"), where="y in [1, 4]")
+    assert compare(source, backend).schema["z"].levels == ("a", "d")
 
 
 def test_the_index_that_pandas_wrote_is_a_column(tmp_path: Path, backend: Backend) -> None:
@@ -361,7 +389,8 @@ def files(tmp_path: Path) -> Path:
         ({"path": "a.csv", "where": "x > 0 and x < y"}, "two columns are compared by Arrow: x < y"),
         ({"path": "a.csv", "prepare": "hook.py:f"}, "pandas.DataFrame"),
         ({"generate": "churn", "rows": 10}, "random numbers"),
-        ({"path": ["a.csv", "b.csv"]}, "one by one"),
+        ({"path": ["a.csv", "b.csv"]}, ""),
+        ({"path": ["a.csv", "int.pq"]}, "of several formats: csv, parquet"),
         ({"path": "z.csv.gz"}, "unpacked"),
         ({"path": "a.csv", "csv": {"encoding": "latin-1"}}, "latin-1"),
         ({"path": "a.csv", "csv": {"decimal": ",", "delimiter": ";"}}, "','"),
@@ -379,9 +408,15 @@ def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict
     assert why in found and bool(found) == bool(why)
 
 
-def test_a_join_is_the_hosts(files: Path) -> None:
-    table = JoinedTable(path="b.csv", on="x", cardinality="many_to_one")
-    assert device_obstacle(Source(path="a.csv"), {"b": table}, files) == "tables are joined by Arrow: b"
+@pytest.mark.parametrize(
+    ("table", "why"), [({"path": "b.csv"}, ""), ({"path": "t.jsonl"}, "jsonl"), ({"generate": "churn"}, "random")]
+)
+def test_so_are_those_of_a_table_that_is_joined(files: Path, table: dict[str, Any], why: str) -> None:
+    joined = {"b": JoinedTable(**table, on="x", cardinality="many_to_one")}
+    found = device_obstacle(Source(path="a.csv"), joined, files)
+    assert why in found and bool(found) == bool(why)
+    events = {"b": JoinedTable(**table, on="x", cardinality="one_to_many")}
+    assert device_obstacle(Source(path="a.csv"), events, files) == ""
 
 
 CONFIG = """
@@ -439,7 +474,7 @@ def test_a_generator_makes_the_input_on_the_host_and_says_so(tmp_path: Path, bac
     assert_same_table(read.table, read_table(config, backend).table)
 
 
-@pytest.mark.parametrize("name", ["telco", "diamonds", "bike_sharing", "nyc_taxi", "chicago_taxi"])
+@pytest.mark.parametrize("name", ["adult", "telco", "diamonds", "bike_sharing", "nyc_taxi", "chicago_taxi"])
 @pytest.mark.data
 def test_an_example_is_read_alike(data_dir: Path, backend: Backend, name: str) -> None:
     config = load_config(CONFIGS / f"{name}.yaml")

@@ -13,8 +13,10 @@ from gpupipe.backends import choose
 from gpupipe.readers.csv_header import Header
 from gpupipe.readers.csv_rows import require_regular_rows
 from gpupipe.readers.device_filter import filter_columns
+from gpupipe.readers.device_join import join_columns
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.obstacles import Obstacle
+from gpupipe.readers.settings import JoinedTable
 from gpupipe.table.device_columns import MICROS, Coded, Numbers, to_micros
 from gpupipe.table.encode_frame import TextRules, encode_frame
 from gpupipe.table.schema import NAT, declare
@@ -55,9 +57,9 @@ def test_numbers_are_encoded_where_they_are(declared: dict[str, str]) -> None:
 def test_texts_are_looked_up_where_their_codes_are() -> None:
     device, values = DeviceDouble(), pa.array(["b", None, "a", "unused"])
     coded = Coded(device.to_device(np.array([2, 0, -1, 1])), values).trimmed(device)
-    assert coded.values.to_pylist() == ["b", "a", "unused"]
+    assert coded.values.to_pylist() == ["b", "a"]
     table = encode_frame({"c": coded}, device)
-    assert table.schema["c"].levels == ("a", "b", "unused")
+    assert table.schema["c"].levels == ("a", "b")
     np.testing.assert_array_equal(device.to_host(table.column("c")), [3, 4, 0, 0])
 
 
@@ -89,3 +91,32 @@ def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obsta
         return
     with pytest.raises(Obstacle, match=obstacle):
         require_regular_rows(file, header, '"', DeviceDouble())
+
+
+def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n3\n4,5,6\n7,8")
+    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
+    assert require_regular_rows(file, header, '"', DeviceDouble(), may_skip=True) == [(8, 10), (10, 16)]
+
+
+@pytest.mark.parametrize("keys", [["i"], ["i", "b"], ["t", "small", "i"]])
+def test_tables_are_joined_where_they_are(keys: list[str]) -> None:
+    host, device = choose("cpu"), DeviceDouble()
+    joined = JoinedTable(path="r", on=keys, cardinality="one_to_one", prefix="r_")
+    expected, said = join_columns(columns(host), columns(host), "r", joined, host)
+    found, remark = join_columns(columns(device), columns(device), "r", joined, device)
+    assert remark == said == "table 'r': a match for 66.7% of the rows"
+    for name, column in expected.items():
+        np.testing.assert_array_equal(device.to_host(found[name].valid), column.valid)
+        np.testing.assert_array_equal(device.to_host(found[name].values), column.values)
+
+
+def test_texts_are_joined_by_their_codes() -> None:
+    device = DeviceDouble()
+    left = {"k": Coded(device.to_device(np.array([2, 0, -1, 1])), pa.array(["b", None, "a", "unused"]))}
+    values = {"v": Numbers(device.to_device(np.array([7, 8])), device.to_device(np.array([True, False])), pa.int64())}
+    right = {"k": Coded(device.to_device(np.array([1, 0])), pa.array(["b", "a"])), **values}
+    found, _ = join_columns(left, right, "r", JoinedTable(path="r", on="k", cardinality="many_to_one"), device)
+    np.testing.assert_array_equal(device.to_host(found["v"].valid), [True, False, False, False])
+    assert device.to_host(found["v"].values)[0] == 7

@@ -183,6 +183,13 @@ def test_texts_are_free_however_many_of_them_mean_missing(backend) -> None:
         assert (found.kind, found.nullable) == ("categorical" if distinct is words else "text", True)
 
 
+def test_a_wrong_boolean_is_found_in_its_row(backend) -> None:
+    frame = pd.DataFrame({"b": pd.Series(["yes", "no", "no", "maybe"], dtype="string[pyarrow]")})
+    with pytest.raises(SchemaError, match="maybe") as error:
+        encode_frame(frame, backend, {"b": declare("boolean")})
+    assert error.value.where.startswith("data row 4 ")
+
+
 def test_blanks_are_those_that_arrow_trims() -> None:
     every = pa.array([chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000])
     trimmed = pa.compute.utf8_trim_whitespace(every).to_pylist()

@@ -26,6 +26,8 @@ from gpupipe.table.blocks import Table
 
 Array = Any
 DEVICES = ("cpu", "gpu")
+# Stages that are the host's on every device, and that of reading, which a configuration may leave to it.
+OF_THE_HOST = ("read", "split", "evaluate", "export", "report")
 
 
 @dataclass(frozen=True)
@@ -135,16 +137,21 @@ def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Ma
     Raises
     ------
     GpupipeError
-        If a stage but the reading of the table ran on another device than it should.
+        If a stage but those of `OF_THE_HOST` ran on another device than it should.
     """
     with TemporaryDirectory() as folder:
         found: dict[str, Mapping[str, float]] = {}
         for device in devices:
             run = run_on(config, device, Path(folder) / device)
-            if elsewhere := [s["name"] for s in run.plan() if s["device"] != device and s["name"] != "read"]:
+            if elsewhere := strayed(run.plan(), device):
                 raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
             found[device] = run.metrics
         return found
+
+
+def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
+    """Return the names of the stages of timeline.json that should have run on `device`, and ran elsewhere."""
+    return [stage["name"] for stage in stages if stage["device"] != device and stage["name"] not in OF_THE_HOST]
 
 
 def run_on(config: Config, device: str, output: Path) -> Run:

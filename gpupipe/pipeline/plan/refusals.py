@@ -11,8 +11,8 @@ from gpupipe.backends.gpu_estimators import ESTIMATORS, NO_TWIN
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text
-from gpupipe.pipeline.preview import Preview
-from gpupipe.readers.obstacles import Obstacle, data_files, require_plain_files, require_plain_settings
+from gpupipe.pipeline.plan.preview import Preview
+from gpupipe.readers.obstacles import Obstacle, require_plain
 
 
 def read_refusal(config: Config, n_derived: int) -> Refusal | None:
@@ -22,8 +22,7 @@ def read_refusal(config: Config, n_derived: int) -> Refusal | None:
     if config.source.generate:
         return None
     try:
-        require_plain_settings(config.source, config.tables)
-        require_plain_files(data_files(config.source), config.source)
+        require_plain(config.source, config.tables)
     except Obstacle as obstacle:
         return Refusal(obstacle.what, obstacle.fix)
     return None

@@ -1,7 +1,7 @@
 """What a run would do and need, before it runs: where each stage works and why, its rows, its memory, its parts.
 
 Nothing is read but footers, sizes and some rows; no library of a GPU is imported. The memory is that of
-`gpupipe.pipeline.costs`: what a stage holds is known from shapes, what its libraries take beside was measured.
+`gpupipe.pipeline.plan.costs`: what a stage holds is known from shapes, what its libraries take beside was measured.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from gpupipe.backends import device_report, machine
 from gpupipe.backends.splitting import GIB
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline.ledger import Ledger
-from gpupipe.pipeline.planner import PlannedStage, Planner
-from gpupipe.pipeline.preview import Preview, preview
+from gpupipe.pipeline.plan.ledger import Ledger
+from gpupipe.pipeline.plan.planner import PlannedStage, Planner
+from gpupipe.pipeline.plan.preview import Preview, preview
 
 
 @dataclass(frozen=True)

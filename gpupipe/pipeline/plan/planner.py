@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from gpupipe.backends import machine
+from gpupipe.backends.base import HOST_STEP
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.backends.splitting import GIB
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.base import View
-from gpupipe.pipeline import costs
-from gpupipe.pipeline.ledger import Ledger
-from gpupipe.pipeline.planned_refusals import model_refusal, read_refusal
-from gpupipe.pipeline.preview import Preview
+from gpupipe.pipeline.plan import costs
+from gpupipe.pipeline.plan.ledger import Ledger
+from gpupipe.pipeline.plan.preview import Preview
+from gpupipe.pipeline.plan.refusals import model_refusal, read_refusal
 from gpupipe.readers.cache import Cache
+from gpupipe.readers.stream import Stream, in_parts
 
 MATRIX_CELL = 4  # float32
 REFIT = "refit: "
@@ -56,6 +59,9 @@ def is_kept(config: Config) -> bool:
     return cache is not None and cache.path.is_dir()
 
 
+HOST_STAGES = ("derive", "split", "evaluate", "export", "report")  # of a run on a device too
+
+
 @dataclass
 class Planner:
     """Walks through a run.
@@ -69,6 +75,8 @@ class Planner:
     host : Ledger
     device : Ledger, optional
         None on the CPU.
+    available : int
+        Bytes of the host that are free: reading goes by them.
     stages : list of PlannedStage
     shortages : list of str
         What does not fit.
@@ -81,6 +89,7 @@ class Planner:
     reason: str
     host: Ledger
     device: Ledger | None = None
+    available: int = field(default_factory=lambda: machine.memory().available)
     stages: list[PlannedStage] = field(default_factory=list)
     shortages: list[str] = field(default_factory=list)
     refusals: list[tuple[str, Refusal]] = field(default_factory=list)
@@ -111,6 +120,8 @@ class Planner:
     ) -> None:  # fmt: skip
         """Add a stage with what it needs for itself, beside what is held."""
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
+        if self.device is not None and name in HOST_STAGES:
+            where, reason = "cpu", HOST_STEP
         if refusal is not None:
             self.refusals.append((name, refusal))
             where, reason = "cpu", refusal.what
@@ -135,26 +146,38 @@ class Planner:
     def _read(self) -> None:
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
-        host = costs.read_bytes(
-            seen.file_format, seen.file_bytes, int(seen.n_read * seen.arrow_row), int(seen.n_read * seen.text_row),
-            encoded,
-        )  # fmt: skip
+        refusal = None if self.device is None else read_refusal(self.config, seen.n_derived)
+        on_device = self.device if refusal is None and seen.file_format else None
+        stream = self._stream(on_device)
+        arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.part_bytes
+        texts = int(seen.n_read * seen.text_row)
+        host = costs.read_bytes(seen.file_format, seen.file_bytes, arrow, texts, encoded)
         notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
         if not seen.n_derived and is_kept(self.config):
             host, notes = 0, [*notes, "encoded earlier, found in the cache"]
+        elif stream is not None:
+            notes.append(stream.remark)
         if self.config.source.prepare:
             notes.append("what the prepare hook takes for itself is not predicted")
         self.host.hold("tables as they were read", seen.events_bytes)
-        refusal = None if self.device is None else read_refusal(self.config, self.seen.n_derived)
-        if self.device is None or refusal is not None or seen.file_format == "":
-            self._add("read", seen.n_rows, host, encoded, refusal, notes=notes)
+        n_parts = 1 if stream is None else stream.n_parts
+        if on_device is None:
+            self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         else:
-            plain = int(seen.n_read * seen.plain_row)
-            self._add("read", seen.n_rows, costs.READ_BESIDE, seen.file_bytes + plain + encoded, notes=notes)
+            plain = int(seen.n_read * seen.plain_row) // n_parts
+            need = seen.file_bytes // n_parts + plain + encoded
+            self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
         if seen.n_derived:  # keyed ops need the rows as they were read
             self.host.hold("tables as they were read", seen.n_read * seen.arrow_row)
         self._ledger.hold("encoded table", encoded)
+
+    def _stream(self, device: Ledger | None) -> Stream | None:
+        """Return the parts that will be read, None where all rows are read at once or none."""
+        if self.seen.n_derived or is_kept(self.config):
+            return None
+        free = self.available if device is None else device.limit - device.total
+        return in_parts(self.config.source, self.config.tables, free, on_device=device is not None)
 
     def _derive(self) -> None:
         if self.seen.n_derived:

@@ -1,0 +1,119 @@
+"""What a column is, by parts of its rows that come one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError
+from gpupipe.table.blocks import code_storage
+from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, infer, kind_of
+from gpupipe.table.schema import FIRST_LEVEL, Column, Declared
+from gpupipe.table.strings import as_dictionary, sort_levels, used
+from gpupipe.table.times import FORMATS, is_text, micros
+
+TEXTS = pa.large_string()  # the levels of many parts may be more than 2 GiB
+
+
+class SeenColumn:
+    """Gathers of a column what `gpupipe.table.encode.infer` must know of all its rows.
+
+    Parameters
+    ----------
+    name : str
+    kind : pyarrow.DataType
+        The type of every part.
+    declared : Declared, optional
+    most_rows : int
+        There are no more rows than this: texts that are more than half as many make no categories.
+    """
+
+    def __init__(self, name: str, kind: pa.DataType, declared: Declared | None, most_rows: int) -> None:
+        self.name, self.declared = name, declared
+        self.most_levels = max(FEW_LEVELS, most_rows // 2)
+        empty = pa.chunked_array([], kind)
+        self.kind: Any = declared.kind if declared else kind_of(empty)
+        self.dtype = dtype_of(empty)
+        self.nullable, self.storage = False, ""
+        self.formats, self.has_texts = list(FORMATS), False
+        self.used, self.unused = Texts(), Texts()
+
+    def add(self, values: pa.ChunkedArray) -> None:
+        """Look at a part; raise SchemaError if it is not of the kind that is declared."""
+        self.nullable |= values.null_count > 0
+        if self.kind == "numeric":
+            found = infer(self.name, values, self.declared).column
+            self.nullable |= found.nullable
+            self.storage = max(self.storage, found.storage)  # float64 comes behind float32
+        elif self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
+            self._add_times({value for value in used(as_dictionary(values)) if value.strip()})
+        elif self.kind == "categorical":
+            self._add_levels(as_dictionary(values))
+
+    def _add_times(self, texts: set[str]) -> None:
+        self.has_texts |= bool(texts)
+        self.formats = [form for form in self.formats if all(micros(text, form) is not None for text in texts)]
+        if not self.formats:
+            raise SchemaError(f"column {self.name!r} holds times in several formats, or in none that is known")
+
+    def _add_levels(self, coded: pa.ChunkedArray) -> None:
+        for chunk in coded.chunks:
+            is_used = pc.is_in(_numbers(chunk.dictionary), value_set=chunk.indices.unique().cast(pa.int64()))
+            self.used.add(chunk.dictionary.filter(is_used))
+            self.unused.add(chunk.dictionary.filter(pc.invert(is_used)))
+        if self.declared is None and self.used.n_at_least > self.most_levels:
+            self._is_text()
+
+    def _is_text(self) -> None:
+        self.kind, self.used, self.unused = "text", Texts(), Texts()
+
+    def column(self, n_rows: int) -> Column:
+        """Return what the column is, now that all its rows, so many, were seen."""
+        if self.declared is None and len(self.used.distinct()) > max(FEW_LEVELS, n_rows // 2):
+            self._is_text()
+        if self.kind == "numeric":
+            return Column(self.name, "numeric", self.dtype, self.nullable, self.storage)
+        if self.kind == "datetime":
+            stated = self.declared.time_format if self.declared else None
+            time_format = stated or (self.formats[0] if self.has_texts else None)
+            return Column(self.name, "datetime", self.dtype, self.nullable, "int64", time_format=time_format)
+        if self.kind == "boolean":
+            return Column(self.name, "boolean", self.dtype, self.nullable, "int8", BOOLEAN_LEVELS)
+        if self.kind == "categorical":
+            levels = sort_levels({*self.used.distinct().to_pylist(), *self.unused.distinct().to_pylist()})
+            storage = code_storage(FIRST_LEVEL + len(levels))
+            return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels)
+        return Column(self.name, self.kind, self.dtype, self.nullable)
+
+
+class Texts:
+    """Distinct texts of parts; they are made distinct now and then, when they have become twice as many."""
+
+    def __init__(self) -> None:
+        self._known = pa.array([], TEXTS)
+        self._new: list[pa.Array] = []
+
+    def add(self, texts: pa.Array) -> None:
+        """Add texts; nulls are left out."""
+        if len(texts):
+            self._new.append(texts.cast(TEXTS).drop_null())
+        if sum(map(len, self._new)) > len(self._known):
+            self.distinct()
+
+    @property
+    def n_at_least(self) -> int:
+        """There are so many distinct texts, or more."""
+        return len(self._known)
+
+    def distinct(self) -> pa.Array:
+        """Return them, each once."""
+        if self._new:
+            self._known, self._new = pc.unique(pa.concat_arrays([self._known, *self._new])), []
+        return self._known
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    return pa.array(np.arange(len(values)))

@@ -1,0 +1,39 @@
+"""Parquet files that cuDF reads by row groups make the table that the host makes of them at once, to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.backends import choose
+from gpupipe.backends.gpu import GpuBackend
+from gpupipe.bench.device.parity import table_difference
+from gpupipe.config import parse_config
+from gpupipe.pipeline.reading import read_table
+from gpupipe.readers.churn import write
+
+
+class LittleRoom(GpuBackend):
+    """The GPU as if almost all of its memory were taken."""
+
+    def free_bytes(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("where", [None, "tenure > 60 and Contract == 'Two year'"])
+def test_row_groups_one_by_one(tmp_path: Path, where: str | None) -> None:
+    write(tmp_path / "whole.parquet", 60_000)
+    path = tmp_path / "churn.parquet"
+    pq.write_table(pq.read_table(tmp_path / "whole.parquet"), path, row_group_size=7_000)
+    source = {"path": str(path), "target": "Churn", "cache": False}
+    config = parse_config({"source": source if where is None else {**source, "where": where}})
+    device, host = LittleRoom("a test"), choose("cpu")
+    found = read_table(config, device)
+    assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 9 parts"]
+    assert table_difference(read_table(config, host).table, found.table, device) == ""
+
+
+def test_the_free_bytes_are_those_of_the_device() -> None:
+    assert 0 < GpuBackend("a test").free_bytes() <= 1 << 40
