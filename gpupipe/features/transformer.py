@@ -11,14 +11,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from gpupipe.backends import choose
+from gpupipe.backends import Backend, choose
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import Rows, Sources, derive, derived_ops, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
-from gpupipe.table.arrange import select
+from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -39,6 +39,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     schema : mapping of str to str, default=None
         Column to kind or dtype, where inference should not decide.
     device : {"auto", "cpu", "gpu"}, default="auto"
+        Where it computes. The matrix is a NumPy array, but for "gpu": then it is CuPy's and stays there.
     random_state : int, default=0
         Seed of the folds of target encodings.
 
@@ -96,13 +97,14 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         So the result may differ from ``fit(X, y).transform(X)``, as with scikit-learn's TargetEncoder.
         """
         table, backend = self._fit(X, y)
-        return self.fitted_.transform_training(table, backend)
+        return self._handed(self.fitted_.transform_training(table, backend), backend)
 
     def transform(self, X: Any) -> Array:
         """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major."""
         check_is_fitted(self)
         backend = choose(self.device)
-        return self.fitted_.transform(self.fitted_.encode(self._arrow(X, reset=False), backend), backend)
+        table = self.fitted_.encode(self._arrow(X, reset=False), backend)
+        return self._handed(self.fitted_.transform(table, backend), backend)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns of the matrix."""
@@ -117,14 +119,20 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
         declared = {name: declare(kind) for name, kind in (self.schema or {}).items()}
-        table, derivation = encode(arrow, backend, declared), None
         ops = [_op(op) for op in self.ops or ()]
-        if derived := derived_ops(ops):
-            table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, backend))
-            table = select(table, table.schema.without(key_columns(ops)))
+        derived = derived_ops(ops)
+        first = backend.host if derived else backend  # as in `FittedFeatures.encode`
+        table, derivation = encode(arrow, first, declared), None
+        if derived:
+            table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, first))
+            table = on_device(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, view, derivation)
         return statistics.table, backend
+
+    def _handed(self, matrix: Array, backend: Backend) -> Array:
+        """Return the matrix where the next step takes it: scikit-learn's do not take CuPy's arrays."""
+        return matrix if self.device == "gpu" else backend.to_host(matrix.T).T  # lines of the transpose are columns
 
     def _arrow(self, X: Any, reset: bool) -> pa.Table:
         if isinstance(X, pa.Table) or hasattr(X, "iloc"):

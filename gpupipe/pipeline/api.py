@@ -113,8 +113,10 @@ class Pipeline:
         Returns
         -------
         X : array of float32, shape (n_rows, n_features), column-major
-            Target statistics are cross-fitted: no row sees its own target. Rows without a target are left out.
+            Target statistics are cross-fitted: no row sees its own target. Rows without a target are left out. On a GPU
+            it is CuPy's.
         y : array of float64, shape (n_rows,), or None
+            NumPy's.
         """
         import numpy as np
 

@@ -58,7 +58,7 @@ def _numbers(values: Any, backend: Backend) -> dict[str, Any]:
     known = values[~backend.xp.isnan(values)]
     found: dict[str, Any] = {"null_fraction": 1.0 - len(known) / max(1, len(values))}
     if len(known):
-        bounds = [known.min().astype("float64"), known.mean(dtype="float64"), known.max().astype("float64")]
+        bounds = [known.min().astype("float64"), known.mean(dtype=np.float64), known.max().astype("float64")]
         found |= zip(("minimum", "mean", "maximum"), backend.to_host(backend.xp.stack(bounds)).tolist(), strict=True)
     if len(known) <= ROWS_TO_SORT:
         found["distinct"] = len(backend.xp.unique(known))

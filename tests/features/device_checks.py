@@ -16,7 +16,7 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.config import load_config
-from gpupipe.features import OPS, device_sweeping, number_statistics
+from gpupipe.features import OPS, device_sweeping, number_statistics, transformer
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
 from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.features.fitted import FittedFeatures, fit_features
@@ -341,3 +341,21 @@ def test_a_target_that_is_not_finite_is_refused() -> None:
     plan = Codes("plan", ("plan",), (IndexStep("INDEX", "plan"),), table.schema["plan"].n_codes, ())
     with pytest.raises(ValueError, match="must be finite"):
         statistics.target_counts([plan], 5)
+
+
+@pytest.mark.parametrize("op", [{"impute": "age"}, {"text_counts": {"columns": "note", "counts": ["words"]}}])
+def test_the_transformer_hands_on_what_scikit_learn_takes_and_to_a_device_only_what_is_asked_for_there(
+    monkeypatch: pytest.MonkeyPatch, op: dict[str, Any]
+) -> None:
+    """The second op is the host's, before anything is on the device."""
+    frame = pd.DataFrame({"age": [20.0, None, 40.0, 50.0], "note": ["a b", "", "c", None]})
+    kinds = {"note": "text"}
+    expected = transformer.FeatureProgram([op], schema=kinds, device="cpu").fit_transform(frame)
+    monkeypatch.setattr(transformer, "choose", lambda device: DeviceDouble())
+    program = transformer.FeatureProgram([op], schema=kinds)
+    for matrix in (program.fit_transform(frame), program.transform(frame)):
+        assert isinstance(matrix, np.ndarray)
+        assert matrix.flags.f_contiguous
+        np.testing.assert_allclose(matrix, expected, rtol=1e-6)
+    there = transformer.FeatureProgram([op], schema=kinds, device="gpu").fit_transform(frame)
+    assert isinstance(there, double.DeviceArray)

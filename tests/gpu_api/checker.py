@@ -5,7 +5,7 @@ Followed are imports (inside functions too), variables, what known calls return,
 
 - ``xp`` is NumPy or CuPy: what is used of it must exist in both, with the same keywords. In the files of one backend it
   is that backend's own.
-- ``backend.frame`` is pandas or cuDF.
+- ``backend.frame`` is pandas or cuDF, and ``self.frame`` in the backend of the GPU cuDF.
 - a name inside a string is written ``"module:Name"``, ``"cuml.linear_model:Ridge"``, wherever it stands.
 
 What is not known is not judged. `calls` judges the arguments.
@@ -267,9 +267,13 @@ class Checker(ast.NodeVisitor):
         owner = self.value(node.value)
         if node.attr == "xp":
             return self.xp
-        if node.attr == "frame" and last_name(node.value) == "backend":
+        if node.attr == "frame" and (last_name(node.value) == "backend" or self.is_own(node.value)):
             return CUDF
         return self.member(node, owner, node.attr)
+
+    def is_own(self, node: ast.expr) -> bool:
+        """Return whether an expression is ``self`` in a file of the GPU's backend."""
+        return last_name(node) == "self" and self.xp is CUPY
 
     def member(self, node: ast.AST, owners: Value, name: str) -> Value:
         """Return what a name of one of `owners` stands for; report a name that none of them has."""
