@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from packaging.version import Version
 
-# numba-cuda up to 0.30 calls np.row_stack, which NumPy 2.5 has not; its own metadata allows it. Our kernels are launched
-# where that is mended (`gpupipe_kernels.launch`); cuDF's own are not.
+# numba-cuda up to 0.30 calls np.row_stack, which NumPy 2.5 has not; its own metadata allows it. That is mended
+# for our kernels (`gpupipe_kernels.launch`); those of others, as cuDF's, stay broken.
 NUMPY_WITHOUT_ROW_STACK, NUMBA_CUDA_WITH_IT = "2.5", "0.31"
 
 
