@@ -13,10 +13,10 @@ from gpupipe.errors import SchemaError
 from gpupipe.features.derived import Events, Rows, Sources, derived_ops
 from gpupipe.features.selection import resolve
 from gpupipe.readers.cache import Cache
-from gpupipe.readers.device import read_frame
-from gpupipe.readers.device_stream import FrameStream, frame_stream
 from gpupipe.readers.join import read_joined
-from gpupipe.readers.obstacles import Obstacle
+from gpupipe.readers.on_device.obstacles import Obstacle
+from gpupipe.readers.on_device.read import read_frame
+from gpupipe.readers.on_device.stream import FrameStream, frame_stream
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.stream import in_parts
 from gpupipe.table.arrange import on_device, select

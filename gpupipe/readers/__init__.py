@@ -12,10 +12,8 @@
 ``where``     the row filter;  ``hook``  a user's own preparation;  ``combine``  the tables of several files to one
 ``churn``     the built-in generator of churn data
 
-``device``         the same table read by a backend's own readers, into its memory; ``obstacles`` says what it leaves to
-                   the host
-``device_csv``     what fields of CSV mean there;  ``csv_rows``  whether its rows are regular
-``device_filter``  the row filter there
+``stream``    Parquet by row groups, where memory is short; ``footers`` says what they take
+``on_device`` the same table read by a backend's own readers, into its memory
 
 To add a format: a module with a ``read`` function as in ``orc``, one line in ``formats``, and its test.
 """

@@ -38,7 +38,7 @@ def of_file(path: Path, target: str) -> Config:
 
 def readable(config: Any, name: str) -> Config:
     """Return a configuration of configs/ if its table is at hand and no setting sends it to the host."""
-    from gpupipe.readers.obstacles import device_obstacle
+    from gpupipe.readers.on_device.obstacles import device_obstacle
 
     found: Config = config(name, "source.cache=false")
     if obstacle := device_obstacle(found.source, found.tables):

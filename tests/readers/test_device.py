@@ -21,9 +21,9 @@ from gpupipe.config import load_config
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
-from gpupipe.readers.csv_rows import _Marks
-from gpupipe.readers.device import read_frame
-from gpupipe.readers.obstacles import Obstacle, device_obstacle, reading_on_device
+from gpupipe.readers.on_device.csv_rows import _Marks
+from gpupipe.readers.on_device.obstacles import Obstacle, device_obstacle, reading_on_device
+from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import JoinedTable, Source
 from gpupipe.table.blocks import Table

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.readers.device import read_frame
-from gpupipe.readers.obstacles import Obstacle
+from gpupipe.readers.on_device.obstacles import Obstacle
+from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import Source
 from tests.readers.test_device import FIELDS, assert_same_table, compare, on_device, on_host

@@ -16,8 +16,8 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.reading import read_table
-from gpupipe.readers.device import read_frame
 from gpupipe.readers.join import read_joined
+from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.settings import JoinedTable, Source
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

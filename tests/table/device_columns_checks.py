@@ -11,11 +11,11 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.readers.csv_header import Header
-from gpupipe.readers.csv_rows import require_regular_rows
-from gpupipe.readers.device_filter import filter_columns
-from gpupipe.readers.device_join import join_columns
 from gpupipe.readers.files import SourceFile
-from gpupipe.readers.obstacles import Obstacle
+from gpupipe.readers.on_device.csv_rows import require_regular_rows
+from gpupipe.readers.on_device.filter import filter_columns
+from gpupipe.readers.on_device.join import join_columns
+from gpupipe.readers.on_device.obstacles import Obstacle
 from gpupipe.readers.settings import JoinedTable
 from gpupipe.table.device_columns import MICROS, Coded, Numbers, to_micros
 from gpupipe.table.encode_frame import TextRules, encode_frame

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
-from gpupipe.readers.device import text_rules
 from gpupipe.readers.notes import Notes
+from gpupipe.readers.on_device.read import text_rules
 from gpupipe.readers.read import plain_arrow
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table

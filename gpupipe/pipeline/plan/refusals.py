@@ -12,7 +12,7 @@ from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.readers.obstacles import Obstacle, require_plain
+from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
 
 
 def read_refusal(config: Config, n_derived: int) -> Refusal | None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.filter import filter_rows
-from gpupipe.readers.obstacles import names_in
+from gpupipe.readers.on_device.obstacles import names_in
 from gpupipe.readers.where import links, parse_where
 from gpupipe.table.device_columns import MICROS, Coded, Numbers, distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules

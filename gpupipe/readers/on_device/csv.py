@@ -17,12 +17,12 @@ import pyarrow as pa
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.readers.csv_header import Header, read_header
-from gpupipe.readers.csv_rows import require_regular_rows, without_rows
-from gpupipe.readers.device_combine import Part, combine_parts
-from gpupipe.readers.device_texts import CsvTexts
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.obstacles import reading_on_device
+from gpupipe.readers.on_device.combine import Part, combine_parts
+from gpupipe.readers.on_device.csv_rows import require_regular_rows, without_rows
+from gpupipe.readers.on_device.obstacles import reading_on_device
+from gpupipe.readers.on_device.texts import CsvTexts
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.wanted import Wanted

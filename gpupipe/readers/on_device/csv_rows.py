@@ -13,7 +13,7 @@ import numpy as np
 from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.csv_header import Header
 from gpupipe.readers.files import SourceFile
-from gpupipe.readers.obstacles import Obstacle
+from gpupipe.readers.on_device.obstacles import Obstacle
 
 PART_BYTES = 256 << 20
 NEWLINE, RETURN = b"\n\r"

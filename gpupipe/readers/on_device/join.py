@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.readers.device_filter import Known
 from gpupipe.readers.join import joined_names, match_note, require_column, require_unique
+from gpupipe.readers.on_device.filter import Known
 from gpupipe.readers.settings import JoinedTable
 from gpupipe.table.device_columns import Coded, Numbers
 from gpupipe.table.keys import key_codes

@@ -1,10 +1,11 @@
 """A source read by a backend's own readers into a frame, for a device: the host sees footers, headers and little texts.
 
-Only what means the same there is read so (`gpupipe.readers.obstacles`); the rest is an `Obstacle`, and the host's.
+Only what means the same there is read so (`gpupipe.readers.on_device.obstacles`); the rest is an `Obstacle`, and the
+host's.
 
 Left to cuDF, and not to be proven without a GPU: that its Parquet and ORC readers give the values that Arrow's give
 (dates as time stamps of seconds, time stamps with a zone in UTC), and that its CSV reader splits rows and fields as RFC
-4180 says. Types, missing values and numbers in CSV are not left to it: see `gpupipe.readers.device_csv`.
+4180 says. Types, missing values and numbers in CSV are not left to it: see `gpupipe.readers.on_device.csv`.
 
 JSON lines are the host's: whether "1" is a text or a number is in its quotes, which columns there are is in every line,
 and of both cuDF has rules of its own.
@@ -25,12 +26,12 @@ from pyarrow import orc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.readers.device_csv import csv_columns
-from gpupipe.readers.device_filter import filter_columns, known_columns
-from gpupipe.readers.device_join import join_columns
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.obstacles import data_files, joined_tables, reading_on_device, require_plain
+from gpupipe.readers.on_device.csv import csv_columns
+from gpupipe.readers.on_device.filter import filter_columns, known_columns
+from gpupipe.readers.on_device.join import join_columns
+from gpupipe.readers.on_device.obstacles import data_files, joined_tables, reading_on_device, require_plain
 from gpupipe.readers.plain import usable_names
 from gpupipe.readers.read import BaseDir
 from gpupipe.readers.settings import JoinedTable, TableSource

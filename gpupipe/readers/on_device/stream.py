@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.readers.device import device_column
-from gpupipe.readers.device_filter import filter_columns
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.obstacles import reading_on_device, require_plain
+from gpupipe.readers.on_device.filter import filter_columns
+from gpupipe.readers.on_device.obstacles import reading_on_device, require_plain
+from gpupipe.readers.on_device.read import device_column
 from gpupipe.readers.plain import say_missing, usable_names
 from gpupipe.readers.read import BaseDir
 from gpupipe.readers.settings import JoinedTable, TableSource
@@ -52,7 +52,7 @@ class FrameStream:
         return TextRules(self._read, NULL_VALUES)
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the rows of each part that has some, as `gpupipe.readers.device.read_frame` would return them.
+        """Yield the rows of each part that has some, as `gpupipe.readers.on_device.read.read_frame` would return them.
 
         Raises
         ------
