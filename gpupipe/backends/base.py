@@ -49,7 +49,7 @@ class DeviceOptions:
     fallback : {"forbid", "allow"}
         Whether a step that the device cannot do may run on the host instead.
     allocator : {"async", "pool", "managed", "cuda"}
-        Which allocator CuPy, cuDF, PyTorch and XGBoost share. async: the driver's own pool. pool: one of RMM's that
+        Which allocator CuPy, cuDF, cuML and XGBoost share. async: the driver's own pool. pool: one of RMM's that
         grows. managed: such a pool of memory that the driver moves to the host and back. cuda: none, each allocation
         is the driver's.
     initial_pool : int, optional

@@ -1,6 +1,6 @@
 """One allocator for everything that allocates on the device, and its statistics.
 
-CuPy, cuDF and cuML allocate through RMM; PyTorch and XGBoost are told to, where they can. Whoever allocates by itself
+CuPy, cuDF and cuML allocate through RMM; XGBoost is told to, where its build can. Whoever allocates by itself
 would fight with the others over the same memory, each with a pool of its own.
 """
 
@@ -30,14 +30,6 @@ def set_up(options: DeviceOptions) -> None:
         import cudf
 
         cudf.set_option("spill", True)
-
-
-def share_with_torch() -> None:
-    """Let PyTorch allocate through RMM too; it must not have allocated on the device before."""
-    import torch
-    from rmm.allocators.torch import rmm_torch_allocator
-
-    torch.cuda.memory.change_current_allocator(rmm_torch_allocator)
 
 
 def share_with_xgboost() -> bool:

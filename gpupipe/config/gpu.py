@@ -28,7 +28,7 @@ Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | s
 
 
 class GpuSettings(Settings):
-    """How the memory of the device is shared out: one allocator for CuPy, cuDF, cuML, PyTorch and XGBoost (RMM)."""
+    """How the memory of the device is shared out: one allocator for CuPy, cuDF, cuML and XGBoost (RMM)."""
 
     allocator: Literal["async", "pool", "managed", "cuda"] = Field(
         default="async",

@@ -14,7 +14,7 @@ from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
-from gpupipe_kernels.reduce.engines import Cells, Engine, choose
+from gpupipe_kernels.reduce.engines import Cells, Engine
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics import Target
@@ -182,13 +182,6 @@ def regroup(raw: Array, column: Codes) -> Array:
 def summed(table: Array, axis: int) -> Array:
     """Return the sums over a short axis: NumPy would add up few numbers at a time."""
     return reduce(np.add, np.moveaxis(table, axis, 0))
-
-
-def count_codes(codes: Array, size: int) -> Array:
-    """Return rows per code, int64, shape (size,)."""
-    counts = np.zeros(size, np.int64)
-    choose(len(codes)).count(codes, counts)
-    return counts
 
 
 def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:

@@ -11,7 +11,7 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.features.columns import Codes, IndexStep
-from gpupipe.features.counting import Counter, computed_index, count_codes, regroup, summed
+from gpupipe.features.counting import Counter, computed_index, regroup, summed
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
@@ -168,12 +168,6 @@ def test_sums_over_a_short_axis() -> None:
     table = np.random.default_rng(0).integers(0, 9, (4, 3, 5))
     for axis in range(3):
         np.testing.assert_array_equal(summed(table, axis), table.sum(axis=axis))
-
-
-@pytest.mark.parametrize("size", [1, 9, 300])
-def test_count_codes_is_bincount(size: int) -> None:
-    codes = np.random.default_rng(0).integers(0, size, 1000).astype(np.int16)
-    np.testing.assert_array_equal(count_codes(codes, size), np.bincount(codes, minlength=size))
 
 
 def test_a_value_on_an_edge_belongs_to_the_bin_above() -> None:
