@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from gpupipe.settings import Settings
 
@@ -38,3 +38,11 @@ class GpuSettings(Settings):
     initial_pool: Size | None = Field(default=None, description="What a pool begins with, as in 8GiB.")
     limit: Size | None = Field(default=None, description="The most that may be allocated at once; default: all of it.")
     spill: bool = Field(default=False, description="Let cuDF move to the host what it does not use.")
+
+    @field_validator("limit")
+    @classmethod
+    def _is_no_less_than_the_pool_begins_with(cls, limit: int | None, info: ValidationInfo) -> int | None:
+        initial = info.data.get("initial_pool")
+        if limit is not None and initial is not None and limit < initial:
+            raise ValueError(f"initial_pool is {initial:,} bytes already, more than the limit of {limit:,}")
+        return limit

@@ -21,9 +21,9 @@ from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import write_derivation
 from gpupipe.pipeline.jsonfile import plain
-from gpupipe.pipeline.parity.replay import write_parity
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.parity.write import write_parity
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
@@ -31,6 +31,7 @@ from gpupipe.table.schema import Schema
 
 LIBRARIES = (
     "numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops",
+    "torch", "safetensors", "onnx", "onnxscript", "onnxruntime",
     "cudf-cu12", "cudf-cu13", "cuml-cu12", "cuml-cu13", "cupy-cuda12x", "cupy-cuda13x", "xgboost-cu12",
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import read_derivation
+from gpupipe.pipeline.parity.replay import verify_model
+from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.read import plain_arrow, read_arrow
@@ -29,9 +31,6 @@ from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Call, Program, block_id
-
-if TYPE_CHECKING:
-    from gpupipe.pipeline.parity.verification import Verification
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -127,8 +126,6 @@ class Model:
         ArtifactError
             If a file is damaged, or nothing was recorded: a model of an older version.
         """
-        from gpupipe.pipeline.parity.replay import verify_model
-
         return verify_model(self)
 
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:

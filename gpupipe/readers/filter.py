@@ -11,16 +11,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.readers.strings import TEXT, relabel
-from gpupipe.readers.where import links, parse_where
-
-COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
+from gpupipe.readers.where import COMPARISONS, links, parse_where
 
 
 def filter_rows(table: pa.Table, text: str) -> pa.Table:

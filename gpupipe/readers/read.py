@@ -123,7 +123,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     mixed = clashes(tables)
     if mixed and all(file.format == "csv" for file in files):
         notes.say(mixed_note(mixed))
-        tables = [_as_text(table, mixed, file, wanted, source, notes) for table, file in found]
+        tables = [_as_text(table, mixed, file, wanted, source) for table, file in found]
     tables = [partitions.added_to(table, file, wanted) for table, file in zip(tables, files, strict=True)]
     return tables[0] if len(tables) == 1 else combine(tables, files, notes)
 
@@ -142,13 +142,11 @@ def _read_file(
     return table if file.format == "csv" else without_null_texts(table, notes)
 
 
-def _as_text(
-    table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes
-) -> pa.Table:
+def _as_text(table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wanted, source: TableSource) -> pa.Table:
     """Read a CSV file again where a column was inferred as numbers: "536365" is one until "C536379" comes."""
     if all(table.column(name).type == TEXT for name in names if name in table.column_names):
         return table
-    return _read_file(file, wanted, source, notes, names)
+    return _read_file(file, wanted, source, Notes(), names)  # what there is to say of it was said the first time
 
 
 def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: Wanted, notes: Notes) -> pa.Table:

@@ -14,6 +14,15 @@ import re
 from gpupipe.errors import ConfigError
 
 BACKTICKS = re.compile(r"`([^`]+)`")
+# As Arrow's functions are called, and NumPy's.
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
 
 
 def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:

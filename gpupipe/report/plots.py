@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 CURVE_POINTS = 160
 SCATTER_POINTS = 800
-MAX_CURVES = len(SERIES)
 STYLE = {
     "font.family": "DejaVu Sans",
     "svg.fonttype": "none",

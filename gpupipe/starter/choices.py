@@ -12,14 +12,18 @@ from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.learning import Learning
 from gpupipe.starter.places import two_places
+from gpupipe.starter.tails import has_wild_values
 from gpupipe.starter.useless import is_named_as_identifier, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
 FEW_ROWS = 10_000
 FOLDS = 5
 # Of the settings tried on seven public tables, these were best or near it on every one: many small steps, each split
-# choosing among half of the columns. With 300 full steps a few wild fares ruled the Chicago table (R² 0.779 to 0.790).
+# choosing among half of the columns.
 TREES = {"learning_rate": 0.05, "max_iter": 300, "max_features": 0.5}
+# Where a few values rule the error, later steps follow them: the fares of the Chicago table have R² 0.807 to 0.813 with
+# 100 steps, 0.793 to 0.808 with 300. New York's durations would lose 0.010 by it, and 0.005 by early stopping.
+FEWER_TREES = {**TREES, "max_iter": 100}
 SMALL_TREES = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 6, "max_features": 0.5}
 AUTO = (
     "Each column as its kind asks for. Linear models: numbers filled by the median and scaled, categories one-hot, "
@@ -126,6 +130,8 @@ def write_models(document: Document, learning: Learning) -> None:
         document.line("  - logistic_regression", "linear: hard to beat on few rows, and easy to explain")
     if learning.goal.task != "regression" and learning.n_known < FEW_ROWS:
         boosting, reason = SMALL_TREES, "small trees: larger ones would learn so few rows by heart"
+    elif learning.goal.task == "regression" and learning.n_known < ENOUGH_ROWS and has_wild_values(learning.sample.y):
+        boosting, reason = FEWER_TREES, "fewer trees: more would follow the few targets that are far out"
     else:
         boosting, reason = TREES, "trees: for what is not linear"
     document.line(f"  - hist_gradient_boosting: {flow(boosting)}", reason)

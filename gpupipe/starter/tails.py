@@ -1,4 +1,4 @@
-"""Numbers with a long right tail, such as money and counts: their logarithm suits a linear model better."""
+"""Long tails: of numbers, whose logarithm suits a linear model better; of a target, where a few wild values rule."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpupipe.starter.sample import Sample
 Array = Any
 MIN_SKEWNESS = 2.0
 MIN_DISTINCT = 20
+MIN_KURTOSIS = 100.0  # a normal distribution has 3, an exponential one 9
 
 
 def long_tails(sample: Sample, numbers: Sequence[Facts]) -> list[str]:
@@ -34,3 +35,8 @@ def _skewness(x: Array) -> float:
     if len(x) == 0 or x.std() == 0:
         return 0.0
     return float(np.mean(((x - x.mean()) / x.std()) ** 3))
+
+
+def has_wild_values(y: Array) -> bool:
+    """Return whether a few values of a target are so far out that they rule its squared error."""
+    return len(y) > 0 and y.std() > 0 and float(np.mean(((y - y.mean()) / y.std()) ** 4)) > MIN_KURTOSIS

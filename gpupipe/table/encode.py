@@ -26,7 +26,7 @@ from gpupipe.table.strings import (
     used,
     write_codes,
 )
-from gpupipe.table.times import as_times, infer_format, write_times
+from gpupipe.table.times import as_times, infer_format, is_text, write_times
 
 BOOLEAN_LEVELS = ("false", "true")
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
@@ -133,13 +133,13 @@ def require(found: list[str], names: Iterable[str], who: str) -> None:
 def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan:
     """Return what `column` is, by what is declared of it and by its type and values."""
     kind = declared.kind if declared else kind_of(column)
-    empty = Column(name, kind, dtype_of(column), column.null_count > 0)
     if kind == "numeric":
         numbers = as_numbers(name, column)
         storage = (declared and declared.storage) or storage_of(numbers)
         nullable = numbers.null_count > 0 or pa.types.is_floating(numbers.type)
-        made = Column(name, kind, empty.dtype, nullable, storage)
+        made = Column(name, kind, dtype_of(column), nullable, storage)
         return Plan(made, lambda out: write_numbers(numbers, out))
+    empty = Column(name, kind, dtype_of(column), has_nulls(column, kind))
     if kind == "datetime":
         time_format = (declared and declared.time_format) or infer_format(column)
         return enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
@@ -150,7 +150,24 @@ def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan
         levels = sorted_levels(coded)
         storage = code_storage(FIRST_LEVEL + len(levels))
         return enforce(Column(name, kind, empty.dtype, empty.nullable, storage, levels), coded)
-    return Plan(empty, None, column)
+    return enforce(empty, column)
+
+
+def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
+    """Return whether a row of what is no number has no value: null or NaN, or a blank where texts are parsed."""
+    if column.null_count:
+        return True
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_nan(column)).as_py())
+    if kind in ("boolean", "datetime") and is_text(column.type):
+        column = as_dictionary(column)
+        if not all(value.strip() for value in used(column)):
+            return True
+    # Arrow counts the nulls of the indices alone.
+    return pa.types.is_dictionary(column.type) and any(
+        chunk.dictionary.null_count and chunk.dictionary.take(chunk.indices.unique()).null_count
+        for chunk in column.chunks
+    )
 
 
 def dtype_of(column: pa.ChunkedArray) -> str:
@@ -187,6 +204,8 @@ def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
         return Plan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
         return Plan(column, lambda out: _write_levels(column, as_dictionary(values), out))
+    if pa.types.is_floating(values.type):  # NaN is no text either
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return Plan(column, None, values)
 
 

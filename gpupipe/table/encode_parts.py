@@ -70,7 +70,7 @@ class _Parts:
             rows = {name: blocks[block][row][start:stop] for name, (block, row) in places.items()}
             self._each(partial(_write, schema, part, rows), list(rows))
             for name, found in texts.items():
-                found.append(plain_values(part, name))
+                found.append(enforce(schema[name], plain_values(part, name)).text)
             start = stop
         return Table(schema, n_rows, blocks, places, {name: _joined(found) for name, found in texts.items()})
 

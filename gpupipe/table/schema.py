@@ -105,10 +105,6 @@ class Schema:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
 
-    def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
-        """Return the names of the columns of these kinds, in order."""
-        return tuple(column.name for column in self.columns if column.kind in kinds)
-
     def select(self, names: Sequence[str]) -> Schema:
         """Return the schema of these columns, in the order given."""
         return Schema(tuple(self[name] for name in names))
@@ -117,10 +113,6 @@ class Schema:
         """Return the schema less these columns."""
         gone = set(names)
         return Schema(tuple(column for column in self.columns if column.name not in gone))
-
-    def replacing(self, column: Column) -> Schema:
-        """Return the schema with the column of the same name replaced."""
-        return Schema(tuple(column if old.name == column.name else old for old in self.columns))
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the columns as JSON values, without levels."""

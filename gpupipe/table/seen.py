@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
-from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, infer, kind_of
+from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, Declared
 from gpupipe.table.strings import as_dictionary, sort_levels, used
 from gpupipe.table.times import FORMATS, is_text, micros
@@ -43,12 +43,13 @@ class SeenColumn:
 
     def add(self, values: pa.ChunkedArray) -> None:
         """Look at a part; raise SchemaError if it is not of the kind that is declared."""
-        self.nullable |= values.null_count > 0
         if self.kind == "numeric":
             found = infer(self.name, values, self.declared).column
             self.nullable |= found.nullable
             self.storage = max(self.storage, found.storage)  # float64 comes behind float32
-        elif self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
+            return
+        self.nullable = self.nullable or has_nulls(values, self.kind)
+        if self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
             self._add_times({value for value in used(as_dictionary(values)) if value.strip()})
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))

@@ -102,6 +102,45 @@ def test_figures_are_lines_for_people() -> None:
     assert device_keyed.line_of(keyed) == "running sum: 10.00 ms, cuDF 60.00 ms, 6.0x, NOT EQUAL"
 
 
+def fails() -> Any:
+    return pd.Series([1, 2]).rolling("7D").sum()  # of what has no times
+
+
+def test_of_a_keyed_feature_that_one_side_cannot_make_the_rest_is_kept() -> None:
+    def beside(ours: Any, theirs: Any, are_equal: Any = np.array_equal) -> dict[str, Any]:
+        return {"feature": "sum", **device_keyed.beside(ours, theirs, are_equal, lambda run: len(run()) / 1e3)}
+
+    two, four = (lambda: [0, 1]), (lambda: [0, 1, 2, 3])
+    assert beside(two, two) == {
+        "feature": "sum", "gpupipe_seconds": 0.002, "cudf_seconds": 0.002, "ratio": 1.0, "equal": True
+    }  # fmt: skip
+    rows = [beside(two, fails), beside(fails, two), beside(two, four, lambda a, b: fails())]
+    error = "failed: ValueError: window must be an integer 0 or greater"
+    assert [device_keyed.line_of(row) for row in rows] == [
+        f"sum: 2.00 ms, cuDF {error}", f"sum: gpupipe {error}", f"sum: 2.00 ms, the comparison {error}"
+    ]  # fmt: skip
+    assert [device_keyed.failure_of(row) for row in rows] == [
+        f"sum: {side} {error}" for side in ("cuDF", "gpupipe", "the comparison")
+    ]
+    assert rows[2]["cudf_seconds"] == 0.004
+    assert device_keyed.failure_of(beside(two, two)) == ""
+    assert device_keyed.failure_of(beside(two, four)) == "sum is not what cuDF has"
+
+
+def test_each_keyed_feature_is_saved_when_it_is_measured(
+    options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(n_events: int) -> Any:
+        yield {"feature": "lag", "error": "cuDF failed: MemoryError: out of memory"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device_keyed, "compare", compare)
+    saved: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        device_steps.keyed(options, lambda document: saved.append(json.loads(json.dumps(document))))
+    assert saved[-1]["lines"] == saved[-1]["failed"] == ["lag: cuDF failed: MemoryError: out of memory"]
+
+
 def test_the_steps_are_listed_without_a_gpu() -> None:
     done = run_python("-m", "gpupipe.bench.device", "--list", GPUPIPE_FORCE_CPU="1")
     assert done.returncode == 0

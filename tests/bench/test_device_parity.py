@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupipe.backends import choose
 from gpupipe.bench.device.parity import (
     Fitted,
     column_errors,
@@ -19,10 +18,8 @@ from gpupipe.bench.device.parity import (
     metrics_of,
     on,
     strayed,
-    table_difference,
 )
 from gpupipe.config import load_config
-from gpupipe.table.blocks import Table
 
 
 @pytest.fixture
@@ -52,18 +49,6 @@ def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are
     broken = replace(made, training=training)
     assert column_errors(made, broken)[made.features.names[0]] == np.inf
     assert set(column_errors(broken, broken).values()) == {0.0}
-
-
-def test_tables_differ_in_values_or_schema(binary: Path) -> None:
-    table, cpu = job_of(load_config(binary), "cpu").table, choose("cpu")
-    assert table_difference(table, table, cpu) == ""
-    blocks = {name: block.copy() for name, block in table.blocks.items()}
-    block, row = table.places["a"]
-    blocks[block][row, 7] = -1.0
-    other = Table(table.schema, table.n_rows, blocks, table.places)
-    assert table_difference(table, other, cpu).startswith("a: row 7 is -1.0")
-    fewer = Table(table.schema.without(["a"]), table.n_rows, table.blocks, table.places)
-    assert table_difference(table, fewer, cpu).startswith("the schemas differ: None on the device")
 
 
 def test_nothing_falls_back_unless_the_configuration_allows_it(binary: Path) -> None:

@@ -90,6 +90,14 @@ def test_a_wrong_device_gets_the_choices(problems: Problems) -> None:
     ]
 
 
+def test_a_pool_that_begins_with_more_than_its_limit_is_a_mistake_at_the_limit(problems: Problems, load: Load) -> None:
+    assert problems("gpu: {initial_pool: 8GiB, limit: 4GiB}\n") == [
+        "c.yaml:2:34: gpu.limit: initial_pool is 8,589,934,592 bytes already, more than the limit of 4,294,967,296"
+    ]
+    assert load("gpu: {limit: 4GiB, initial_pool: 4GiB}\n").gpu.initial_pool == 4 << 30
+    assert load("gpu: {initial_pool: 8GiB}\n").gpu.limit is None
+
+
 def test_the_error_of_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "churn.yaml").touch()
     with pytest.raises(ConfigError, match="there is no configuration") as caught:

@@ -9,10 +9,10 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.backends.gpu import GpuBackend
-from gpupipe.bench.device.parity import table_difference
 from gpupipe.config import parse_config
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
+from tests.table.differences import table_difference
 
 
 class LittleRoom(GpuBackend):

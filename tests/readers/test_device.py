@@ -22,7 +22,7 @@ from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
 from gpupipe.readers.on_device.csv_rows import _Marks
-from gpupipe.readers.on_device.obstacles import Obstacle, device_obstacle, reading_on_device
+from gpupipe.readers.on_device.obstacles import Obstacle, reading_on_device, require_plain
 from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import JoinedTable, Source
@@ -90,6 +90,14 @@ def compare(source: Source, backend: Backend) -> Table:
     return found
 
 
+def obstacle_of(source: Source, tables: Any = None, folder: Path | None = None) -> str:
+    try:
+        require_plain(source, tables, folder)
+    except Obstacle as obstacle:
+        return obstacle.what
+    return ""
+
+
 def text_file(folder: Path, content: str, **options: Any) -> Source:
     (folder / "t.csv").write_text(content, encoding="utf8", newline="")
     return Source(path=str(folder / "t.csv"), **options)
@@ -119,7 +127,7 @@ def test_every_parquet_file_of_the_zoo_is_the_same_or_is_refused_by_both_or_is_t
         try:
             found, _ = on_device(source, backend)
         except Obstacle as obstacle:
-            assert device_obstacle(source) == obstacle.what
+            assert obstacle_of(source) == obstacle.what
             assert "holds" in obstacle.what
             continue
         assert_same_table(found, expected)
@@ -286,7 +294,7 @@ def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
     pq.write_table(pa.table({"x": pa.nulls(2), "n": [1, 2]}), tmp_path / "t.parquet")
     compare(Source(path=str(tmp_path / "t.parquet"), schema={"x": kind} if kind else {}), backend)
     pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "t.parquet")
-    assert "no column has a type" in device_obstacle(Source(path=str(tmp_path / "t.parquet")))
+    assert "no column has a type" in obstacle_of(Source(path=str(tmp_path / "t.parquet")))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -404,7 +412,7 @@ def files(tmp_path: Path) -> Path:
     ids=str,
 )
 def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict[str, Any], why: str) -> None:
-    found = device_obstacle(Source(**source), base_dir=files)
+    found = obstacle_of(Source(**source), folder=files)
     assert why in found and bool(found) == bool(why)
 
 
@@ -413,10 +421,10 @@ def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict
 )
 def test_so_are_those_of_a_table_that_is_joined(files: Path, table: dict[str, Any], why: str) -> None:
     joined = {"b": JoinedTable(**table, on="x", cardinality="many_to_one")}
-    found = device_obstacle(Source(path="a.csv"), joined, files)
+    found = obstacle_of(Source(path="a.csv"), joined, files)
     assert why in found and bool(found) == bool(why)
     events = {"b": JoinedTable(**table, on="x", cardinality="one_to_many")}
-    assert device_obstacle(Source(path="a.csv"), events, files) == ""
+    assert obstacle_of(Source(path="a.csv"), events, files) == ""
 
 
 CONFIG = """

@@ -136,6 +136,17 @@ def test_rows_with_another_number_of_fields_are_skipped_and_counted(
     assert any("another number of fields" in note for note in read_arrow(source).notes)
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_they_are_counted_once_though_a_file_is_read_again_as_text(
+    tmp_path: Path, backend: Backend, twice: bool
+) -> None:
+    source = source_of(tmp_path, ["x,y\n1,1\n2\n", "x,y\nC7,2\n3,4,5\n"], csv={"bad_rows": "skip"})
+    source = source.model_copy(update={"path": (*source.paths, *source.paths)}) if twice else source
+    compare(source, backend)
+    (line,) = [note for note in read_arrow(source).notes if note.startswith("skipped")]
+    assert line.startswith(f"skipped {4 if twice else 2} rows")
+
+
 def test_a_file_of_nothing_but_such_rows_has_no_rows(tmp_path: Path, backend: Backend) -> None:
     source = source_of(tmp_path, ["x,y\n1\n2\n", "x,y\n1,2\n"], csv={"bad_rows": "skip", "delimiter": ","})
     compare(source, backend)

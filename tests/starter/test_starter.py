@@ -44,6 +44,19 @@ def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
     assert "looked for in 20,000 rows" in made.text
 
 
+@pytest.mark.parametrize(("n_rows", "n_wild", "steps"), [(2_000, 0, 300), (2_000, 3, 100), (50_000, 100, 300)])
+def test_a_table_of_few_rows_with_a_few_wild_targets_gets_fewer_trees(
+    init: Init, n_rows: int, n_wild: int, steps: int
+) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=n_rows)
+    y = x + generator.normal(size=n_rows)
+    y[:n_wild] *= 200
+    made = init(pd.DataFrame({"x": x.round(3), "y": y.round(3)}))
+    assert made.values["models"][1]["hist_gradient_boosting"]["max_iter"] == steps
+    assert ("few targets that are far out" in made.text) is (steps == 100)
+
+
 def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
     made = init(pd.concat([frame, frame.head(7)]))
     assert "7 rows are there more than once" in made.text
@@ -124,6 +137,7 @@ class TestPublicTables:
         assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
         assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}  # type: ignore[index]
         assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
+        assert made.values["models"][1]["hist_gradient_boosting"]["max_iter"] == 100
 
     def test_diamonds_are_enough_for_one_split(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "diamonds" / "diamonds.csv", "price")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -144,6 +146,39 @@ def test_a_value_that_no_row_holds_is_no_mistake(encoded, meaning) -> None:
         assert meaning(encoded({"x": column}, x=kind), "x") == rows
     times = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["1970-01-02", "unknown"]))
     assert meaning(encoded({"x": times}, x="date"), "x") == [86_400_000_000]
+
+
+NAN = float("nan")
+BLANK = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["yes", None]))
+UNUSED = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["yes", None]))
+
+
+@pytest.mark.parametrize("kind", ["category", "bool", "text", ("datetime", "s")], ids=str)
+@pytest.mark.parametrize("float_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_a_column_with_nan_may_have_no_value(encoded, kind: Any, float_type: pa.DataType) -> None:
+    for values, nullable in (([1, 0], False), ([1, NAN], True), ([], False)):
+        table = encoded({"x": pa.array(np.array(values, float_type.to_pandas_dtype()))}, x=kind)
+        assert table.schema["x"].nullable is nullable
+        if kind == "text":
+            assert table.texts["x"].null_count == nullable
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "nullable"),
+    [
+        (BLANK, "category", True),
+        (BLANK, "bool", True),
+        (BLANK, "text", True),
+        (UNUSED, "category", False),
+        (UNUSED, "bool", False),
+        (["yes", " "], "bool", True),
+        (["yes", " "], "category", False),
+        (["2024-01-31", " "], "datetime", True),
+        (["2024-01-31"], "datetime", False),
+    ],
+)
+def test_a_column_may_have_no_value_where_a_row_has_none(encoded, column: Any, kind: str, nullable: bool) -> None:
+    assert encoded({"x": column}, x=kind).schema["x"].nullable is nullable
 
 
 def test_a_frozen_schema_gives_the_same_layout_whatever_comes(encoded, meaning) -> None:

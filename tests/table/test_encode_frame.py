@@ -104,6 +104,7 @@ def test_a_column_of_any_type_is_encoded_as_on_the_host(backend, column: pa.Arra
         pa.array([True, None, False]),
         pa.array([0, 1, None], pa.int32()),
         pa.array([0.0, 1.0, -0.0, None]),
+        pa.array([0.0, 1.0, np.nan]),
         pa.array(["1", "0", None, " "]),
         pa.array(["1", "0"]),
     ],

@@ -124,6 +124,10 @@ def last_of(first: list[Any], last: list[Any], kind: pa.DataType) -> list[pa.Tab
         ([None], [None], pa.string(), "datetime"),
         ([dt.datetime(2024, 1, 1)], [None], pa.timestamp("ns"), None),
         ([1.5, 2.0], [float("nan")], pa.float64(), "categorical"),
+        ([0.0, 1.0], [float("nan")], pa.float64(), "boolean"),
+        ([1.5, 2.0], [float("nan")], pa.float64(), "text"),
+        (["yes"], [" "], pa.string(), "boolean"),
+        (["2024-01-31"], [" "], pa.string(), "datetime"),
         (["1"], [" "], pa.string(), "numeric"),
     ],
 )

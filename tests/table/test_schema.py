@@ -31,8 +31,7 @@ def test_codes_are_counted_with_the_reserved_ones() -> None:
     assert SCHEMA["plan#8"].source == "plan"
 
 
-def test_columns_are_found_by_name_and_kind_in_their_order() -> None:
-    assert SCHEMA.of_kind("categorical", "boolean") == ("plan", "active", "plan#8")
+def test_columns_are_found_by_name() -> None:
     assert SCHEMA.select(["note", "age"]).names == ("note", "age")
     assert SCHEMA.without(["plan", "not there"]).names == ("age", "active", "since", "note", "plan#8")
     assert "age" in SCHEMA

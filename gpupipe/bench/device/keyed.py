@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,22 +28,55 @@ Ours = Callable[[keyed.History, Array], Array]
 Theirs = Callable[["cudf.DataFrame"], "cudf.Series"]
 
 
-def compare(n_events: int) -> list[dict[str, Any]]:
-    """Return the seconds of both for each feature, and whether they agree."""
+def compare(n_events: int) -> Iterator[dict[str, Any]]:
+    """Yield for each feature what `beside` found."""
     import cudf
 
     key, when, value = _events(n_events)
     frame = cudf.DataFrame({"key": key, "when": when, "value": value})
     n_keys = int(key.max()) + 1
-    return [_one(name, ours, theirs, (key, when, value, n_keys), frame) for name, (ours, theirs) in FEATURES.items()]
+    for name, (ours, theirs) in FEATURES.items():
+        yield {"feature": name, "events": n_events, **_one(ours, theirs, (key, when, value, n_keys), frame)}
 
 
 def line_of(row: Mapping[str, Any]) -> str:
     """Return a feature's figures as people read them."""
+    if "error" in row:
+        ours = f"{row['gpupipe_seconds'] * 1e3:.2f} ms, " if "gpupipe_seconds" in row else ""
+        return f"{row['feature']}: {ours}{row['error']}"
     return (
         f"{row['feature']}: {row['gpupipe_seconds'] * 1e3:.2f} ms, cuDF {row['cudf_seconds'] * 1e3:.2f} ms, "
         f"{row['ratio']:.1f}x, {'equal' if row['equal'] else 'NOT EQUAL'}"
     )
+
+
+def failure_of(row: Mapping[str, Any]) -> str:
+    """Return what is not as it should be, or ``""``."""
+    if "error" in row:
+        return f"{row['feature']}: {row['error']}"
+    return "" if row["equal"] else f"{row['feature']} is not what cuDF has"
+
+
+def beside(
+    run_ours: Callable[[], Any],
+    run_theirs: Callable[[], Any],
+    are_equal: Callable[[Any, Any], bool],
+    seconds_of: Callable[[Callable[[], Any]], float],
+) -> dict[str, Any]:
+    """Return the seconds of both, and whether they agree; or what there is by then, and in ``error`` what failed."""
+    row: dict[str, Any] = {}
+    side = "gpupipe"
+    try:
+        made = run_ours()
+        row["gpupipe_seconds"] = seconds_of(run_ours)
+        side = "cuDF"
+        expected = run_theirs()
+        row["cudf_seconds"] = seconds_of(run_theirs)
+        side = "the comparison"
+        row |= {"ratio": row["cudf_seconds"] / row["gpupipe_seconds"], "equal": are_equal(made, expected)}
+    except Exception as error:  # of any library: the figures of the other features are still to be had
+        row["error"] = f"{side} failed: {type(error).__name__}: {error}"
+    return row
 
 
 def _events(n: int) -> tuple[Array, Array, Array]:
@@ -57,7 +90,7 @@ def _events(n: int) -> tuple[Array, Array, Array]:
     return cupy.asarray(key), cupy.asarray(when), cupy.asarray(rng.normal(size=n))
 
 
-def _one(name: str, ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: cudf.DataFrame) -> dict[str, Any]:
+def _one(ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: cudf.DataFrame) -> dict[str, Any]:
     import cupy
 
     key, when, value, n_keys = events
@@ -70,18 +103,12 @@ def _one(name: str, ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: 
     def run_theirs() -> cudf.Series:
         return theirs(frame.sort_values(["key", "when"], ignore_index=True))
 
-    order, made = run_ours()
-    expected = run_theirs().to_cupy(dtype="float64", na_value=np.nan)
-    equal = bool(cupy.allclose(cupy.asarray(made)[order], expected, rtol=1e-5, atol=1e-4, equal_nan=True))
-    mine, others = _seconds_of(run_ours), _seconds_of(run_theirs)
-    return {
-        "feature": name,
-        "events": len(key),
-        "gpupipe_seconds": mine,
-        "cudf_seconds": others,
-        "ratio": others / mine,
-        "equal": equal,
-    }
+    def are_equal(made: tuple[Array, Array], expected: cudf.Series) -> bool:
+        order, values = made
+        others = expected.to_cupy(dtype="float64", na_value=np.nan)
+        return bool(cupy.allclose(cupy.asarray(values)[order], others, rtol=1e-5, atol=1e-4, equal_nan=True))
+
+    return beside(run_ours, run_theirs, are_equal, _seconds_of)
 
 
 def _seconds_of(function: Callable[[], object]) -> float:

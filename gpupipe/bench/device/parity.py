@@ -1,4 +1,4 @@
-"""The same configuration on the host and on the device: tables, programs, matrices and metrics side by side.
+"""The same configuration on the host and on the device: matrices and metrics side by side.
 
 Nothing here says what is near enough: that is for who asks.
 """
@@ -22,7 +22,6 @@ from gpupipe.pipeline.run import folds_of, prepare, run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 from gpupipe.table.arrange import take
-from gpupipe.table.blocks import Table
 
 Array = Any
 DEVICES = ("cpu", "gpu")
@@ -70,41 +69,6 @@ def fitted(job: Job, view: View) -> Fitted:
 def on_host(matrix: Array, backend: Backend) -> Array:
     """Return a column-major matrix as one of the host."""
     return backend.to_host(matrix.T).T
-
-
-def table_difference(host: Table, device: Table, backend: Backend) -> str:
-    """Return where two tables first differ, to the last bit; ``""`` where they do not.
-
-    Parameters
-    ----------
-    host, device : Table
-    backend : Backend
-        Of the device.
-    """
-    import numpy as np
-
-    if (host.schema, host.n_rows) != (device.schema, device.n_rows):
-        return f"the schemas differ: {_schema_difference(host, device)}"
-    for name in host.places:
-        a, b = host.column(name), backend.to_host(device.column(name))
-        same = (a == b) | ((a != a) & (b != b))
-        if a.dtype != b.dtype or not same.all():
-            at = int(np.argmin(same))
-            return f"{name}: row {at} is {b[at]} ({b.dtype}) on the device, {a[at]} ({a.dtype}) on the host"
-    for name, texts in host.texts.items():
-        if texts.to_pylist() != device.texts[name].to_pylist():
-            return f"{name}: the texts differ"
-    return ""
-
-
-def _schema_difference(host: Table, device: Table) -> str:
-    if host.n_rows != device.n_rows:
-        return f"{device.n_rows} rows on the device, {host.n_rows} on the host"
-    theirs = {column.name: column for column in device.schema}
-    for column in host.schema:
-        if theirs.get(column.name) != column:
-            return f"{theirs.get(column.name)} on the device, {column} on the host"
-    return "other columns, or another order"
 
 
 def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:

@@ -155,11 +155,15 @@ def _suite_document(said: str, junit: str, failure: str) -> dict[str, Any]:
 
 def keyed(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return keyed features beside cuDF's."""
-    from gpupipe.bench.device.keyed import compare, line_of
+    from gpupipe.bench.device.keyed import compare, failure_of, line_of
 
-    rows = compare(options.events)
-    failed = [f"{row['feature']} is not what cuDF has" for row in rows if not row["equal"]]
-    return {"lines": [line_of(row) for row in rows], "failed": failed, "keyed": rows}
+    document: dict[str, Any] = {"lines": [], "failed": [], "keyed": []}
+    for row in compare(options.events):
+        document["keyed"].append(row)
+        document["lines"].append(line_of(row))
+        document["failed"] += filter(None, [failure_of(row)])
+        save(document)
+    return document
 
 
 def parity(options: argparse.Namespace, save: Save) -> dict[str, Any]:

@@ -1,32 +1,25 @@
-"""Parity: what the training side made of some rows, kept in the model, and replayed on whatever machine it serves.
-
-``parity.parquet`` holds the rows, the features and the predictions; ``parity.json`` the tolerance, where they were
-computed, and what the model as it was written made of them on the CPU.
-"""
+"""What a model makes of the rows that its training side recorded, on whatever machine it serves."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.artifact import ArtifactReader, ArtifactWriter
-from gpupipe.backends.base import Backend
-from gpupipe.errors import ArtifactError, GpupipeError
+from gpupipe.artifact import ArtifactReader
+from gpupipe.errors import ArtifactError
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.models.fitted_device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.record import Recorded, answers, from_table, record, to_table
+from gpupipe.pipeline.parity.record import Recorded, answers, from_table
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
-from gpupipe.pipeline.training import Trained
 from gpupipe.table.encode import encode
 
 if TYPE_CHECKING:
@@ -36,56 +29,6 @@ Array = Any
 
 NAME, ROWS = "parity.json", "parity.parquet"
 ANEW = "run its configuration again with this version of gpupipe"
-
-
-def write_parity(
-    writer: ArtifactWriter,
-    trial: Trial,
-    trained: Trained,
-    decision: Decision,
-    goal: Goal,
-    backend: Backend,
-    libraries: Mapping[str, str],
-) -> Verification:
-    """Add both files to a model that is written and finished, and is to be finished again; return what came of it.
-
-    Raises
-    ------
-    GpupipeError
-        If the model, read from its files on the CPU, gives something else than the training side; the column and the
-        values of the row are named.
-    """
-    from gpupipe.pipeline.model import load_model
-
-    recorded, refused = record(trial, trained, decision, goal, backend)
-    interpreter, not_covered = backend.last_interpreter, _not_covered(recorded, trained, refused)
-    found = replay(load_model(writer.folder, "cpu", allow_code=True), recorded, TOLERANCE, not_covered)
-    if not found.passed:
-        what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
-        raise GpupipeError(
-            "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
-            where="stage export",
-            fix="run it with --device cpu" if backend.name == "gpu" else "",
-        )
-    writer.table(ROWS, to_table(recorded))
-    document = {
-        "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
-        "inputs": trial.inputs.column_names,
-        "metrics": list(trial.metrics),
-        "tolerance": TOLERANCE,
-        "trained_on": {
-            "device": backend.name,
-            "reason": backend.reason,
-            "interpreter": interpreter,
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "libraries": dict(libraries),
-        },
-        "not_covered": list(not_covered),
-        "replayed": found.to_json(),
-    }
-    writer.json(NAME, document)
-    return found
 
 
 def verify_model(model: Model) -> Verification:
@@ -135,16 +78,6 @@ def replay(
         _metrics(trial, rows, model.goal, model.decision, numbers, here[0]), (), tuple(not_covered),
     )  # fmt: skip
     return replace(found, problems=tuple(_problems(found, recorded, features)))
-
-
-def _not_covered(recorded: Recorded, trained: Trained, refused: str) -> tuple[str, ...]:
-    notes = []
-    derived = [column.name for column in trained.features.schema if column.derived]
-    if derived:
-        notes.append(f"how {', '.join(derived)} are derived: their values are given, as they came out of the run")
-    if unasked := int((~recorded.predicted).sum()):
-        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {unasked} rows")
-    return (*notes, *([f"predictions where features are missing, on the device: {refused}"] if refused else ()))
 
 
 def _problems(found: Verification, recorded: Recorded, features: FittedFeatures) -> Iterator[str]:

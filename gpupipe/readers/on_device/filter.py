@@ -19,18 +19,10 @@ import pyarrow as pa
 from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.on_device.obstacles import names_in
-from gpupipe.readers.where import links, parse_where
+from gpupipe.readers.where import COMPARISONS, links, parse_where
 from gpupipe.table.device_columns import MICROS, Coded, Numbers, distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules
 
-COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
 Known = Numbers | Coded
 PLACE = "place in the table"  # no name in an expression
 

@@ -39,26 +39,6 @@ class Obstacle(Exception):
         self.what, self.where, self.fix = what, f"read: {where}", fix
 
 
-def device_obstacle(
-    source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
-) -> str:
-    """Return the first reason why a device cannot read a source, or ``""``.
-
-    It is found in the settings and in the footers of the files. What only the rows of a CSV file tell is found when
-    they are read.
-
-    Raises
-    ------
-    DataError
-        If a file is absent or cannot be read.
-    """
-    try:
-        require_plain(source, tables, base_dir)
-    except Obstacle as obstacle:
-        return obstacle.what
-    return ""
-
-
 def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedTable]:
     """Return the tables that are joined to the main one; the rows of the others are events."""
     return {name: table for name, table in (tables or {}).items() if table.is_joined}
@@ -84,7 +64,16 @@ def reading_on_device(path: str) -> Iterator[None]:
 def require_plain(
     source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
 ) -> None:
-    """Raise Obstacle if the host must read a source or a table that is joined to it."""
+    """Raise Obstacle if the host must read a source or a table that is joined to it.
+
+    It is found in the settings and in the footers of the files. What only the rows of a CSV file tell is found when
+    they are read.
+
+    Raises
+    ------
+    DataError
+        If a file is absent or cannot be read.
+    """
     require_plain_settings(source, tables or {})
     for table in [source, *joined_tables(tables).values()]:
         require_plain_files(data_files(table, base_dir), table)

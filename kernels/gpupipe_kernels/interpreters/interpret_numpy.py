@@ -209,24 +209,12 @@ def _store(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     at.stack.append(acc.copy())
 
 
-def _add(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.add(at.stack.pop(), acc, out=acc)
-    _infinite_is_null(acc, at)
+def _combine(ufunc: np.ufunc) -> Action:
+    def apply(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
+        ufunc(at.stack.pop(), acc, out=acc)
+        _infinite_is_null(acc, at)
 
-
-def _subtract(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.subtract(at.stack.pop(), acc, out=acc)
-    _infinite_is_null(acc, at)
-
-
-def _multiply(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.multiply(at.stack.pop(), acc, out=acc)
-    _infinite_is_null(acc, at)
-
-
-def _divide(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    np.divide(at.stack.pop(), acc, out=acc)
-    _infinite_is_null(acc, at)
+    return apply
 
 
 def _haversine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -281,10 +269,10 @@ ACTIONS: dict[Op, Action] = {
     Op.INDEX_PART: _index_part,
     Op.INDEX_BIN: _index_bin,
     Op.STORE: _store,
-    Op.ADD: _add,
-    Op.SUBTRACT: _subtract,
-    Op.MULTIPLY: _multiply,
-    Op.DIVIDE: _divide,
+    Op.ADD: _combine(np.add),
+    Op.SUBTRACT: _combine(np.subtract),
+    Op.MULTIPLY: _combine(np.multiply),
+    Op.DIVIDE: _combine(np.divide),
     Op.HAVERSINE: _haversine,
     Op.BEARING: _bearing,
     Op.YEO_JOHNSON: _yeo_johnson,

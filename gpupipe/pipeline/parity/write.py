@@ -1,0 +1,81 @@
+"""Parity in a model that is written: what its training side made of some rows, and what its files make of them.
+
+``parity.parquet`` holds the rows, the features and the predictions; ``parity.json`` the tolerance, where they were
+computed, and what the model as it was written made of them on the CPU.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+
+from gpupipe.artifact import ArtifactWriter
+from gpupipe.backends.base import Backend
+from gpupipe.errors import GpupipeError
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.parity.check import TOLERANCE
+from gpupipe.pipeline.parity.record import Recorded, record, to_table
+from gpupipe.pipeline.parity.replay import NAME, ROWS, replay
+from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.training import Trained
+
+
+def write_parity(
+    writer: ArtifactWriter,
+    trial: Trial,
+    trained: Trained,
+    decision: Decision,
+    goal: Goal,
+    backend: Backend,
+    libraries: Mapping[str, str],
+) -> Verification:
+    """Add both files to a model that is written and finished, and is to be finished again; return what came of it.
+
+    Raises
+    ------
+    GpupipeError
+        If the model, read from its files on the CPU, gives something else than the training side; the column and the
+        values of the row are named.
+    """
+    recorded, refused = record(trial, trained, decision, goal, backend)
+    interpreter, not_covered = backend.last_interpreter, _not_covered(recorded, trained, refused)
+    found = replay(load_model(writer.folder, "cpu", allow_code=True), recorded, TOLERANCE, not_covered)
+    if not found.passed:
+        what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
+        raise GpupipeError(
+            "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
+            where="stage export",
+            fix="run it with --device cpu" if backend.name == "gpu" else "",
+        )
+    writer.table(ROWS, to_table(recorded))
+    document = {
+        "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
+        "inputs": trial.inputs.column_names,
+        "metrics": list(trial.metrics),
+        "tolerance": TOLERANCE,
+        "trained_on": {
+            "device": backend.name,
+            "reason": backend.reason,
+            "interpreter": interpreter,
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "libraries": dict(libraries),
+        },
+        "not_covered": list(not_covered),
+        "replayed": found.to_json(),
+    }
+    writer.json(NAME, document)
+    return found
+
+
+def _not_covered(recorded: Recorded, trained: Trained, refused: str) -> tuple[str, ...]:
+    notes = []
+    derived = [column.name for column in trained.features.schema if column.derived]
+    if derived:
+        notes.append(f"how {', '.join(derived)} are derived: their values are given, as they came out of the run")
+    if unasked := int((~recorded.predicted).sum()):
+        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {unasked} rows")
+    return (*notes, *([f"predictions where features are missing, on the device: {refused}"] if refused else ()))
