@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpupipe.features.base import FeatureOp, State
     from gpupipe.features.statistics import Statistics
 
-View = Literal["codes", "dense"]
+View = Literal["codes", "dense", "embedding"]
 NAN = float("nan")
 
 
@@ -25,8 +25,9 @@ class Builder:
     ----------
     statistics : Statistics
         Reductions over the training rows; shared by all views.
-    view : {"codes", "dense"}
-        What the model likes: integer ids, or scaled numbers without nulls.
+    view : {"codes", "dense", "embedding"}
+        What the model likes: integer ids, scaled numbers without nulls, or those of the categories and these of the
+        numbers.
     """
 
     def __init__(self, statistics: Statistics, view: View) -> None:
@@ -210,9 +211,9 @@ class Builder:
             self.states.append({"op": type(op).__name__, "column": name, **state})
 
     def fill_the_rest(self) -> None:
-        """Impute what an estimator of the dense view cannot take, by the training median, and say so."""
+        """Impute what an estimator that is not of the codes view cannot take, by the training median, and say so."""
         open_ones = {name: out for name, out in self.outputs.items() if out.column.may_be_null}
-        if self.view != "dense" or not open_ones:
+        if self.view == "codes" or not open_ones:
             return
         columns = [out.column for out in open_ones.values()]
         medians = self.statistics.medians(columns)

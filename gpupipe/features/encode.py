@@ -17,9 +17,9 @@ from gpupipe.features.target_encode import TargetEncode
 class Encode(Op):
     """Encode categories as each model likes them.
 
-    Trees get integer ids with native categorical support, all others one-hot columns. A column with more than
-    `max_levels` levels is target-encoded for trees, and beyond `max_one_hot` for the others (frequency-encoded where
-    there is no target).
+    Trees get integer ids with native categorical support, neural models ids to embed, all others one-hot columns. A
+    column with more than `max_levels` levels is target-encoded where it would be ids, and beyond `max_one_hot` where it
+    would be one-hot (frequency-encoded where there is no target).
     """
 
     max_one_hot: int = Field(64, ge=1, description="Most one-hot columns of one column.")
@@ -38,14 +38,14 @@ class Encode(Op):
 
     def choose(self, column: Codes, builder: Builder) -> Op:
         """Return the op for one column."""
-        limit = self.max_levels if builder.view == "codes" else self.max_one_hot
+        limit = self.max_one_hot if builder.view == "dense" else self.max_levels
         if len(column.labels) > limit and builder.statistics.target is not None:
             return TargetEncode(columns=[column.name], folds=self.folds, smoothing=self.smoothing)
         if len(column.labels) > limit:
             return FrequencyEncode(columns=[column.name])
-        if builder.view == "codes":
-            return Categorify(columns=[column.name])
-        return OneHot(columns=[column.name], max_categories=self.max_one_hot)
+        if builder.view == "dense":
+            return OneHot(columns=[column.name], max_categories=self.max_one_hot)
+        return Categorify(columns=[column.name])
 
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         """Do nothing: the chosen op has lowered the column."""

@@ -207,8 +207,9 @@ def fit_features(
         In the order in which they apply; columns that no feature stands for then are handled by `Auto`.
     statistics : Statistics
         May be used for several views: it remembers what it has reduced.
-    view : {"codes", "dense"}
-        What the model likes.
+    view : {"codes", "dense", "embedding"}
+        What the model likes. In the embedding view the numbers come first and the ids last, so that either are one
+        block of the column-major matrix.
     derivation : Derivation, optional
         How those columns came about that are no columns of the input.
 
@@ -228,6 +229,8 @@ def fit_features(
         Auto(columns=rest).apply(builder)
     builder.fill_the_rest()
     outputs = list(builder.outputs.values())
+    if view == "embedding":
+        outputs.sort(key=lambda output: output.n_codes > 0)
     if not outputs:
         raise ConfigError("no feature is left", where="features", fix="select columns that are not dropped or text")
     return _finish(outputs, builder, derivation)

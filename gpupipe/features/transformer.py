@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     ops : sequence of Op or of single-key mappings, default=None
         As in a configuration: ``[{"impute": {"columns": "@numeric"}}, {"one_hot": "@categorical"}]``. None does what
         suits each column.
-    view : {"dense", "codes"}, default="dense"
-        What columns that no op names become: scaled numbers without nulls, or integer ids and numbers as they are.
+    view : {"dense", "codes", "embedding"}, default="dense"
+        What columns that no op names become: scaled numbers without nulls; integer ids and numbers as they are; or
+        scaled numbers first, and ids to embed last.
     schema : mapping of str to str, default=None
         Column to kind or dtype, where inference should not decide.
     device : {"auto", "cpu", "gpu"}, default="auto"
@@ -113,9 +114,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return np.asarray(self.fitted_.names, dtype=object)
 
     def _fit(self, X: Any, y: Any) -> tuple[Table, Any]:
-        view: View = "codes" if self.view == "codes" else "dense"
-        if self.view != view:
-            raise ValueError(f"The 'view' parameter of FeatureProgram must be 'dense' or 'codes'. Got {self.view!r}.")
+        if self.view not in get_args(View):
+            views = ", ".join(map(repr, get_args(View)))
+            raise ValueError(f"The 'view' parameter of FeatureProgram must be one of {views}. Got {self.view!r}.")
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
         declared = {name: declare(kind) for name, kind in (self.schema or {}).items()}
@@ -127,7 +128,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, first))
             table = on_device(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
-        self.fitted_: FittedFeatures = fit_features(ops, statistics, view, derivation)
+        self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         return statistics.table, backend
 
     def _handed(self, matrix: Array, backend: Backend) -> Array:

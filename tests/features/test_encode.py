@@ -24,7 +24,22 @@ def test_codes_are_ids_and_dense_is_one_hot(fit) -> None:
     assert dense.features.categorical == {}
 
 
-@pytest.mark.parametrize(("view", "limit"), [("codes", {"max_levels": 50}), ("dense", {"max_one_hot": 50})])
+def test_embedding_has_the_numbers_of_dense_first_and_the_ids_of_codes_last(fit) -> None:
+    numbers = np.arange(300.0)
+    numbers[7] = np.nan
+    frame = {"c": FEW, "x": numbers, "d": FEW[::-1]}
+    embedding, dense = (fit(frame, [{"encode": ["c", "d"]}], y=TARGET, view=view) for view in ("embedding", "dense"))
+    codes = fit(frame, [{"encode": ["c", "d"]}], y=TARGET, view="codes")
+    assert embedding.names == ["x", "x_missing", "c", "d"]
+    assert embedding.features.categorical == {2: 8, 3: 8}
+    pd.testing.assert_frame_equal(embedding.training[["x", "x_missing"]], dense.training[["x", "x_missing"]])
+    pd.testing.assert_frame_equal(embedding.training[["c", "d"]], codes.training[["c", "d"]])
+
+
+LIMITS = [("codes", {"max_levels": 50}), ("embedding", {"max_levels": 50}), ("dense", {"max_one_hot": 50})]
+
+
+@pytest.mark.parametrize(("view", "limit"), LIMITS)
 def test_beyond_the_limit_a_target_encodes_and_without_one_frequencies_do(fit, view: str, limit: dict) -> None:
     op = [{"encode": {"columns": "c", **limit}}]
     assert fit({"c": MANY}, op, y=TARGET, view=view).names == ["c_target"]

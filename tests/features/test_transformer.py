@@ -167,7 +167,7 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
         (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "unknown feature op 'one_hott'.*did you mean 'one_hot'"),
         (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, "one name to its settings"),
         (FeatureProgram([{"target_encode": "plan"}]), ConfigError, "needs a target"),
-        (FeatureProgram(view="wide"), ValueError, "must be 'dense' or 'codes'"),
+        (FeatureProgram(view="wide"), ValueError, "must be one of 'codes', 'dense', 'embedding'"),
         (FeatureProgram(schema={"plan": "float"}), SchemaError, "column 'plan' holds .*not a number"),
         (FeatureProgram(schema={"plans": "category"}), SchemaError, "did you mean 'plan'"),
         (FeatureProgram(schema={"plan": "categroy"}), SchemaError, "did you mean 'category'"),
