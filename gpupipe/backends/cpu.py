@@ -105,8 +105,10 @@ class CpuBackend(Backend):
         return getattr(module, name)(**params)
 
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
-        """Return an uninitialised float32 matrix, column-major; NumPy asks for huge pages by itself."""
-        return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
+        """Return an uninitialised float32 matrix, column-major, aligned so that any library takes it."""
+        from gpupipe.backends.host_memory import empty
+
+        return empty((n_rows, n_columns), "float32", "F")
 
     def take(self, values: Array, rows: Array, out: Array) -> None:
         """Write ``values[rows]`` to `out`, by Arrow: NumPy would widen every row number to int64 first."""

@@ -1,7 +1,8 @@
 """One allocator for everything that allocates on the device, and its statistics.
 
-CuPy, cuDF and cuML allocate through RMM; XGBoost is told to, where its build can. Whoever allocates by itself
-would fight with the others over the same memory, each with a pool of its own.
+CuPy, cuDF and cuML allocate through RMM; PyTorch and XGBoost are told to, where they can. Whoever allocates by itself
+would fight with the others over the same memory, each with a pool of its own. What is handed to another library is
+ordered here too: kernels are launched on the default stream, whatever stream is CuPy's current one.
 """
 
 from __future__ import annotations
@@ -40,6 +41,40 @@ def share_with_xgboost() -> bool:
     if can:
         xgboost.set_config(use_rmm=True)
     return can
+
+
+def torch_allocator() -> Any:
+    """Return RMM as an allocator for PyTorch, which must be able to use CUDA."""
+    from rmm.allocators.torch import rmm_torch_allocator
+
+    return rmm_torch_allocator
+
+
+def as_cupy(array: Any) -> Any:
+    """Return an array of the device, of any library, as one of CuPy over the same memory.
+
+    By DLPack, CuPy's current stream waits for what makes it; without, by ``__cuda_array_interface__``, the host does
+    where the array names its stream.
+    """
+    import cupy
+
+    if isinstance(array, cupy.ndarray):
+        return array
+    return cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)
+
+
+def wait_for_kernels() -> None:
+    """Have CuPy's current stream, which copies and hands over, wait for what the default stream has to do."""
+    import cupy
+
+    cupy.cuda.get_current_stream().wait_event(cupy.cuda.Stream.null.record())
+
+
+def finish() -> None:
+    """Wait, on the host, for what CuPy's current stream was told to do."""
+    import cupy
+
+    cupy.cuda.get_current_stream().synchronize()
 
 
 def _resource(options: DeviceOptions) -> Any:

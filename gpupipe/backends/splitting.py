@@ -19,13 +19,15 @@ FIX = (
     "more memory; `gpupipe plan` says what a run needs"
 )
 
-# NumPy, Arrow, cuDF, CuPy and RMM raise MemoryErrors. XGBoost, Numba, CUDA's runtime and libraries below cuML and CuPy,
-# and Python, which finds no room for the stack of a thread, raise errors of their own, with these words.
+# NumPy, Arrow, cuDF, CuPy and RMM raise MemoryErrors. XGBoost, Numba, PyTorch, CUDA's runtime and libraries below cuML
+# and CuPy, and Python, which finds no room for the stack of a thread, raise errors of their own, with these words.
 WORDS = (
     "bad_alloc",
     "out_of_memory",
     "CUDA_ERROR_OUT_OF_MEMORY",
     "cudaErrorMemoryAllocation",
+    "CUDA out of memory",
+    "DefaultCPUAllocator: can't allocate memory",
     "STATUS_ALLOC_FAILED",
     "can't start new thread",
 )

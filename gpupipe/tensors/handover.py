@@ -1,0 +1,83 @@
+"""One array handed to another library: without a copy, or not at all, or with exactly one because it was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.tensors.libraries import LIBRARIES, Library
+from gpupipe.tensors.obstacles import Obstacle, pointer
+from gpupipe.tensors.receipt import Receipt
+from gpupipe.tensors.view import View, copied, view
+
+
+def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
+    """Return `X` as a tensor of `library`, and what was done for it.
+
+    Parameters
+    ----------
+    X : array
+        Of NumPy, CuPy, PyTorch, JAX or TensorFlow; a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor; or
+        whatever has ``__dlpack__`` or ``__cuda_array_interface__``.
+    library : {"torch", "jax", "tensorflow", "numpy"}
+    copy : bool
+        False: the tensor has the memory of `X`, its dtype, strides and device, or there is none. True: the tensor has
+        memory of its own, whatever `X` is, by exactly one copy; the dtype stays.
+
+    Returns
+    -------
+    tensor
+        It keeps the memory alive, whatever becomes of `X`.
+    Receipt
+
+    Raises
+    ------
+    DataError
+        If it cannot be done without a copy (or with one); the message says why.
+    ConfigError
+        If `X` is no array, the library is not known, or it is not installed.
+    """
+    target = _target(library)
+    if not copy and target.owns(X):
+        return X, Receipt(library, **target.facts(X), copied=False)
+    reason = _reason(X, target, copy)
+    try:
+        array = _own(X, target) if copy else view(X).array
+    except Obstacle as obstacle:
+        raise _refusal(X, target, obstacle) from obstacle
+    tensor = target.take(array)
+    receipt = Receipt(library, **target.facts(tensor), copied=copy, reason=reason)
+    if not copy and array.size and receipt.pointer != pointer(array):
+        raise _refusal(X, target, Obstacle(f"was copied by {library} itself"))
+    return tensor, receipt
+
+
+def _target(library: str) -> Library:
+    if library not in LIBRARIES:
+        hint = did_you_mean(library, LIBRARIES) or f"one of {', '.join(LIBRARIES)}"
+        raise ConfigError(f"tensors are not handed to {library!r}", fix=hint)
+    return LIBRARIES[library]
+
+
+def _reason(X: Any, target: Library, copy: bool) -> str:
+    """Return what stands in the way of a hand-over without a copy; raise where a copy is not asked for, or no help."""
+    try:
+        target.demand(view(X))
+    except Obstacle as obstacle:
+        if copy and obstacle.copy_helps:
+            return obstacle.reason
+        raise _refusal(X, target, obstacle) from obstacle
+    return ""
+
+
+def _own(X: Any, target: Library) -> Any:
+    array = copied(X, target.order, target.host_only)
+    target.demand(View(array, read_only=False))
+    return array
+
+
+def _refusal(X: Any, target: Library, obstacle: Obstacle) -> DataError:
+    means = " without a copy" if obstacle.copy_helps else ""
+    kind = type(X)
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    return DataError(f"a {name} cannot be handed to {target.name}{means}: it {obstacle.reason}", fix=obstacle.fix)

@@ -1,0 +1,115 @@
+"""Anybody's array as one of NumPy (host) or CuPy (device), over the same memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpupipe.backends.host_memory import copy_of
+from gpupipe.errors import ConfigError
+from gpupipe.tensors import arrow
+from gpupipe.tensors.obstacles import Obstacle, on_device
+
+HOST = (1, 3)  # of DLPack: host memory, and host memory that is pinned
+REFUSALS = (BufferError, RuntimeError, TypeError, ValueError)  # what libraries raise for what DLPack cannot say
+IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # on a device nothing says so but their names
+ACCEPTED = (
+    "arrays of NumPy, CuPy, PyTorch, JAX or TensorFlow, pyarrow's Array, ChunkedArray, Table, RecordBatch and Tensor, "
+    "and whatever has __dlpack__ or __cuda_array_interface__; of a pandas or polars frame give frame.to_numpy()"
+)
+
+
+class View(NamedTuple):
+    """An array over somebody's memory, which it keeps alive.
+
+    Attributes
+    ----------
+    array : numpy.ndarray or cupy.ndarray
+    read_only : bool
+        Whether its owner takes it for unchangeable.
+    """
+
+    array: Any
+    read_only: bool
+
+
+def view(X: Any) -> View:
+    """Return `X` as an array over its own memory.
+
+    Raises
+    ------
+    Obstacle
+        If it does not lie in memory as one array, or its library refuses.
+    ConfigError
+        If `X` is nothing that can be handed over.
+    """
+    if arrow.is_arrow(X):
+        array = arrow.seen(X)
+    elif isinstance(X, np.ndarray):
+        if isinstance(X, np.ma.MaskedArray):
+            raise Obstacle("has a mask", "fill what it hides: X.filled(...)")
+        array = X
+    elif _is_on_host(X):
+        array = _through_dlpack(X)
+    else:
+        return View(_on_device(X), type(X).__module__.partition(".")[0] in IMMUTABLE)
+    return View(array, not array.flags.writeable)
+
+
+def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
+    """Return the values of `X` in memory of their own, where it lies or on the host, by one copy.
+
+    Parameters
+    ----------
+    X : array
+    order : {"C", "F"}, optional
+        As of `gpupipe.backends.host_memory.copy_of`.
+    to_host : bool
+
+    Raises
+    ------
+    Obstacle
+        If a copy alone does not help.
+    """
+    if arrow.is_arrow(X):
+        return arrow.copied(X, order)
+    array = view(X).array
+    if not on_device(array):
+        return copy_of(array, order)
+    return array.get(order=order or "A") if to_host else array.copy(order=order or "K")
+
+
+def _is_on_host(X: Any) -> bool:
+    if hasattr(X, "__dlpack_device__"):
+        return X.__dlpack_device__()[0] in HOST
+    if not hasattr(X, "__cuda_array_interface__"):
+        raise ConfigError(f"a {type(X).__module__}.{type(X).__qualname__} is no array", fix=f"give {ACCEPTED}")
+    return False
+
+
+def _through_dlpack(X: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(X)
+    except REFUSALS as refusal:
+        raise _obstacle(refusal) from refusal
+
+
+def _on_device(X: Any) -> Any:
+    from gpupipe.backends.device_memory import as_cupy, wait_for_kernels
+
+    if not hasattr(X, "__dlpack__"):
+        interface = X.__cuda_array_interface__
+        if interface.get("mask") is not None:
+            raise Obstacle("has nulls", "fill them: series.fillna(0)")
+        if interface["data"][1]:
+            raise Obstacle("is read-only, which arrays of CuPy cannot be", "copy it with its own library")
+    wait_for_kernels()  # whoever copies it or hands it over does so on CuPy's stream
+    try:
+        return as_cupy(X)
+    except REFUSALS as refusal:
+        raise _obstacle(refusal) from refusal
+
+
+def _obstacle(refusal: Exception) -> Obstacle:
+    return Obstacle(f"is refused: {refusal}", "give plain numbers: detached, dense, of one of NumPy's dtypes")

@@ -1,0 +1,30 @@
+"""PyTorch and the memory of a device; on one itself: `tests/gpu/test_tensors.py`."""
+
+from __future__ import annotations
+
+import torch
+
+from gpupipe.backends import choose
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.tensors.allocator import share_memory
+
+
+class NamedGpu(CpuBackend):
+    """A backend that says that it is a device, beside a PyTorch that knows of none."""
+
+    name = "gpu"
+
+
+def test_on_the_host_there_is_nothing_to_share() -> None:
+    backend = choose("cpu")
+    assert not share_memory(backend)
+    assert backend.take_remarks() == []
+
+
+def test_a_pytorch_without_cuda_is_said() -> None:
+    assert not torch.cuda.is_available()
+    backend = NamedGpu("a test")
+    assert not share_memory(backend)
+    assert backend.take_remarks() == [
+        "PyTorch has no CUDA: it computes on the host, and shares no memory of the device"
+    ]
