@@ -18,32 +18,47 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.api import Pipeline, run
     from gpupipe.pipeline.model import Model, load_model
     from gpupipe.pipeline.result import Run
+    from gpupipe.tensors.batch import TensorBatch
+    from gpupipe.tensors.batches import Batches
+    from gpupipe.tensors.exchange import from_dlpack, to_jax, to_tensorflow, to_torch
     from gpupipe_kernels.user.kernel import kernel
 
 __version__ = "0.1.0"
 __all__ = [
+    "Batches",
     "Config",
     "FeatureProgram",
     "Model",
     "Pipeline",
     "Run",
+    "TensorBatch",
     "__version__",
+    "from_dlpack",
     "kernel",
     "load_config",
     "load_model",
     "run",
+    "to_jax",
+    "to_tensorflow",
+    "to_torch",
 ]
 
 _HOMES = {
+    "Batches": "gpupipe.tensors.batches",
     "Config": "gpupipe.config",
     "FeatureProgram": "gpupipe.features.transformer",
     "Model": "gpupipe.pipeline.model",
     "Pipeline": "gpupipe.pipeline.api",
     "Run": "gpupipe.pipeline.result",
+    "TensorBatch": "gpupipe.tensors.batch",
+    "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "load_config": "gpupipe.config",
     "load_model": "gpupipe.pipeline.model",
     "run": "gpupipe.pipeline.api",
+    "to_jax": "gpupipe.tensors.exchange",
+    "to_tensorflow": "gpupipe.tensors.exchange",
+    "to_torch": "gpupipe.tensors.exchange",
 }
 
 

@@ -12,18 +12,24 @@ import pytest
 import gpupipe
 
 PUBLIC = [
+    "Batches",
     "Config",
     "FeatureProgram",
     "Model",
     "Pipeline",
     "Run",
+    "TensorBatch",
     "__version__",
+    "from_dlpack",
     "kernel",
     "load_config",
     "load_model",
     "run",
+    "to_jax",
+    "to_tensorflow",
+    "to_torch",
 ]
-HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops"}
+HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops", "torch"}
 
 
 def test_the_public_names_are_these_and_sorted() -> None:

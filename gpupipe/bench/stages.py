@@ -115,7 +115,7 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
 def import_estimator(job: Job, entry: ModelEntry) -> None:
     """Import the library that trains a model."""
     with suppress(DeviceError):  # the device has no such model: it is the host's turn, if that is allowed
-        job.backend.estimator(entry.params.estimator_name(job.goal.task), {})
+        entry.params.load_library(job.goal.task, job.backend)
 
 
 def train_and_judge(divided: Divided, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:

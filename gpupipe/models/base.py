@@ -12,11 +12,11 @@ from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.backends.base import Array, Backend
     from gpupipe.models.fitting import FitContext
 
 Task = Literal["binary", "multiclass", "regression", "clustering", "embedding"]
-View = Literal["codes", "dense"]
+View = Literal["codes", "dense", "embedding"]
 
 CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
 SUPERVISED: frozenset[Task] = CLASSIFICATION | {"regression"}
@@ -45,9 +45,10 @@ class Model(Settings):
     ----------------
     tasks : frozenset of Task
         What it can learn.
-    view : {"codes", "dense"}
+    view : {"codes", "dense", "embedding"}
         The columns that suit it. codes: integer ids with native categorical support (trees). dense: one-hot or target
-        encoded, scaled, imputed (linear models, neighbours, neural networks).
+        encoded, scaled, imputed (linear models, neighbours). embedding: numbers as in dense, then ids as in codes
+        (neural networks).
     accepts_missing : bool
         Whether the estimator takes NaN; where it does not, the feature program imputes and says so.
     takes_seed, takes_threads, takes_sample_weight : bool
@@ -90,6 +91,10 @@ class Model(Settings):
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)
+
+    def load_library(self, task: Task, backend: Backend) -> None:
+        """Import what trains the model."""
+        backend.estimator(self.estimator_name(task), {})
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         """Fit `estimator` and return it; all arrays are where the backend computes."""

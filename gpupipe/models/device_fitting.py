@@ -14,6 +14,7 @@ from gpupipe.models.fitted_device import (
     missing_columns,
     missing_text,
 )
+from gpupipe.models.neural.settings import Neural
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
@@ -25,6 +26,8 @@ def early_refusal(model: Model, task: Task) -> Refusal | None:
     """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
     from gpupipe.backends import gpu_estimators
 
+    if isinstance(model, Neural):
+        return None  # PyTorch is asked when it trains
     return gpu_estimators.refusal(model.estimator_name(task), model.estimator_params(task))
 
 

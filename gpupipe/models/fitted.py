@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.base import Task
+from gpupipe.models.base import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
+    from gpupipe.tensors.receipt import Receipt
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class FittedModel(ABC):
     classes : tuple of int
         Classification only: the codes that were among the training rows; the others get probability 0.
     notes : tuple of str
-        In what it differs from the model that scikit-learn would have trained, for the report.
+        What the reader of the report should know of the training, or of what differs from scikit-learn's.
     """
 
     library: ClassVar[str]
@@ -76,6 +78,16 @@ class FittedModel(ABC):
     ) -> Self:
         """Return the fitted model around the object that training left."""
         return cls(estimator, task, feature_names, n_classes, classes)
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Of the arrays that another library was handed in training."""
+        return ()
+
+    @property
+    def history(self) -> tuple[Mapping[str, float], ...]:
+        """``training`` and ``validation``: the loss of each epoch, where a model is trained in epochs."""
+        return ()
 
     @abstractmethod
     def predict(self, X: Array) -> Prediction:
@@ -117,6 +129,12 @@ class FittedModel(ABC):
     def _names(self, n_columns: int) -> tuple[str, ...]:
         return self.feature_names or tuple(f"f{j}" for j in range(n_columns))
 
+    def _of_scores(self, score: Array) -> Prediction:
+        """Return the prediction from float64 of shape (n, k): numbers, or logits as `class_probability` takes them."""
+        if self.task in CLASSIFICATION:
+            return self._classification(class_probability(score))
+        return Prediction(self.task, value=score[:, 0])
+
     def _classification(self, probability: Array) -> Prediction:
         """Return the prediction from the probability of each class in `classes`, shape (n, len(classes))."""
         import numpy as np
@@ -130,17 +148,41 @@ class FittedModel(ABC):
         return Prediction(self.task, probability=probability)
 
 
+def class_probability(score: Array) -> Array:
+    """Return the probability of each class, shape (n, k), without overflow for large scores.
+
+    Parameters
+    ----------
+    score : array of float64, shape (n, k) or (n, 1)
+        One logit for each class; of two classes, that of the second is enough.
+    """
+    import numpy as np
+
+    if score.shape[1] == 1:
+        small = np.exp(-np.abs(score[:, 0]))
+        positive = np.where(score[:, 0] >= 0, 1.0, small) / (1.0 + small)
+        return np.column_stack([1.0 - positive, positive])
+    grown = np.exp(score - score.max(axis=1, keepdims=True))
+    return grown / grown.sum(axis=1, keepdims=True)
+
+
 def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
     """Return the model that `FittedModel.save` wrote into `folder`.
 
-    Only the library of that model is imported: scikit-learn and skops, or XGBoost.
+    Only the library of that model is imported: scikit-learn and skops, XGBoost, PyTorch, or ONNX Runtime.
 
     Raises
     ------
     ArtifactError
         If the file is missing, damaged, holds a type that no model of ours has, or is of an unknown library.
+    ConfigError
+        If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
     """
     library = description.get("library")
+    if library == "torch":
+        from gpupipe.models.neural.loading import load_network
+
+        return load_network(Path(folder), description)
     if library == "xgboost":
         from gpupipe.models.fitted_xgboost import FittedXGBoost as Fitted
     elif library == "linear":

@@ -6,6 +6,7 @@ device and no package of one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpupipe.models.fitted_xgboost import FittedXGBoost
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
     from gpupipe.backends.gpu_translation import Refusal
+    from gpupipe.tensors.receipt import Receipt
 
 # cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
 BLOCK_ROWS = 1 << 20
@@ -161,6 +163,16 @@ class HostModel(FittedModel):
         """Return the model as it was trained on the host."""
         model: FittedModel = self.estimator
         return model
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Of the host's training."""
+        return self.portable().receipts
+
+    @property
+    def history(self) -> tuple[Mapping[str, float], ...]:
+        """Of the host's training."""
+        return self.portable().history
 
     def importances(self) -> dict[str, float] | None:
         """Return the importances of the host's model."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.base import Task
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.threads import limit_threads
 
@@ -71,9 +71,7 @@ class FittedLinear(FittedModel):
                 rows = slice(low, low + BLOCK_ROWS)
                 score[rows] = X[rows].astype(np.float64) @ self.estimator.coef.T
         score += self.estimator.intercept
-        if self.task not in CLASSIFICATION:
-            return Prediction(self.task, value=score[:, 0])
-        return self._classification(_probability(score))
+        return self._of_scores(score)
 
     def importances(self) -> dict[str, float]:
         """Return the coefficients; of several classes the mean of their absolute values."""
@@ -87,15 +85,3 @@ class FittedLinear(FittedModel):
         import numpy as np
 
         np.savez(path, **self.estimator._asdict())
-
-
-def _probability(score: Array) -> Array:
-    """Return the probability of each class, shape (n, k), without overflow for large scores."""
-    import numpy as np
-
-    if score.shape[1] == 1:
-        small = np.exp(-np.abs(score[:, 0]))
-        positive = np.where(score[:, 0] >= 0, 1.0, small) / (1.0 + small)
-        return np.column_stack([1.0 - positive, positive])
-    grown = np.exp(score - score.max(axis=1, keepdims=True))
-    return grown / grown.sum(axis=1, keepdims=True)

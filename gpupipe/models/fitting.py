@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupipe.backends.splitting import is_out_of_memory, too_large
@@ -15,6 +17,8 @@ from gpupipe.models.fitted_device import HostModel, matrix_on_host
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
+from gpupipe.models.neural.settings import Neural
+from gpupipe.models.resources import ONE_PROCESS, Resources
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 
@@ -46,6 +50,8 @@ class FitContext:
         One name for each column of the matrix.
     class_labels : sequence of str
         Classification only: the label of each code, for ``class_weight``; empty if labels are codes.
+    resources : Resources
+        Of trainings that take long.
     """
 
     backend: Backend
@@ -55,6 +61,7 @@ class FitContext:
     categorical: Mapping[int, int] = field(default_factory=dict)
     feature_names: Sequence[str] = ()
     class_labels: Sequence[str] = ()
+    resources: Resources = ONE_PROCESS
 
 
 def fit(
@@ -91,28 +98,24 @@ def fit(
     DeviceError
         If the device cannot train it and fallback is forbidden.
     """
-    name, task = type(model).__name__, context.task
-    if task not in model.tasks:
-        raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
+    rows = learnable(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
-    classes: tuple[int, ...] = ()
-    if task in CLASSIFICATION:
-        y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
-    elif getattr(model, "class_weight", None) is not None:
-        raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
-    if sample_weight is not None and not model.takes_sample_weight:
-        raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
-    params = _params(model, X, context, threads)
-    rows = _Rows(X, y, sample_weight, classes)
-    if context.backend.name == "cpu":
+    if isinstance(model, Neural):
+        return _fit_network(model, rows, context, threads)
+    params = keyword_arguments(model, X, context, threads)
+
+    def fit_on_host(rows: TrainingRows, context: FitContext) -> FittedModel:
         return _fit_on_host(model, rows, params, context, threads)
+
+    if context.backend.name == "cpu":
+        return fit_on_host(rows, context)
     refusal = device_fitting.refusal(model, X, params, context)
     if refusal is None:
         return _fit_on_device(model, rows, params, context, threads)
-    return _fall_back(model, rows, params, context, threads, refusal)
+    return _fall_back(model, rows, context, refusal, fit_on_host)
 
 
-class _Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """Training rows: `y` and the weights on the host, `classes` the codes that are among them."""
 
     X: Array
@@ -121,8 +124,51 @@ class _Rows(NamedTuple):
     classes: tuple[int, ...]
 
 
+def learnable(
+    model: Model, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
+) -> TrainingRows:
+    """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
+
+    Raises
+    ------
+    ConfigError
+        If the model cannot learn the task, or takes no weights.
+    DataError
+        If fewer than two classes are among the rows.
+    """
+    name, task = type(model).__name__, context.task
+    if task not in model.tasks:
+        raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
+    classes: tuple[int, ...] = ()
+    if task in CLASSIFICATION:
+        y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
+    elif getattr(model, "class_weight", None) is not None:
+        raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
+    if sample_weight is not None and not model.takes_sample_weight:
+        raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
+    return TrainingRows(X, y, sample_weight, classes)
+
+
+def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+    if find_spec("torch") is None:
+        raise ConfigError(
+            f"{type(model).__name__} needs PyTorch, which is not installed",
+            where="models",
+            fix="pip install 'gpupipe[torch]'",
+        )
+    from gpupipe.models.neural.fitting import fit_network, refusal
+
+    def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:
+        with _explained(model, rows.X, context):
+            fitted: FittedModel = fit_network(model, *rows, context, threads)
+        return fitted
+
+    refused = refusal(context.backend)
+    return fit_there(rows, context) if refused is None else _fall_back(model, rows, context, refused, fit_there)
+
+
 def _fit_on_host(
-    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     estimator = model.build(context, params)
     X = model.matrix(rows.X, params)
@@ -132,7 +178,7 @@ def _fit_on_host(
 
 
 def _fit_on_device(
-    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     name = model.estimator_name(context.task)
     row = device_fitting.row_of(name)
@@ -149,7 +195,11 @@ def _fit_on_device(
 
 
 def _fall_back(
-    model: Model, rows: _Rows, params: Mapping[str, Any], context: FitContext, threads: int, refusal: Refusal
+    model: Model,
+    rows: TrainingRows,
+    context: FitContext,
+    refusal: Refusal,
+    fit_there: Callable[[TrainingRows, FitContext], FittedModel],
 ) -> FittedModel:
     """Train on the host what the device cannot; its matrix is moved there."""
     from gpupipe.backends import choose
@@ -158,11 +208,12 @@ def _fall_back(
     name = next(name for name, other in MODELS.items() if other is type(model))
     device.fall_back(refusal.what, f"models: {name}", refusal.fix)
     on_host = rows._replace(X=matrix_on_host(rows.X, device))
-    fitted = _fit_on_host(model, on_host, params, replace(context, backend=choose("cpu")), threads)
+    fitted = fit_there(on_host, replace(context, backend=choose("cpu")))
     return HostModel(fitted, context.task, fitted.feature_names, fitted.n_classes, fitted.classes, (), device, refusal)
 
 
-def _params(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+def keyword_arguments(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+    """Return what the estimator of a model is made with."""
     params = {**model.estimator_params(context.task), **model.data_params(X, context)}
     if model.takes_seed:
         params["random_state"] = context.seed
@@ -195,9 +246,15 @@ def _codes_and_weights(
 def _train(
     model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, context: FitContext, threads: int
 ) -> None:
+    with _explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+        model.train(estimator, X, y, weights, context)
+
+
+@contextmanager
+def _explained(model: Model, X: Array, context: FitContext) -> Iterator[None]:
+    """Say of an error in training what it means to the user."""
     try:
-        with limit_threads(model.blas_threads(X.shape[1], threads), threads):
-            model.train(estimator, X, y, weights, context)
+        yield
     except Exception as error:
         if is_out_of_memory(error):  # of cuML's libraries a RuntimeError, too
             what = f"training {type(model).__name__} beside its matrix"

@@ -17,8 +17,10 @@ from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
+from gpupipe.tensors.batch import TensorBatch
 
 Array = Any
 
@@ -62,7 +64,9 @@ class Pipeline:
         extra = [] if device is None else [f"device={device}"]
         return cls(load_config(path, [*overrides, *extra]))
 
-    def run(self, output: str | Path | None = None, quiet: bool = True) -> Run:
+    def run(
+        self, output: str | Path | None = None, quiet: bool = True, *, resume: bool = False, n_processes: int = 1
+    ) -> Run:
         """Run it and leave a run directory.
 
         Parameters
@@ -71,6 +75,10 @@ class Pipeline:
             The run directory itself; default: a new one below ``config.output``.
         quiet : bool
             False shows the stages on stderr as they run.
+        resume : bool
+            Train networks on from where a run that was interrupted had come to.
+        n_processes : int
+            How many processes share the training of a network.
 
         Raises
         ------
@@ -78,7 +86,8 @@ class Pipeline:
             See `gpupipe.errors`.
         """
         with Console(quiet=quiet) as console:
-            return run_pipeline(self.config, None if output is None else Path(output), [console])
+            where = None if output is None else Path(output)
+            return run_pipeline(self.config, where, [console], resume=resume, n_processes=n_processes)
 
     def plan(self, assume_gpu: int | str | None = None) -> Plan:
         """Say what a run would do and need, from footers, sizes and some rows.
@@ -133,6 +142,37 @@ class Pipeline:
             y = target_values(target, rows, goal, source.positives)
         training = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
         return fit_view(training, view, self.config.features, backend)[1], y
+
+    def tensors(
+        self, library: str | None = None, view: TensorView = "dense", copy: bool = False
+    ) -> tuple[TensorBatch, TensorBatch]:
+        """Return the training and the test rows of the configuration's split as tensors, for a loop of your own.
+
+        Features are learned from the training rows alone; of a cross-validation the first fold is taken.
+
+        Parameters
+        ----------
+        library : {"torch", "jax", "tensorflow"}, optional
+            Whose tensors; default: arrays of NumPy, or CuPy's on a GPU. They are handed over without a copy.
+            TensorFlow takes row-major memory alone, and the matrix is column-major: it needs `copy`.
+        view : {"dense", "embedding"}
+            All columns as scaled numbers without nulls; or those of the numbers, and ids of the categories to embed.
+        copy : bool
+            Give the library memory of its own: one copy of each array.
+
+        Returns
+        -------
+        train, test : TensorBatch
+            ``features``, ``ids``, ``target``, and in ``metadata`` names, vocabularies and labels.
+
+        Raises
+        ------
+        GpupipeError
+            See `gpupipe.errors`.
+        """
+        # JAX has 32 bits unless it is told otherwise.
+        train, test = make_tensors(self.config, view, "int32" if library == "jax" else "int64")
+        return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
 
     def __repr__(self) -> str:
         models = ", ".join(entry.label for entry in self.config.models) or "models by task"

@@ -60,6 +60,12 @@ class Stage:
         The same on the device; None on the CPU.
     bytes_to_device, bytes_to_host : int
         Bytes that gpupipe moved between host and device.
+    receipts : list of dict
+        The arrays that were handed to another library: pointer, bytes, strides, device, and whether a copy was made.
+    workers : list of dict
+        Of a stage on a cluster: tasks and seconds of each worker, bytes that it holds, has spilled, and held at most.
+    epochs : list of dict
+        The losses of each epoch, of a training that has epochs.
     status : {"running", "done", "failed"}
     notes : list of Note
     """
@@ -77,6 +83,9 @@ class Stage:
     peak_device_bytes: int | None = None
     bytes_to_device: int = 0
     bytes_to_host: int = 0
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, float]] = field(default_factory=list)
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)
     _listeners: Sequence[Listener] = field(default=(), repr=False)
@@ -120,6 +129,9 @@ class Stage:
             "peak_device_bytes": self.peak_device_bytes,
             "bytes_to_device": self.bytes_to_device,
             "bytes_to_host": self.bytes_to_host,
+            "receipts": self.receipts,
+            "workers": self.workers,
+            "epochs": self.epochs,
             "notes": [note.text for note in self.notes],
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         leaderboard=leaderboard_rows(outcome.entrants),
         classification=_classification(job, outcome),
         regression=_regression(job, outcome),
+        losses=_losses(outcome.best.model.history),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
         columns=column_quality(job.table, job.goal.target, job.backend),
@@ -86,6 +87,14 @@ def _classification(job: Job, outcome: Outcome) -> Classification | None:
 def _curves(points: Sequence[Points], labels: Sequence[str]) -> list[Curve]:
     named = len(points) > 1
     return [Curve(x=p.x, y=p.y, label=labels[p.class_code] if named else "") for p in points]
+
+
+def _losses(history: Sequence[Mapping[str, float]]) -> list[Curve]:
+    epochs = list(range(1, len(history) + 1))
+    rows = {"training": "training rows", "validation": "held-out rows"}
+    return [
+        Curve(x=epochs, y=[epoch[name] for epoch in history], label=label) for name, label in rows.items() if epochs
+    ]
 
 
 def _regression(job: Job, outcome: Outcome) -> Regression | None:

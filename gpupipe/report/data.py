@@ -188,6 +188,8 @@ class ReportData:
         In the order to be shown; exactly one is the best.
     classification, regression : optional
         At most one of them.
+    losses : sequence of Curve
+        Of the best model's training, by epoch; empty where it has no epochs.
     importances : sequence of Importance
     importance_note : str
         How they were measured: ``"drop in roc_auc when the column is shuffled, 5 times"``.
@@ -218,6 +220,7 @@ class ReportData:
     evaluated_on: str = "test split"
     classification: Classification | None = None
     regression: Regression | None = None
+    losses: Sequence[Curve] = ()
     importances: Sequence[Importance] = ()
     importance_note: str = ""
     columns: Sequence[ColumnQuality] = ()

@@ -49,6 +49,11 @@ def draw_regression(data: Regression) -> dict[str, str]:
     }
 
 
+def draw_training(losses: Sequence[Curve]) -> dict[str, str]:
+    """Return file stem to SVG: the losses by epoch."""
+    return {"training": _figure("Epoch", "Loss", lambda axes: _losses(axes, losses))}
+
+
 def thin(curve: Curve, n_points: int = CURVE_POINTS) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return at most `n_points` points of a curve, its ends included, evenly spaced along its length."""
     import numpy as np
@@ -100,6 +105,11 @@ def _scatter(axes: Any, data: Regression) -> None:
     axes.plot(ends, ends, color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
     _number_axes(axes)
     axes.plot(actual, predicted, "o", color=SERIES[0], markersize=3.2, alpha=0.45, markeredgewidth=0)
+
+
+def _losses(axes: Any, losses: Sequence[Curve]) -> None:
+    _number_axes(axes)
+    _curves(axes, losses, legend="upper right")
 
 
 def _histogram(axes: Any, data: Regression) -> None:

@@ -21,6 +21,7 @@ CAPTIONS = {
     "calibration": "Calibration",
     "predicted_actual": "Predicted against actual",
     "residuals": "Residuals",
+    "training": "Loss of the best model's training, by epoch",
 }
 MAX_IMPORTANCES = 20
 MAX_CLASSES = 20  # of a confusion table
@@ -57,13 +58,15 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
 
 def draw(data: ReportData) -> dict[str, str]:
     """Return file stem to SVG for the plots that `data` has the points of."""
-    from gpupipe.report.plots import draw_classification, draw_regression
+    from gpupipe.report.plots import draw_classification, draw_regression, draw_training
 
     plots: dict[str, str] = {}
     if data.classification is not None:
         plots |= draw_classification(data.classification)
     if data.regression is not None:
         plots |= draw_regression(data.regression)
+    if data.losses:
+        plots |= draw_training(data.losses)
     return plots
 
 

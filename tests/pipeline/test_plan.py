@@ -71,15 +71,24 @@ def test_the_stages_are_those_of_the_run(tmp_path):
     assert plan.n_rows == ROWS and plan.is_exact and plan.error is None
 
 
-def test_the_peak_is_near_that_of_a_real_process(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**CHURN, "source": {**CHURN["source"], "rows": 400_000, "cache": False}}))
+def peak_of_a_run(folder: Path, document: dict) -> tuple[int, int]:
+    """Return the predicted peak of a run, and that of its process."""
+    path, out = folder / "config.json", folder / "run"
+    path.write_text(json.dumps(document))
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
-    out = tmp_path / "run"
     command = [sys.executable, "-m", "gpupipe", "run", str(path), "--quiet", "--device", "cpu", "--output", str(out)]
     subprocess.run(command, check=True, env=environment, timeout=300)
     real = max(stage["peak_host_bytes"] for stage in json.loads((out / "timeline.json").read_text())["stages"])
-    predicted = Pipeline.from_yaml(path, device="cpu").plan().host_bytes
+    return Pipeline.from_yaml(path, device="cpu").plan().host_bytes, real
+
+
+@pytest.mark.parametrize(
+    ("rows", "models"),
+    [(400_000, CHURN["models"]), (20_000, [{"resnet": {"epochs": 1}}])],
+)
+def test_the_peak_is_near_that_of_a_real_process(rows, models, tmp_path):
+    source = {**CHURN["source"], "rows": rows, "cache": False}
+    predicted, real = peak_of_a_run(tmp_path, {**CHURN, "source": source, "models": models})
     assert 0.75 < predicted / real < 1.25, (predicted / GIB, real / GIB)
 
 
@@ -153,6 +162,37 @@ def test_an_assumed_gpu_says_what_would_run_on_the_cpu_and_that_forbid_would_ref
     assert trained.device == "cpu" and "cuML has no histogram gradient boosting" in trained.reason
     assert "fallback: forbid would refuse it" in trained.notes
     assert stages["features"].peak_device_bytes > 0
+
+
+NETWORKS = ["mlp", "resnet", "ft_transformer"]
+
+
+def test_networks_are_planned_and_pytorch_is_not_imported(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({**CHURN, "models": NETWORKS}))
+    code = (
+        "import sys, gpupipe; plan = gpupipe.Pipeline.from_yaml(sys.argv[1], device='cpu').plan();"
+        "assert 'torch' not in sys.modules; print(*(stage.name for stage in plan.stages), sep='\\n')"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
+    command = [sys.executable, "-c", code, str(tmp_path / "config.json")]
+    stages = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [name for name in stages if name.startswith("train")] == [f"train {name}" for name in NETWORKS]
+
+
+def test_a_network_takes_more_with_larger_batches_and_is_trained_by_pytorch_on_an_assumed_gpu():
+    def device_bytes(batch):
+        _, stages = plan_of(churn(models=[{"resnet": {"batch_size": batch}}]), assume_gpu=16 * GIB)
+        trained, predicted = stages["train resnet"], stages["predict resnet"]
+        assert trained.device == predicted.device == "gpu"
+        assert "refuse" not in " ".join(trained.notes)
+        return trained.peak_device_bytes
+
+    assert device_bytes(8192) > device_bytes(1024) + 50 * 2**20
+
+
+def test_a_forbidden_fallback_does_not_refuse_networks():
+    plan, _ = plan_of(churn(models=NETWORKS, fallback="forbid"), assume_gpu=16 * GIB)
+    assert plan.error is None
 
 
 def test_a_forbidden_fallback_is_the_error_of_the_plan():

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from gpupipe.backends.base import DeviceUse
+from gpupipe.config import parse_config
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 
 
@@ -54,6 +56,27 @@ def test_a_stage_says_where_it_ran_why_and_how_fast() -> None:
     assert read["notes"] == ["charges: 11 nulls"]
     assert read["peak_device_bytes"] is None
     assert (read["bytes_to_device"], read["bytes_to_host"]) == (0, 0)
+
+
+def test_a_training_leaves_its_epochs_and_receipts_and_other_stages_have_none(tmp_path: Path) -> None:
+    config = {
+        "source": {"generate": "churn", "rows": 1000, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
+        "models": ["logistic_regression", {"mlp": {"epochs": 2, "width": 8}}],
+        "report": {"enabled": False},
+        "device": "cpu",
+    }
+    run = run_pipeline(parse_config(config), tmp_path / "run")
+    stages = {stage["name"]: stage for stage in json.loads((run.path / "timeline.json").read_text())["stages"]}
+    trained = stages["train mlp"]
+    assert [set(epoch) for epoch in trained["epochs"]] == [{"training", "validation"}] * 2
+    (receipt,) = trained["receipts"]
+    n_rows, n_columns = receipt["shape"]
+    assert (receipt["library"], receipt["device"], receipt["copied"]) == ("torch", "cpu", False)
+    assert n_rows == trained["rows"] and receipt["strides"] == [4, 4 * n_rows]
+    assert receipt["bytes"] == 4 * n_rows * n_columns and receipt["pointer"] > 0
+    assert any("no copy" in note for note in trained["notes"])
+    others = [stage for name, stage in stages.items() if "train mlp" not in name]
+    assert all(stage["epochs"] == [] and stage["receipts"] == [] for stage in others)
 
 
 def test_a_stage_that_raises_is_recorded_as_failed_and_closes_the_stages_around_it() -> None:

@@ -99,6 +99,17 @@ def test_a_regression_shows_residuals_folds_and_the_device(prices: ReportData, t
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["predicted_actual.svg", "residuals.svg"]
 
 
+def test_a_training_with_epochs_shows_its_losses(churn: ReportData, prices: ReportData, tmp_path: Path) -> None:
+    losses = [Curve(x=[1, 2, 3], y=[0.6, 0.5, 0.45], label="training rows"),
+              Curve(x=[1, 2, 3], y=[0.61, 0.55, 0.56], label=HOSTILE)]  # fmt: skip
+    path = render(replace(churn, losses=losses), tmp_path)
+    assert "Loss of the best model's training, by epoch" in Page(path).text
+    plot = (tmp_path / "plots" / "training.svg").read_text(encoding="utf-8")
+    assert "training rows" in plot and "<script" not in plot
+    assert ElementTree.fromstring(plot).tag.endswith("svg")
+    assert "by epoch" not in Page(render(prices, tmp_path)).text
+
+
 def test_the_page_refers_to_nothing_outside_and_runs_no_script(churn: ReportData, tmp_path: Path) -> None:
     path = render(churn, tmp_path)
     assert not re.search(r"https?://|//cdn|@import|url\((?!#)", path.read_text(encoding="utf-8"))

@@ -31,6 +31,7 @@ FEATURE_TOLERANCE, METRIC_TOLERANCE = 2e-5, 0.003
 SUITE_PROCESSES = 4  # they share one GPU
 SUITE_SECONDS, SALVAGE_SECONDS = 400, 15  # of the step; kept to write down what a suite that takes too long has said
 ACCELERATOR_SHARE = 10  # of the rows, the part that scripts for the host are given
+BATCHES_TIMES = 10
 PUBLIC = ("telco", "adult")
 MODELS = ("logistic_regression", "random_forest", "xgboost", "knn", "gaussian_nb")
 
@@ -222,6 +223,19 @@ def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     return _contest(END_TO_END, options.rows, save)
 
 
+def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
+    """Return how fast mini-batches come beside PyTorch's own loaders, and how long the device waits between steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batches.json"
+        done = _python("-m", "gpupipe.bench.batches", "--device", "cuda", "--json", str(path))
+        if done.returncode or not path.exists():
+            raise GpupipeError("mini-batches could not be measured:\n" + _tail(done.stderr))
+        figures = json.loads(path.read_text(encoding="utf8"))
+    times = figures["ours_times"]["DataLoader"]
+    failed = [] if times >= BATCHES_TIMES else [f"{times:.1f} times PyTorch's DataLoader; {BATCHES_TIMES} are wanted"]
+    return {"lines": done.stdout.splitlines(), "failed": failed, **figures}
+
+
 def accelerators(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return what cudf.pandas and cuml.accel make of a script for the host."""
     from gpupipe.bench.device.contest import ACCELERATORS
@@ -260,6 +274,7 @@ STEPS: dict[str, Step] = {
     "suite": Step("The tests that need a GPU", suite, SUITE_SECONDS, ("pytest", "xdist", *RAPIDS)),
     "keyed": Step("Keyed features beside cuDF's", keyed, 120, ("numba_cuda", "cudf", "cupy")),
     "parity": Step("Ops and models, GPU beside CPU", parity, 240, ("numba_cuda", *RAPIDS)),
+    "batches": Step("Mini-batches beside PyTorch's loaders", batches, 120, ("torch",)),
     "end_to_end": Step("Reading, features and XGBoost from end to end", end_to_end, 500, ("xgboost", *RAPIDS)),
     "accelerators": Step(
         "Scripts for the host under cudf.pandas and cuml.accel", accelerators, 300, ("xgboost", *RAPIDS)

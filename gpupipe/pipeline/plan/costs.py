@@ -3,7 +3,8 @@
 Measured with Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9 and XGBoost 3.2 on Linux (glibc), 2 threads: each
 figure in a process of its own, as the rise of VmHWM after it had been reset. Reading: the churn table as Parquet and as
 CSV, 200 thousand to a million rows. Training: matrices of 100 to 400 thousand rows by 30 and 60 columns (neighbours:
-20 thousand), after a training on 2,000 rows that had loaded the libraries.
+20 thousand), after a training on 2,000 rows that had loaded the libraries. Networks: PyTorch 2.13, 40 to 400 thousand
+rows by 30 and 60 columns, none, some or all of them categories, batches of 1,024 to 16,384 rows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from gpupipe.models.neural.architecture import Architecture
 
 MIB = 1 << 20
 
@@ -30,6 +33,8 @@ TEXT_FACTOR = 6.0  # of a column of texts, most of them unlike all others: level
 DERIVED_ROW = 300
 EVALUATE_ROW = 64  # sorted copies of target and score
 
+TORCH = 262 * MIB  # PyTorch with its optimizers, for the CPU, when the first network is trained
+EXPORT_NETWORK = 98 * MIB  # the packages of ONNX, and the translation
 EXPORT_FACTOR = 2.3  # of a forest: its trees are copied, and packed in memory
 
 DEVICE_CONTEXT = 512 * MIB  # an allowance for what the driver and the libraries keep on the device; not measured
@@ -76,6 +81,8 @@ TRAINING: dict[str, Training] = {
     "PCA": Training(0.0),
 }
 LBFGS = Training(4.0, 20.0)  # logistic regression by another solver than Newton's; saga is alike
+NETWORK_ROW = 32  # target, order, and which rows are held out
+NETWORK_WEIGHT = 28  # a weight, its gradient, two moments, the best so far, its successor and what is made of it
 NODE = 80  # bytes of a tree's node
 DEEP = 40  # levels that no tree fills
 
@@ -104,6 +111,32 @@ def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:
     if depth is not None and depth < DEEP:
         tree = min(tree, float(NODE << (depth + 1)))
     return int(tree * float(params.get("n_estimators", 1)))
+
+
+def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
+    """Return the bytes that training a network takes beside the matrix, in one process.
+
+    That is its rows once more, row by row, what a batch leaves for the way back through the network, and the weights
+    with their gradients, their moments and the best of them.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    n_rows : int
+        Of the matrix: those to fit to, and those held out of them.
+    batch : int
+        Rows that go through the network at once.
+    """
+    a, tokens = architecture, architecture.n_tokens + 1
+    embedded = 2.5 * a.n_numbers * a.n_bins + 4 * tokens * a.embedding_size
+    if a.kind == "ft_transformer":  # of the last block one token alone goes on
+        block = tokens * (10.0 * a.embedding_size + 6.0 * a.hidden) + 3.0 * a.heads * tokens**2
+        body = (a.depth - 1) * block + 4.0 * tokens * a.embedding_size
+    else:
+        body = a.depth * (4.0 * a.width + 2.5 * a.hidden)
+    weights = (a.n_numbers * a.n_bins + sum(a.cardinalities)) * a.embedding_size + tokens * a.embedding_size * a.width
+    rows = n_rows * (4 * (a.n_tokens + len(a.cardinalities)) + NETWORK_ROW)
+    return int(rows + 4 * batch * (embedded + body)) + NETWORK_WEIGHT * weights
 
 
 def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
@@ -15,14 +13,14 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.models.base import View
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
+from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.refusals import model_refusal, read_refusal
+from gpupipe.pipeline.plan.refusals import read_refusal
 from gpupipe.readers.cache import Cache
 from gpupipe.readers.stream import Stream, in_parts
 
 MATRIX_CELL = 4  # float32
 REFIT = "refit: "
-DEVICE_PREDICT_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Planner:
         self._derive()
         self._split()
         self._leaderboard()
-        self._add("export", None, int(costs.EXPORT_FACTOR * self._largest_model()))
+        self._add("export", None, max(costs_of(e, self.seen).export(self.seen.n_rows) for e in self.seen.entries))
         if self.config.report.enabled:
             self.host.hold("Python and its libraries", costs.REPORT)
             self._add("report", None)
@@ -238,67 +236,46 @@ class Planner:
         ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
 
     def _train(self, label: str, entry: ModelEntry, n_rows: int) -> None:
-        name, params, width = self._estimator(entry), self._params(entry, n_rows), self._columns_of(entry)
-        refusal = None if self.device is None else model_refusal(entry, name, params, self.seen)
-        if self.device is None or refusal is not None:
-            if "libraries of the models" not in self.host.held:
-                self.host.hold("libraries of the models", costs.LIBRARIES)
-            moved = 0 if self.device is None else MATRIX_CELL * n_rows * width
-            self._add(f"{label}train {entry.label}", n_rows,
-                      moved + costs.training_bytes(name, params, n_rows, width), refusal=refusal)  # fmt: skip
-            self.host.hold("trained models", costs.model_bytes(name, params, n_rows))
+        cost, stage = costs_of(entry, self.seen), f"{label}train {entry.label}"
+        refusal = None if self.device is None else cost.refusal()
+        on_device = self.device is not None and refusal is None
+        for library, n_bytes in cost.libraries(on_device).items():
+            if library not in self.host.held:
+                self.host.hold(library, n_bytes)
+        if on_device:
+            notes = ["device bytes by shapes: what the library takes for itself is not measured"]
+            self._add(stage, n_rows, device=cost.device_training(n_rows), notes=notes)
             return
-        from gpupipe.backends.gpu_estimators import ESTIMATORS
-
-        need = costs.device_training_bytes(ESTIMATORS[name].dtype, n_rows, width)
-        notes = ["device bytes by shapes: what the library takes for itself is not measured"]
-        self._add(f"{label}train {entry.label}", n_rows, device=need, notes=notes)
+        moved = 0 if self.device is None else MATRIX_CELL * n_rows * cost.n_columns
+        self._add(stage, n_rows, moved + cost.training(n_rows), refusal=refusal)
+        self.host.hold("trained models", cost.kept(n_rows))
 
     def _predict(self, label: str, entry: ModelEntry, n_parts: Sequence[int]) -> None:
         if not n_parts:
             return
-        on_host = self.stages[-1].device == "cpu"
-        block = costs.PREDICT_ROWS if on_host else DEVICE_PREDICT_ROWS
-        rows, width = max(n_parts), self._columns_of(entry)
-        need = costs.PREDICT_CELL * width * min(rows, block)
-        moved = MATRIX_CELL * rows * width if on_host and self.device is not None else 0
+        cost, rows, on_host = costs_of(entry, self.seen), max(n_parts), self.stages[-1].device == "cpu"
+        need, block = cost.predicting(rows, on_host)
+        moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0
         self.host.hold("predictions", 8 * self._outputs * sum(n_parts))
         refusal = self.refusals[-1][1] if on_host and self.device is not None else None
         host, device = (need + moved, 0) if on_host else (0, need)
         self._add(f"{label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
-
-    def _largest_model(self) -> int:
-        n_rows = self.seen.n_rows
-        return max(costs.model_bytes(self._estimator(e), self._params(e, n_rows), n_rows) for e in self.seen.entries)
 
     def _heaviest(self, share: float) -> ModelEntry:
         """Return the model whose training takes most: which one is best, and trained again, is not known."""
         n_rows = int(share * self.seen.n_rows)
 
         def weight(entry: ModelEntry) -> int:
-            width = self._columns_of(entry)
-            name, params = self._estimator(entry), self._params(entry, n_rows)
-            return MATRIX_CELL * n_rows * width + costs.training_bytes(name, params, n_rows, width)
+            cost = costs_of(entry, self.seen)
+            return MATRIX_CELL * n_rows * cost.n_columns + cost.training(n_rows)
 
         return max(self.seen.entries, key=weight)
-
-    def _estimator(self, entry: ModelEntry) -> str:
-        return entry.params.estimator_name(self.seen.goal.task)
-
-    def _params(self, entry: ModelEntry, n_rows: int) -> dict[str, Any]:
-        """Return the keyword arguments that the estimator would be given for so many rows."""
-        shape = SimpleNamespace(shape=(n_rows, self._columns_of(entry)))
-        context = self.seen.context(entry.params.view)
-        return {**entry.params.estimator_params(context.task), **entry.params.data_params(shape, context)}
 
     def _views(self, entries: Sequence[ModelEntry]) -> list[View]:
         return list(dict.fromkeys(entry.params.view for entry in entries))
 
     def _columns(self, view: View) -> int:
         return int(self.seen.matrices[view].shape[1])
-
-    def _columns_of(self, entry: ModelEntry) -> int:
-        return self._columns(entry.params.view)
 
     @property
     def _outputs(self) -> int:

@@ -28,8 +28,8 @@ def read_refusal(config: Config, n_derived: int) -> Refusal | None:
     return None
 
 
-def model_refusal(entry: ModelEntry, name: str, params: Mapping[str, Any], seen: Preview) -> Refusal | None:
-    """Return why a device cannot train a model: by its parameters, or by what is missing in the sample.
+def estimator_refusal(entry: ModelEntry, name: str, params: Mapping[str, Any], seen: Preview) -> Refusal | None:
+    """Return why a device cannot train an estimator: by its parameters, or by what is missing in the sample.
 
     Whether the XGBoost that is installed here knows CUDA is not asked: the GPU may be another machine's.
 

@@ -1,0 +1,56 @@
+"""A trained network on a machine without PyTorch: its ONNX file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpupipe.errors import ConfigError
+from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.blocks import rows_a_block
+from gpupipe.models.neural.onnx_runtime import NAME, scores
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
+
+
+@dataclass(frozen=True)
+class FittedOnnx(FittedModel):
+    """A network that ONNX Runtime computes; its predictions are PyTorch's but for rounding.
+
+    Attributes
+    ----------
+    estimator : onnxruntime.InferenceSession
+    architecture : Architecture
+    """
+
+    library = "onnxruntime"
+    file = NAME
+
+    notes: tuple[str, ...] = (WITHOUT_TORCH,)
+    architecture: Architecture | None = None
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`, float32, shape (n, d), in blocks."""
+        import numpy as np
+
+        assert self.architecture is not None
+        step = rows_a_block(self.architecture)
+        score = np.empty((X.shape[0], self.architecture.n_outputs))
+        for low in range(0, X.shape[0], step):
+            score[low : low + step] = scores(self.estimator, X[low : low + step])
+        return self._of_scores(score)
+
+    def importances(self) -> None:
+        """Return None: a network has none of its own."""
+
+    def _write(self, path: Path) -> None:
+        raise ConfigError(
+            "a network is written by PyTorch, which is not installed",
+            where=str(path),
+            fix="pip install 'gpupipe[torch]'",
+        )

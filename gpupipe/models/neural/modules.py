@@ -1,0 +1,152 @@
+"""The networks: what follows the embeddings, from a row to one output or one for each class.
+
+Gorishniy, Rubachev, Khrulkov, Babenko, "Revisiting Deep Learning Models for Tabular Data", NeurIPS 2021, has all three
+(section 3). Two things differ: numbers are embedded by `NumberEmbedding`, and the residual network normalises each row,
+not each column over the batch: so a row's prediction does not depend on the rows beside it, nor training on how many
+processes share a batch.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding
+
+
+class Network(nn.Module):
+    """Embeddings, a body, and a linear head; ``forward(numbers, ids)`` gives one row of scores for each row.
+
+    Attributes
+    ----------
+    architecture : Architecture
+    numbers : NumberEmbedding, optional
+        None where there are no numbers.
+    categories : CategoryEmbedding, optional
+        None where there are no categories.
+    """
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+        size = architecture.embedding_size
+        numbers, cardinalities = architecture.n_numbers, architecture.cardinalities
+        self.numbers = NumberEmbedding(numbers, architecture.n_bins, size) if numbers else None
+        self.categories = CategoryEmbedding(cardinalities, size) if cardinalities else None
+        self.body, width = BODIES[architecture.kind](architecture)
+        self.head = nn.Linear(width, architecture.n_outputs)
+
+    def forward(self, numbers: Tensor, ids: Tensor | None) -> Tensor:
+        """Return scores, shape (n, n_outputs), of numbers, float32, (n, n_numbers), and ids, int32, (n, n_categories).
+
+        Scores are logits for classes (one output for two), and the standardised target for a number.
+        """
+        tokens = [] if self.numbers is None else [self.numbers(numbers)]
+        if self.categories is not None:
+            tokens.append(self.categories(ids))
+        return self.head(self.body(torch.cat(tokens, dim=1)))
+
+
+class ResidualBlock(nn.Module):
+    """``x + dropout(linear(dropout(relu(linear(norm(x))))))``."""
+
+    def __init__(self, width: int, hidden: int, hidden_dropout: float, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.LayerNorm(width),
+            nn.Linear(width, hidden),
+            nn.ReLU(),
+            nn.Dropout(hidden_dropout),
+            nn.Linear(hidden, width),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x`, shape (n, width), moved a little."""
+        return x + self.layers(x)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention among the tokens of a row; with `first` only the first token asks."""
+
+    def __init__(self, width: int, heads: int, dropout: float, first: bool) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.first = heads, dropout, first
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return what the tokens, shape (n, tokens, width), gather from each other."""
+        asking = tokens[:, :1] if self.first else tokens
+        query, (key, value) = self._split(self.query(asking)), map(self._split, self.key_value(tokens).chunk(2, dim=-1))
+        mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout if self.training else 0.0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+class TransformerBlock(nn.Module):
+    """Attention and a gated feed-forward layer, each normalised before and added after."""
+
+    def __init__(self, architecture: Architecture, last: bool) -> None:
+        super().__init__()
+        width, hidden = architecture.embedding_size, architecture.hidden
+        self.last = last
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.attention = Attention(width, architecture.heads, architecture.attention_dropout, last)
+        self.gate = nn.Linear(width, 2 * hidden)
+        self.down = nn.Linear(hidden, width)
+        self.hidden_dropout, self.dropout = nn.Dropout(architecture.hidden_dropout), nn.Dropout(architecture.dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the tokens, shape (n, tokens, width); of the last block the first token alone is wanted."""
+        kept = tokens[:, :1] if self.last else tokens
+        x = kept + self.dropout(self.attention(self.norms[0](tokens)))
+        value, gate = self.gate(self.norms[1](x)).chunk(2, dim=-1)
+        return x + self.dropout(self.down(self.hidden_dropout(value * torch.relu(gate))))
+
+
+class Transformer(nn.Module):
+    """FT-Transformer: a token for each column and one that gathers from them all."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        width, depth = architecture.embedding_size, architecture.depth
+        self.gatherer = nn.Parameter(torch.randn(1, 1, width) * width**-0.5)
+        self.blocks = nn.ModuleList([TransformerBlock(architecture, i == depth - 1) for i in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the gathering token, shape (n, width)."""
+        x = torch.cat([self.gatherer.expand(tokens.shape[0], -1, -1), tokens], dim=1)
+        for block in self.blocks:
+            x = block(x)
+        return torch.relu(self.norm(x[:, 0]))
+
+
+def _mlp(architecture: Architecture) -> tuple[nn.Module, int]:
+    widths = [architecture.n_tokens * architecture.embedding_size, *[architecture.width] * architecture.depth]
+    layers: list[nn.Module] = [nn.Flatten(1)]
+    for inner, outer in pairwise(widths):
+        layers += [nn.Linear(inner, outer), nn.ReLU(), nn.Dropout(architecture.dropout)]
+    return nn.Sequential(*layers), architecture.width
+
+
+def _resnet(architecture: Architecture) -> tuple[nn.Module, int]:
+    a = architecture
+    blocks = [ResidualBlock(a.width, a.hidden, a.hidden_dropout, a.dropout) for _ in range(a.depth)]
+    first = nn.Linear(a.n_tokens * a.embedding_size, a.width)
+    return nn.Sequential(nn.Flatten(1), first, *blocks, nn.LayerNorm(a.width), nn.ReLU()), a.width
+
+
+def _transformer(architecture: Architecture) -> tuple[nn.Module, int]:
+    return Transformer(architecture), architecture.embedding_size
+
+
+BODIES = {"mlp": _mlp, "resnet": _resnet, "ft_transformer": _transformer}

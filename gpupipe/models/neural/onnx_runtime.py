@@ -1,0 +1,61 @@
+"""estimator.onnx as ONNX Runtime computes it, for machines without PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+NAME = "estimator.onnx"
+
+
+def open_session(path: Path) -> Any:
+    """Return ONNX Runtime's session over a file, on the CPU.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is none that ONNX Runtime loads.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong comes as an exception; the log would go to the console
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no base class of their own
+        raise ArtifactError(
+            f"{path.name} is none that ONNX Runtime loads: {str(error).splitlines()[0]}",
+            where=str(path),
+            fix="export the model again, or update onnxruntime",
+        ) from error
+
+
+def check_session(session: Any, path: Path, n_columns: int, n_outputs: int) -> None:
+    """Verify that a session takes and gives what the model does.
+
+    Raises
+    ------
+    ArtifactError
+        If it does not.
+    """
+    inputs = [(i.name, i.type, i.shape[1:]) for i in session.get_inputs()]
+    outputs = [o.shape[1:] for o in session.get_outputs()]
+    if inputs != [("X", "tensor(float)", [n_columns])] or outputs[:1] != [[n_outputs]]:
+        raise ArtifactError(
+            f"{path.name} takes {inputs} and gives {outputs}, not what this model does",
+            where=str(path),
+            fix="export the model again",
+        )
+
+
+def scores(session: Any, rows: Array) -> Array:
+    """Return the scores of rows, float32, shape (n, d); the first output, shape (n, n_outputs)."""
+    import numpy as np
+
+    found: Array = session.run(None, {"X": np.ascontiguousarray(rows, np.float32)})[0]
+    return found

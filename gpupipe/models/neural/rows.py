@@ -1,0 +1,13 @@
+"""Some rows of a batch of tensors."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from gpupipe.tensors.batch import ARRAYS, TensorBatch
+
+
+def take_rows(batch: TensorBatch, rows: Tensor | slice) -> TensorBatch:
+    """Return some rows of a batch of tensors; chosen by their numbers, they are row-major."""
+    arrays = {name: array[rows] for name in ARRAYS if (array := getattr(batch, name)) is not None}
+    return TensorBatch(**arrays)

@@ -1,0 +1,54 @@
+"""A trained network as it predicts: from a row of the feature matrix to scores, by itself."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gpupipe.models.base import Task
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.modules import Network
+
+
+class Served(nn.Module):
+    """A network that takes the matrix of the feature program as it is.
+
+    Parameters
+    ----------
+    network : Network
+    task : {"binary", "multiclass", "regression"}
+    center, scale : float
+        Regression only: what the target was centred and scaled by.
+    """
+
+    n_ids: Tensor
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, network: Network, task: Task, center: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__()
+        self.network, self.task = network, task
+        self.n_numbers = network.architecture.n_numbers
+        device = network.head.weight.device
+        n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)
+        self.register_buffer("n_ids", n_ids, persistent=False)
+        if task == "regression":
+            # In float64, or a target like a year would lose its digits once it is back in its own units.
+            self.register_buffer("center", torch.tensor(center, dtype=torch.float64, device=device))
+            self.register_buffer("scale", torch.tensor(scale, dtype=torch.float64, device=device))
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of the network."""
+        return self.network.architecture
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return scores, shape (n, n_outputs), of rows, float32, shape (n, d): numbers first, then ids.
+
+        Classes: logits, float32. Regression: the target in its own units, float64. An id that its column cannot have is
+        taken for 0, a missing value: no look-up leaves its table.
+        """
+        numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
+        known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)
+        score: Tensor = self.network(numbers, known if self.architecture.cardinalities else None)
+        return score.double() * self.scale + self.center if self.task == "regression" else score

@@ -1,0 +1,55 @@
+"""The rows of a configuration as tensors, for a training loop of the user's own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from gpupipe.backends import choose
+from gpupipe.backends.host_memory import copy_of
+from gpupipe.config import Config
+from gpupipe.features.fitted import FittedFeatures
+from gpupipe.models import CLASSIFICATION
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.run import folds_of, prepare
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import fit_view
+from gpupipe.table.arrange import take
+from gpupipe.tensors.batch import Metadata, TensorBatch
+
+Array = Any
+TensorView = Literal["dense", "embedding"]
+
+
+def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tuple[TensorBatch, TensorBatch]:
+    """Return the training and the test rows of the configuration's split; features are learned from the former alone.
+
+    Of a cross-validation the first fold is taken. Each batch is one allocation, where the backend computes, and its
+    target another: class codes are of the dtype `codes`.
+    """
+    backend = choose(config.device, config.device_options)
+    job = prepare(config, backend, Timeline())
+    fold = folds_of(job)[0]
+    features, X = fit_view(job.rows(fold.train), view, config.features, backend)
+    X_test = features.transform(take(job.table, fold.test, backend), backend)
+    return _batch(X, features, job, fold.train, view, codes), _batch(X_test, features, job, fold.test, view, codes)
+
+
+def _batch(X: Array, features: FittedFeatures, job: Job, mask: Array, view: TensorView, codes: str) -> TensorBatch:
+    ids = {f.name: f.n_codes for f in features.features if f.n_codes} if view == "embedding" else {}
+    levels = {state["column"]: tuple(state["levels"]) for state in features.states if state["op"] == "Categorify"}
+    metadata = Metadata(
+        names=tuple(name for name in features.names if name not in ids),
+        vocabularies={name: levels[name] for name in ids if name in levels},
+        labels=job.goal.labels,
+        task=job.goal.task,
+    )
+    return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), metadata=metadata)
+
+
+def _target(job: Job, mask: Array, codes: str) -> Array:
+    y = job.target(mask)
+    if y is None:
+        return None
+    return job.backend.to_device(copy_of(y.astype(codes if job.goal.task in CLASSIFICATION else np.float32)))

@@ -1,0 +1,118 @@
+"""Small networks with random weights, and what they compute, written out in NumPy and float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.fitted import FittedNeural
+from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.served import Served
+
+KINDS = ("mlp", "resnet", "ft_transformer")
+OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 1}
+N_CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
+
+
+def fitted(
+    kind: str, task: str, n_numbers: int = 3, cardinalities: tuple[int, ...] = (4, 9), seed: int = 0
+) -> FittedNeural:
+    """Return a network with all weights moved at random; its columns have 6, 5 and 4 bins of unlike widths."""
+    architecture = Architecture(
+        kind=kind, n_numbers=n_numbers, cardinalities=cardinalities, n_outputs=OUTPUTS[task], n_bins=6,
+        embedding_size=8, depth=2, width=24, hidden=16, heads=2, dropout=0.3, attention_dropout=0.3,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        network = Network(architecture)
+        for weights in network.parameters():
+            weights.add_(torch.randn_like(weights), alpha=0.3)
+        if network.numbers is not None:
+            network.numbers.set_edges([torch.randn(7 - j).sort().values for j in range(n_numbers)])
+    served = Served(network, task, 2_000.0, 12.5).eval()
+    names = tuple(f"column {j}" for j in range(architecture.n_tokens))
+    return FittedNeural(served, task, names, N_CLASSES[task], tuple(range(N_CLASSES[task])))
+
+
+def rows(model: FittedNeural, n: int, seed: int = 1) -> Any:
+    """Return a matrix as the feature program leaves it: float32, column-major, ids last."""
+    rng = np.random.default_rng(seed)
+    architecture = model.estimator.architecture
+    numbers = 1.5 * rng.normal(size=(n, architecture.n_numbers))
+    ids = [rng.integers(0, n_ids, n) for n_ids in architecture.cardinalities]
+    return np.asfortranarray(np.column_stack([numbers, *ids]).astype(np.float32))
+
+
+def given(model: FittedNeural, X: Any) -> Any:
+    """Return what the model predicts: probabilities or values."""
+    prediction = model.predict(X)
+    return prediction.value if prediction.probability is None else prediction.probability
+
+
+class Reference:
+    """The formulas of the papers, for the weights of a network."""
+
+    def __init__(self, model: FittedNeural) -> None:
+        self.architecture = model.estimator.architecture
+        state = model.estimator.state_dict()
+        self.w = {name.removeprefix("network."): value.double().numpy() for name, value in state.items()}
+
+    def scores(self, X: Any) -> Any:
+        tokens = self.tokens(X.astype(np.float64))
+        return self.linear("head", getattr(self, self.architecture.kind)(tokens))
+
+    def tokens(self, X: Any) -> Any:
+        found = []
+        for j in range(self.architecture.n_numbers):
+            lower, width = self.w["numbers.lower"][j], self.w["numbers.width"][j]
+            bins = [np.interp(X[:, j], [a, a + w], [0.0, 1.0]) for a, w in zip(lower, width, strict=True) if a < 1e38]
+            vector = np.column_stack(bins) @ self.w["numbers.weight"][j, : len(bins)]
+            found.append(np.maximum(vector + self.w["numbers.bias"][j], 0.0))
+        start = 0
+        for j, n_ids in enumerate(self.architecture.cardinalities, self.architecture.n_numbers):
+            found.append(self.w["categories.table.weight"][start + X[:, j].astype(int)])
+            start += n_ids
+        return np.stack(found, axis=1)
+
+    def mlp(self, tokens: Any) -> Any:
+        x = tokens.reshape(len(tokens), -1)
+        for layer in (1, 4):
+            x = np.maximum(self.linear(f"body.{layer}", x), 0.0)
+        return x
+
+    def resnet(self, tokens: Any) -> Any:
+        x = self.linear("body.1", tokens.reshape(len(tokens), -1))
+        for block in (2, 3):
+            inside = np.maximum(self.linear(f"body.{block}.layers.1", self.norm(f"body.{block}.layers.0", x)), 0.0)
+            x = x + self.linear(f"body.{block}.layers.4", inside)
+        return np.maximum(self.norm("body.4", x), 0.0)
+
+    def ft_transformer(self, tokens: Any) -> Any:
+        gatherer = np.broadcast_to(self.w["body.gatherer"], (len(tokens), 1, tokens.shape[2]))
+        x = np.concatenate([gatherer, tokens], axis=1)
+        for block in (f"body.blocks.{i}" for i in range(self.architecture.depth)):
+            x = x + self.attention(f"{block}.attention", self.norm(f"{block}.norms.0", x))
+            value, gate = np.split(self.linear(f"{block}.gate", self.norm(f"{block}.norms.1", x)), 2, axis=-1)
+            x = x + self.linear(f"{block}.down", value * np.maximum(gate, 0.0))
+        return np.maximum(self.norm("body.norm", x[:, 0]), 0.0)  # of all tokens, though one is enough
+
+    def attention(self, name: str, x: Any) -> Any:
+        n, heads = x.shape[-1], self.architecture.heads
+        query, (key, value) = self.linear(f"{name}.query", x), np.split(self.linear(f"{name}.key_value", x), 2, axis=-1)
+        mixed = []
+        for head in range(heads):
+            part = slice(head * n // heads, (head + 1) * n // heads)
+            alike = np.exp(query[..., part] @ key[..., part].transpose(0, 2, 1) / np.sqrt(n / heads))
+            mixed.append(alike / alike.sum(axis=-1, keepdims=True) @ value[..., part])
+        return self.linear(f"{name}.out", np.concatenate(mixed, axis=-1))
+
+    def linear(self, name: str, x: Any) -> Any:
+        return x @ self.w[f"{name}.weight"].T + self.w[f"{name}.bias"]
+
+    def norm(self, name: str, x: Any) -> Any:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+        return scaled * self.w[f"{name}.weight"] + self.w[f"{name}.bias"]

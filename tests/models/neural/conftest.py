@@ -1,0 +1,99 @@
+"""Small jobs of training, made of numbers and categories that say something of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.job import Job, lead
+from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.processes import Processes
+from gpupipe.models.neural.recipe import Recipe
+from gpupipe.models.neural.training import Progress
+from gpupipe.tensors.batch import TensorBatch
+
+RECIPE = Recipe(
+    task="binary", seed=7, batch_size=32, epochs=3, learning_rate=1e-2, weight_decay=1e-2, schedule="cosine",
+    warmup=0.1, patience=None, gradient_clip=1.0, precision="float32", compile=False,
+)  # fmt: skip
+SHAPES: dict[str, dict[str, Any]] = {
+    "mlp": {"depth": 1, "width": 16},
+    "resnet": {"depth": 1, "width": 16, "hidden": 8},
+    "ft_transformer": {"depth": 1, "hidden": 8, "heads": 2},
+}
+
+
+@dataclass(frozen=True)
+class Small:
+    """A job, and how to change and to run it."""
+
+    job: Job
+
+    def but(self, *, kind: str | None = None, dropout: float = 0.0, **recipe: Any) -> Small:
+        """Return it with another kind of network, dropout in it, or other fields of its recipe."""
+        job = replace(self.job, recipe=replace(self.job.recipe, **recipe))
+        if kind is not None:
+            rates = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
+            old = job.architecture
+            made = Architecture(kind, old.n_numbers, old.cardinalities, 1, 4, 4, **SHAPES[kind], **rates)
+            job = replace(job, architecture=made)
+        return Small(job)
+
+    def on(self, **fields: Any) -> Small:
+        """Return it with other fields of the job."""
+        return Small(replace(self.job, **fields))
+
+    def run(self, processes: Processes | None = None, checkpoint: Checkpoint | None = None) -> tuple[Network, Progress]:
+        """Train, by itself where no others are given."""
+        return lead(self.job, processes or Processes(), checkpoint)
+
+
+@pytest.fixture
+def small() -> Small:
+    """Return 230 rows to train on and 70 held out, of two numbers of five values each and two categories; an mlp."""
+    draw = torch.Generator().manual_seed(3)
+    numbers = torch.randint(-2, 3, (300, 2), generator=draw).float()
+    ids = torch.randint(0, 4, (300, 2), generator=draw, dtype=torch.int32)
+    noise = torch.randn(300, generator=draw)
+    target = (numbers[:, 0] + (ids[:, 0] == 2) + noise > 0.3).long()
+    rows = TensorBatch(numbers, ids, target)
+    job = Job(Architecture("mlp", 2, (4, 4), 1, 4, 4, 1), RECIPE, rows, torch.arange(230), torch.arange(230, 300))
+    return Small(job).but(kind="mlp")
+
+
+@pytest.fixture
+def curve() -> Callable[[Progress], list[float]]:
+    """Return what lists the losses of a training: of the training and the held-out rows, epoch by epoch."""
+    return lambda progress: [loss for epoch in progress.epochs for loss in (epoch.training, epoch.validation)]
+
+
+@pytest.fixture
+def short_of_memory() -> Callable[..., AbstractContextManager[None]]:
+    """Return what makes PyTorch's own error of memory come of every network that is given more than so many rows."""
+
+    @contextmanager
+    def short(n_rows: int, after: int = 0) -> Iterator[None]:
+        calls = 0
+
+        def look(module: nn.Module, given: tuple[Any, ...]) -> None:
+            nonlocal calls
+            if isinstance(module, Network) and module.training:
+                calls += 1
+                if len(given[0]) > n_rows and calls > after:
+                    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+        hook = nn.modules.module.register_module_forward_pre_hook(look)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    return short
