@@ -5,7 +5,7 @@ FROM python:${PYTHON_VERSION}-slim-${DEBIAN_RELEASE}
 
 # what is installed, before what changes daily
 COPY pyproject.toml docker/requirements.py /src/
-RUN python /src/requirements.py /src/pyproject.toml cpu > /src/requirements.txt \
+RUN python /src/requirements.py /src/pyproject.toml cpu cluster > /src/requirements.txt \
     && pip install --no-cache-dir --requirement /src/requirements.txt \
     && useradd --create-home --uid 10001 gpupipe
 

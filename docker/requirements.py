@@ -1,4 +1,4 @@
-"""Print what pip must install for an extra: ``python requirements.py pyproject.toml cpu``.
+"""Print what pip must install for some extras: ``python requirements.py pyproject.toml cpu cluster``.
 
 An image installs it before the package is copied, so that a change of the code does not download CUDA anew.
 """
@@ -10,12 +10,13 @@ import tomllib
 from pathlib import Path
 
 
-def requirements(pyproject: Path, extra: str) -> list[str]:
-    """Return the requirements of the core and of an extra, and of what builds the package."""
+def requirements(pyproject: Path, extras: list[str]) -> list[str]:
+    """Return the requirements of the core and of the extras, and of what builds the package."""
     document = tomllib.loads(pyproject.read_text(encoding="utf8"))
     project = document["project"]
-    return [*document["build-system"]["requires"], *project["dependencies"], *project["optional-dependencies"][extra]]
+    of_extras = [line for extra in extras for line in project["optional-dependencies"][extra]]
+    return [*document["build-system"]["requires"], *project["dependencies"], *of_extras]
 
 
 if __name__ == "__main__":
-    print("\n".join(requirements(Path(sys.argv[1]), sys.argv[2])))
+    print("\n".join(requirements(Path(sys.argv[1]), sys.argv[2:])))

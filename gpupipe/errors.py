@@ -4,6 +4,7 @@
     ├── ConfigError           2  configuration or usage
     ├── LimitError            3  does not fit: memory, disk, a limit of the configuration
     ├── DeviceError           4  device requirement not met
+    │   └── ClusterError      4  workers that cannot be had, or were lost
     └── DataError             5  data unreadable
         ├── SchemaError       5  data readable, but not what the schema says
         └── ArtifactError     5  a model directory that is damaged, altered or of another format
@@ -68,6 +69,12 @@ class DeviceError(GpupipeError):
 
     exit_code = 4
     title = "Device requirement not met"
+
+
+class ClusterError(DeviceError):
+    """The workers that were asked for cannot be had, or were lost with what they worked on (exit code 4)."""
+
+    title = "Cluster error"
 
 
 class DataError(GpupipeError):

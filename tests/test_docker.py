@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupipe.config import parse_config
+
 ROOT = Path(__file__).parent.parent
 DOCKER = ROOT / "docker"
 FILES = sorted(DOCKER.glob("*.Dockerfile"))
@@ -20,7 +23,22 @@ VERSIONS = dict(
     line.split("=", 1) for line in (DOCKER / "versions.env").read_text().splitlines() if not line.startswith("#")
 )
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-SERVICE_KEYS = {"image", "build", "user", "volumes", "command", "deploy"}  # of the compose specification, those in use
+# of the compose specification, those in use
+SERVICE_KEYS = {
+    "image",
+    "build",
+    "user",
+    "volumes",
+    "command",
+    "deploy",
+    "profiles",
+    "entrypoint",
+    "depends_on",
+    "environment",
+}
+BUILT = {service["image"]: name for name, service in COMPOSE["services"].items() if "build" in service}
+KUBERNETES: list[dict[str, Any]] = list(yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text()))
+PAGE = (DOCKER / "CLUSTER.md").read_text()
 
 
 def instructions(file: Path) -> list[tuple[str, str]]:
@@ -58,7 +76,7 @@ def test_versions_are_in_one_place(file: Path) -> None:
     assert [rest for rest in written if re.search(r"\d+\.\d+", rest)] == []
 
 
-@pytest.mark.parametrize("service", COMPOSE["services"])
+@pytest.mark.parametrize("service", BUILT.values())
 def test_compose_passes_on_every_version_that_an_image_asks_for(service: str) -> None:
     build = COMPOSE["services"][service]["build"]
     file = (DOCKER / build["context"] / build["dockerfile"]).resolve()
@@ -75,10 +93,15 @@ def test_compose_has_only_keys_that_it_knows() -> None:
     assert set(COMPOSE) == {"name", "services", "volumes"}
     for service in COMPOSE["services"].values():
         assert set(service) <= SERVICE_KEYS
-        assert set(service["build"]) == {"context", "dockerfile", "args"}
-        named = [volume.split(":")[0] for volume in service["volumes"] if re.match(r"\w", volume)]
+        assert set(service.get("build", {})) <= {"context", "dockerfile", "args"}
+        named = [volume.split(":")[0] for volume in service.get("volumes", ()) if re.match(r"\w", volume)]
         assert set(named) <= set(COMPOSE["volumes"])
-    (device,) = COMPOSE["services"]["gpu"]["deploy"]["resources"]["reservations"]["devices"]
+        assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
+
+
+@pytest.mark.parametrize("service", ["gpu", "gpu-worker"])
+def test_compose_gives_the_gpus_to_what_computes_on_them(service: str) -> None:
+    (device,) = COMPOSE["services"][service]["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
 
 
@@ -121,14 +144,114 @@ def test_all_that_is_copied_is_there_and_let_through(file: Path) -> None:
     assert all((ROOT / source).exists() for source in copied)
 
 
-@pytest.mark.parametrize("extra", ["cpu", VERSIONS["CUDA_EXTRA"]])
-def test_the_requirements_of_an_image_are_those_of_the_package(extra: str) -> None:
-    command = [sys.executable, str(DOCKER / "requirements.py"), str(ROOT / "pyproject.toml"), extra]
+@pytest.mark.parametrize("extras", [["cpu", "cluster"], [VERSIONS["CUDA_EXTRA"]]])
+def test_the_requirements_of_an_image_are_those_of_the_package(extras: list[str]) -> None:
+    command = [sys.executable, str(DOCKER / "requirements.py"), str(ROOT / "pyproject.toml"), *extras]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {*project["dependencies"], *project["optional-dependencies"][extra]} < set(printed)
+    of_extras = [line for extra in extras for line in project["optional-dependencies"][extra]]
+    assert {*project["dependencies"], *of_extras} < set(printed)
     assert not any(line.startswith("gpupipe") for line in printed)  # what is not on an index
 
 
 def test_the_cuda_of_the_image_is_that_of_its_extra() -> None:
     assert VERSIONS["CUDA_EXTRA"] == f"cuda{VERSIONS['CUDA_VERSION'].partition('.')[0]}"
+
+
+# Clusters: the commands are those of Dask and of gpupipe, and what they name is there.
+
+
+def commands_of_clusters() -> dict[str, list[str]]:
+    """Return the commands of compose and of Kubernetes, by where they stand."""
+    of_compose = {f"compose {name}": s["entrypoint"] for name, s in COMPOSE["services"].items() if "entrypoint" in s}
+    containers = [container for document in KUBERNETES for container in containers_of(document)]
+    return of_compose | {f"kubernetes {container['name']}": container["command"] for container in containers}
+
+
+def containers_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return document["spec"].get("template", {}).get("spec", {}).get("containers", [])
+
+
+def options_of(*command: str) -> set[str]:
+    """Return the options that a command says it has."""
+    shown = subprocess.run(
+        [sys.executable, "-m", *command, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    return set(re.findall(r"--[a-z-]+", shown))
+
+
+OPTIONS = {
+    ("dask", "scheduler"): options_of("dask", "scheduler"),
+    ("dask", "worker"): options_of("dask", "worker"),
+    ("gpupipe", "run"): options_of("gpupipe", "run"),
+}
+
+
+@pytest.mark.parametrize("command", commands_of_clusters().values(), ids=commands_of_clusters().keys())
+def test_a_command_of_a_cluster_has_the_options_it_is_given(command: list[str]) -> None:
+    program = "dask", "worker" if command[:3] == ["dask", "cuda", "worker"] else command[1]
+    known = OPTIONS[(command[0], program[1])]
+    assert {word for word in command if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("address", re.findall(r"tcp://([\w-]+):8786", (DOCKER / "compose.yaml").read_text() + PAGE))
+def test_the_scheduler_that_a_command_of_compose_names_is_a_service(address: str) -> None:
+    assert address == "host" or address in COMPOSE["services"]
+
+
+@pytest.mark.parametrize("name", [n for n, s in COMPOSE["services"].items() if "build" not in s])
+def test_a_service_of_a_cluster_is_of_an_image_that_is_built_and_starts_only_when_asked_for(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["image"] in BUILT
+    assert service["profiles"] == ["gpu-cluster" if name.startswith("gpu-") else "cluster"]
+
+
+def test_the_manifests_fit_together() -> None:
+    service, *rest = KUBERNETES
+    assert [document["kind"] for document in KUBERNETES] == ["Service", "Deployment", "Deployment", "Job"]
+    for deployment in rest[:2]:
+        wanted = deployment["spec"]["selector"]["matchLabels"]
+        assert wanted.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert service["spec"]["selector"] == rest[0]["spec"]["selector"]["matchLabels"]
+    assert {container["image"] for document in rest for container in containers_of(document)} == {"gpupipe:cpu"}
+    named = {
+        word for command in commands_of_clusters().values() for word in command if word.startswith("tcp://gpupipe")
+    }
+    assert named == {f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"}
+
+
+def test_the_page_names_what_is_there() -> None:
+    assert all((DOCKER / name).is_file() for name in re.findall(r"\]\(([\w.]+)\)", PAGE))
+    (section,) = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+    parse_config({"source": {"generate": "churn", "target": "churned"}, **section})
+    for text in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        compile(text, "CLUSTER.md", "exec")
+
+
+def test_the_batch_job_starts_a_scheduler_and_workers_runs_on_them_and_leaves_nothing(tmp_path: Path) -> None:
+    """In place of ``srun``, ``dask`` and ``gpupipe``, what writes down how it was called."""
+    tools = {
+        "srun": 'echo "$@" > workers.txt',
+        "dask": 'echo "$@" > scheduler.txt; echo "{}" > "${@: -1}"',
+        "gpupipe": 'while [ ! -s workers.txt ]; do sleep 0.1; done; echo "$@" > run.txt',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, text in tools.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    slurm = {"SLURM_MEM_PER_CPU": "500", "SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "4"}
+    done = subprocess.run(
+        ["bash", str(DOCKER / "slurm.sbatch"), "c.yaml", "--output", "out"], cwd=tmp_path, capture_output=True,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **slurm}, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    scheduler, workers, run = ((tmp_path / f"{name}.txt").read_text() for name in ("scheduler", "workers", "run"))
+    file = scheduler.split()[-1]
+    assert set(re.findall(r"--[a-z-]+", scheduler)) <= OPTIONS["dask", "scheduler"]
+    of_srun, of_dask = workers.split("dask worker")
+    assert of_srun.split() == ["--cpus-per-task", "4"]
+    assert set(re.findall(r"--[a-z-]+", of_dask)) <= OPTIONS["dask", "worker"]
+    assert f"--scheduler-file {file} --nthreads 4 --memory-limit 1800MiB" in of_dask
+    assert run.split()[:4] == ["run", "c.yaml", "--cluster", file]
+    assert run.endswith("--set cluster.workers=8 --set cluster.deadline=300 --output out\n")
+    assert not Path(file).parent.exists()

@@ -18,14 +18,16 @@ def set_up(options: DeviceOptions) -> None:
     """Set the device's allocator for this process, with statistics.
 
     It is set once: arrays that exist already would be given back to an allocator that does not know them. A process
-    that has a gpupipe allocator keeps it.
+    that has one already, gpupipe's or the pool of a worker of dask-cuda, keeps it.
     """
     import cupy
     import rmm
     from rmm.allocators.cupy import rmm_cupy_allocator
 
-    if not isinstance(rmm.mr.get_current_device_resource(), rmm.mr.StatisticsResourceAdaptor):
-        rmm.mr.set_current_device_resource(rmm.mr.StatisticsResourceAdaptor(_resource(options)))
+    found = rmm.mr.get_current_device_resource()
+    if not isinstance(found, rmm.mr.StatisticsResourceAdaptor):
+        nobodys = type(found) is rmm.mr.CudaMemoryResource  # what RMM begins with
+        rmm.mr.set_current_device_resource(rmm.mr.StatisticsResourceAdaptor(_resource(options) if nobodys else found))
         cupy.cuda.set_allocator(rmm_cupy_allocator)
     if options.spill:
         import cudf

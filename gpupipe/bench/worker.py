@@ -48,13 +48,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpupipe.bench.worker", description=__doc__)
     parser.add_argument("task", choices=list(TASKS))
     parser.add_argument(
-        "config", help="the configuration; of the task table, the file to write; of keyed, the folder of the log"
+        "config", help="the configuration; or the file of the tasks table and cluster, the folder of keyed"
     )
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--model", default=None)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--warm-up", action="store_true", help="run once more, first, and do not report it")
-    parser.add_argument("--contestant", help="of the task keyed: whose functions")
+    parser.add_argument("--contestant", help="of the tasks keyed and cluster: whose functions")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--memory")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", required=True)
@@ -118,7 +120,16 @@ def _keyed(options: argparse.Namespace) -> dict[str, Any]:
     return run_contest(Path(options.config), options.contestant, options.repeat)
 
 
-TASKS = {"stages": _stages, "extras": _extras, "encodings": _encodings, "table": _table, "keyed": _keyed}
+def _cluster(options: argparse.Namespace) -> dict[str, Any]:
+    from gpupipe.bench.cluster.contest import run_contest
+
+    return run_contest(Path(options.config), options.contestant, options.workers, options.memory)
+
+
+TASKS = {
+    "stages": _stages, "extras": _extras, "encodings": _encodings, "table": _table, "keyed": _keyed,
+    "cluster": _cluster,
+}  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main())

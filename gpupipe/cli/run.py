@@ -12,14 +12,22 @@ import click
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@click.option(
+    "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the run: started here, or a scheduler's."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="The run directory itself.")
+@click.option("--resume", is_flag=True, help="Train networks on from where an interrupted run had come to.")
+@click.option("--nproc", type=click.IntRange(min=1), default=1, help="Processes that share the training of a network.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     config: Path,
     overrides: tuple[str, ...],
     device: Literal["auto", "cpu", "gpu"] | None,
+    cluster: str | None,
     output: Path | None,
+    resume: bool,
+    nproc: int,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -28,14 +36,21 @@ def command(
     Shows each stage as it runs, ends with the leaderboard, and leaves a run directory with the model, the metrics, the
     predictions, a timeline and a report.
     """
+    if cluster is not None and nproc > 1:
+        raise click.UsageError("--nproc does not go with --cluster: there the workers share the training")
     from gpupipe.config import load_config
+    from gpupipe.config.cluster import override_of
     from gpupipe.pipeline.console import Console
+    from gpupipe.pipeline.torchrun import leading
 
     extra = [] if device is None else [f"device={device}"]
+    extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
-    with Console(quiet=quiet, as_json=as_json) as console:
+    with leading() as leads, Console(quiet=quiet, as_json=as_json) as console:
+        if not leads:
+            return
         from gpupipe.pipeline.leaderboard import leaderboard_rows
         from gpupipe.pipeline.run import run_pipeline
 
-        done = run_pipeline(settings, output, [console])
+        done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc)
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)

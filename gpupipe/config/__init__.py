@@ -5,7 +5,8 @@
 ``shorthand``    short forms of ops and models, written in full
 ``overrides``    ``--set a.b.c=value``
 ``paths``        what a relative path is relative to
-``sections``     `Config`; its ``features`` and ``models`` find their ``parts`` by name; ``gpu``: memory of the device
+``sections``     `Config`; its ``features`` and ``models`` find their ``parts`` by name; ``gpu``: memory of the device;
+                 ``cluster``: workers
 ``problems``     pydantic's findings at their line and column, in the ``wording`` of the configuration
 ``resolved``     the configuration back to YAML, every default filled in
 ``schema``       its JSON Schema

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.backends import DeviceOptions
+from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.features import OpItem, default_features, op_name
 from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
@@ -56,6 +57,9 @@ class Config(Settings):
         "device is gpu, allow where it is auto.",
     )
     gpu: GpuSettings = Field(default_factory=GpuSettings, description="How a GPU's memory is used.")
+    cluster: ClusterSettings = Field(
+        default_factory=ClusterSettings, description="Which workers share the run; without a scheduler: none."
+    )
     source: Source = Field(description="The table to learn from.")
     tables: dict[str, JoinedTable] = Field(
         default_factory=dict, description="Further tables by name, each with how it joins the source."

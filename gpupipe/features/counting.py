@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,12 @@ class Counter:
     table : Table
     backend : Backend
     engine : Engine
+    first_row : int
+        The position of the first row among the rows that are fitted: a fold is a hash of it.
     """
 
-    def __init__(self, table: Table, backend: Backend, engine: Engine) -> None:
-        self.table, self.backend, self.engine = table, backend, engine
+    def __init__(self, table: Table, backend: Backend, engine: Engine, first_row: int = 0) -> None:
+        self.table, self.backend, self.engine, self.first_row = table, backend, engine, first_row
 
     def codes(self, names: Sequence[str]) -> list[Array]:
         """Return rows per code of columns of the table, int64, shape (n_codes,)."""
@@ -52,7 +54,7 @@ class Counter:
 
     def indices(self, columns: Sequence[Codes]) -> list[Array]:
         """Return rows per raw index of each column, int64, shape (size,)."""
-        return [counts for counts, _ in self._tally([self._cells(column) for column in columns])]
+        return [added(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
 
     def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
         """Return the fold of each row, int8 in 1..n_folds, and the number of its fold and class; shapes (n_rows,).
@@ -65,7 +67,7 @@ class Counter:
 
         def fill(target: Target | None, start: int, stop: int) -> None:
             rows = slice(start, stop)
-            self.engine.fold(start, seed, n_folds, fold[rows])
+            self.engine.fold(self.first_row + start, seed, n_folds, fold[rows])
             xp.subtract(fold[rows], 1, out=group[rows])
             if target is not None and n_classes:
                 group[rows] *= n_classes
@@ -85,19 +87,31 @@ class Counter:
         group : array of int, shape (n_rows,)
             As in `groups`.
         """
+        return [added(parts) for parts in self.found_targets(columns, target, group, n_folds, self.table.n_rows)]
+
+    def found_targets(
+        self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int, many: int
+    ) -> list[list[Tables]]:
+        """Return `targets` of parts of the rows, in their order; `added` puts them together.
+
+        Parameters
+        ----------
+        many : int
+            Tables of many cells are added up as soon as they are made, and come as one of so many rows; 0: they come
+            part by part like the others.
+        """
         n_groups = n_folds * max(1, target.n_classes)
         y = None if target.n_classes else target.values
         wider = [_wider(column, columns, self.table.n_rows) if y is None else None for column in columns]
         own = [column for column, other in zip(columns, wider, strict=True) if other is None]
         largest = self._largest(y)
         cells = [self._cells(column, (group, n_groups))._replace(y=y, largest=largest) for column in own]
-        found = {column.index: tables for column, tables in zip(own, self._tally(cells), strict=True)}
+        found = {column.index: parts for column, parts in zip(own, self._tally(cells, many), strict=True)}
         for column, other in zip(columns, wider, strict=True):
             if other is not None:  # the sums over what the other adds to its index
-                counts, totals = found[other.index]
-                found[column.index] = summed(counts.reshape(column.size, -1, n_groups), 1), totals
-        tables = [found[column.index] for column in columns]
-        return [(counts.reshape(-1, n_groups), totals.reshape(-1, n_groups)) for counts, totals in tables]
+                counts, totals = added(found[other.index])
+                found[column.index] = [(summed(counts.reshape(column.size, -1, n_groups), 1), totals)]
+        return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
     def _largest(self, y: Array) -> float:
         """Return the largest absolute value of a number, which reductions on a device ask for."""
@@ -130,29 +144,42 @@ class Counter:
         over_parts(self.backend, fill, [step], len(source))
         return out
 
-    def _tally(self, cells: list[Cells]) -> list[Tables]:
-        def tally(cells: Cells, start: int, stop: int) -> Tables:
-            xp, to_host = self.backend.xp, self.backend.to_host
-            counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
-            self.engine.tally(cells, start, stop, counts, totals)
-            return to_host(counts), to_host(totals)
+    def _tally(self, cells: list[Cells], many: int = 0) -> list[list[Tables]]:
+        heights = [self._height(c.size, len(cells)) if c.y is None else _fixed_height(c.size, many) for c in cells]
+        return over_parts(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
 
-        heights = [self._fixed_height(c.size) if c.y is not None else self._height(c.size, len(cells)) for c in cells]
-        found = over_parts(self.backend, tally, cells, self.table.n_rows, heights)
-        return [reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts) for parts in found]
+    def _tally_parts(self, cells: Cells, start: int, stop: int) -> Tables:
+        """Return the tables of some rows; sums are added up in parts that do not depend on how many rows they are."""
+        xp, to_host = self.backend.xp, self.backend.to_host
+        counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
+        whole = cells.y is None or is_on_device(self.backend)
+        first = stop if whole else min(start + ROWS_A_PART, stop)
+        self.engine.tally(cells, start, first, counts, totals)
+        own = xp.empty(cells.size if first < stop else 0)
+        for low in range(first, stop, ROWS_A_PART):
+            own[:] = 0.0
+            self.engine.tally(cells, low, min(low + ROWS_A_PART, stop), counts, own)
+            totals += own
+        return to_host(counts), to_host(totals)
 
     def _stacked(self, rows: list[Array]) -> Array:
         return rows[0][None] if len(rows) == 1 else self.backend.xp.stack(rows)
-
-    def _fixed_height(self, n_cells: int) -> int:
-        """Return how many rows to add up in one table, whatever the number of threads."""
-        return ROWS_A_PART if 4 * n_cells <= ROWS_A_PART else max(1, self.table.n_rows)
 
     def _height(self, n_cells: int, n_columns: int) -> int:
         """Return how many rows to count in one table: a part of the rows has its own, and they are added up."""
         n_rows = max(1, self.table.n_rows)
         wanted = -(-TASKS_A_THREAD * self.backend.n_threads // n_columns)
         return max(ROWS_A_PART // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
+
+
+def _fixed_height(n_cells: int, many: int) -> int:
+    """Return how many rows to hand to a thread: all parts of a large table would not fit side by side."""
+    return ROWS_A_PART if 4 * n_cells <= ROWS_A_PART else max(ROWS_A_PART, many)
+
+
+def added(parts: Iterable[Tables]) -> Tables:
+    """Return the tables of several parts of the rows as one: floats are added up in the order of the parts."""
+    return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
 def _wider(column: Codes, columns: Sequence[Codes], most_cells: int) -> Codes | None:

@@ -141,8 +141,13 @@ class FittedFeatures:
         table = encode(arrow, backend.host, frozen=self._read)
         return on_device(self.derivation.run(table, arrow, events or {}, backend.host, as_of), backend)
 
-    def transform(self, table: Table, backend: Backend) -> Array:
+    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
+
+        Parameters
+        ----------
+        engine : {"numpy", "numba"}, optional
+            As in `Backend.run_program`: where `table` is a partition, that of all the rows.
 
         Raises
         ------
@@ -151,17 +156,19 @@ class FittedFeatures:
         LimitError
             If the matrix does not fit into memory.
         """
-        return self._run(self.program, table, None, backend)
+        return self._run(self.program, table, None, backend, engine)
 
-    def transform_training(self, table: Table, backend: Backend) -> Array:
+    def transform_training(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of the very rows that were fitted: cross-fitted statistics do not see their own row."""
         if self.training_program is None:
-            return self.transform(table, backend)
-        return self._run(self.training_program, table, self.folds, backend)
+            return self.transform(table, backend, engine)
+        return self._run(self.training_program, table, self.folds, backend, engine)
 
-    def _run(self, program: Program, table: Table, folds: Array, backend: Backend) -> Array:
+    def _run(self, program: Program, table: Table, folds: Array, backend: Backend, engine: str | None) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
-        engine = backend.interpreter(program, table.n_rows)  # one for all parts: the bytes do not depend on them
+        engine = engine or backend.interpreter(
+            program, table.n_rows
+        )  # one for all parts: the bytes do not depend on them
         old, fits = layout(self.schema), _fits(table.schema, self.schema)
 
         def write(start: int, stop: int) -> None:

@@ -79,11 +79,31 @@ def value_amid(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
     to_host : callable
         Brings rows of it to the host.
     """
-    low, size = 0, FIRST_ROWS
-    while low < len(x):
-        finite = to_host(x[low : low + size])
-        finite = finite[np.isfinite(finite)]
-        if len(finite):
-            return float(np.partition(finite, len(finite) // 2)[len(finite) // 2])
+    (value,) = values_amid(lambda _, low, high: [first_finite(x[low:high], to_host)], 1, len(x))
+    return value
+
+
+def values_amid(first: Callable[[list[int], int, int], list[Array]], n_columns: int, n_rows: int) -> list[float]:
+    """Return the `value_amid` of columns that lie elsewhere.
+
+    Parameters
+    ----------
+    first : callable
+        ``first(which, low, high)`` returns the `first_finite` values of the columns of these numbers in rows low..high.
+    n_columns, n_rows : int
+    """
+    values, left, low, size = [0.0] * n_columns, list(range(n_columns)), 0, FIRST_ROWS
+    while left and low < n_rows:
+        found = dict(zip(left, first(left, low, min(low + size, n_rows)), strict=True))
+        for at, finite in found.items():
+            if len(finite):
+                values[at] = float(np.partition(finite, len(finite) // 2)[len(finite) // 2])
+        left = [at for at in left if not len(found[at])]
         low, size = low + size, 2 * size
-    return 0.0
+    return values
+
+
+def first_finite(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> Array:
+    """Return the first finite values of some rows, `FIRST_ROWS` at most, on the host."""
+    values = to_host(x)
+    return values[np.isfinite(values)][:FIRST_ROWS]

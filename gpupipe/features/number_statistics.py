@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,10 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.chains import carried, followed, is_source, key, settled
 from gpupipe.features.columns import Numbers
-from gpupipe.features.device_sweeping import DeviceSweeper
+from gpupipe.features.device_sweeping import sweeper
 from gpupipe.features.fit_power import exponent
 from gpupipe.features.lower import lower
-from gpupipe.features.moments import Moments, value_amid
-from gpupipe.features.parts import is_on_device
+from gpupipe.features.moments import Moments
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashing import mix
@@ -40,8 +40,11 @@ class NumberStatistics:
     def __init__(self, table: Table, backend: Backend, engine: str | None = None) -> None:
         self.table, self.backend = table, backend
         self._engine = backend.reductions(table.n_rows * table.n_columns, engine)
-        self._sweeper = (DeviceSweeper if is_on_device(backend) else Sweeper)(backend, self._engine)
         self._memory: dict[Any, Any] = {}
+
+    @cached_property
+    def _sweeper(self) -> Sweeper:
+        return sweeper(self.backend, self._engine)
 
     @property
     def n_rows(self) -> int:
@@ -67,21 +70,21 @@ class NumberStatistics:
         return [carried(self._memory["moments", key(base)], base, steps) for base, steps in split]
 
     def _read_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
-        return self._sweeper.moments([self.table.column(column.start.source) for column in columns])
+        return self._sweeper.moments(self._arrays(columns))
 
     def _made_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
         # They are moved to 0 first, while they have the precision of their sources.
-        pivots = [self._pivot(column) for column in columns]
+        pivots = self._pivots(columns)
         moved = [column.then("CENTER", pivot, 1.0) for column, pivot in zip(columns, pivots, strict=True)]
         found = self._sweeper.moments_made(lower(moved, self.table.places, folds=False), self.table)
         return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
-    def _pivot(self, column: Numbers) -> float:
-        """Return a float32 near the data, so that a large mean does not drown a small spread."""
-        if column.start.op != "LOAD":
-            return 0.0
-        value = followed(column, value_amid(self.table.column(column.start.source), self.backend.to_host))
-        return float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0
+    def _pivots(self, columns: Sequence[Numbers]) -> list[float]:
+        """Return a float32 near the data of each, so that a large mean does not drown a small spread."""
+        loaded = [replace(column, steps=()) for column in columns if column.start.op == "LOAD"]
+        amid = iter(self._sweeper.amid(self._arrays(loaded)))
+        values = [followed(column, next(amid)) if column.start.op == "LOAD" else 0.0 for column in columns]
+        return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[Numbers], q: list[float]) -> list[list[float]]:
         """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
@@ -115,11 +118,14 @@ class NumberStatistics:
 
     def modes(self, columns: Sequence[Numbers]) -> list[float]:
         """Return the most frequent value of each column, the least of several; 0 of an empty one."""
-        return self._each(columns, "modes", key, lambda missing: self.backend.map(self._mode, self._arrays(missing)))
+        return self._each(columns, "modes", key, lambda missing: self._modes(self._arrays(missing)))
 
-    def _mode(self, values: Array) -> float:
-        found, counts = self.backend.xp.unique(values[~self.backend.xp.isnan(values)], return_counts=True)
-        return float(self.backend.to_host(found[counts == counts.max()].min())) if len(found) else 0.0
+    def _modes(self, columns: Sequence[Array]) -> list[float]:
+        def mode(x: Array) -> float:
+            values, counts = self.backend.xp.unique(x[~self.backend.xp.isnan(x)], return_counts=True)
+            return most_frequent(values, counts, self.backend.to_host)[0]
+
+        return self.backend.map(mode, columns)
 
     def exponents(self, columns: Sequence[Numbers]) -> list[tuple[float, bool]]:
         """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
@@ -129,14 +135,14 @@ class NumberStatistics:
         """
 
         def reduce(missing: Sequence[Numbers]) -> list[tuple[float, bool]]:
-            rows: Any = slice(None)
-            if self.n_rows > ROWS_OF_AN_EXPONENT:
-                chosen = mix(self.backend.xp.arange(self.n_rows, dtype=np.uint32))
-                rows = chosen < np.uint32(2**32 * ROWS_OF_AN_EXPONENT // self.n_rows)
-            taken = (self.backend.to_host(values[rows]) for values in self._arrays(missing))
-            return self.backend.map(exponent, taken)
+            return self.backend.map(exponent, self._bent(self._arrays(missing)))
 
         return self._each(columns, "exponents", key, reduce)
+
+    def _bent(self, columns: Sequence[Array]) -> list[Array]:
+        """Return the rows of each column that its exponent is found of, on the host."""
+        rows = rows_of_an_exponent(0, self.n_rows, self.n_rows, self.backend.xp)
+        return [self.backend.to_host(x[rows]) for x in columns]
 
     def _arrays(self, columns: Sequence[Numbers]) -> list[Array]:
         """Return each column, shape (n_rows,): a source as it was read, another as it will be in the matrix."""
@@ -169,3 +175,18 @@ class NumberStatistics:
         if missing:
             self._memory |= zip(missing, reduce(list(missing.values())), strict=True)
         return [self._memory[k] for k in keys]
+
+
+def most_frequent(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, int]:
+    """Return the value of the highest count, the least of several, and that count; 0 and 0 of no values."""
+    if not len(values):
+        return 0.0, 0
+    most = counts.max()
+    return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # of two zeros that without a sign
+
+
+def rows_of_an_exponent(start: int, stop: int, n_rows: int, xp: Any) -> Any:
+    """Return which of the rows start..stop of so many an exponent is found of: an index for arrays of those rows."""
+    if n_rows <= ROWS_OF_AN_EXPONENT:
+        return slice(None)
+    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * ROWS_OF_AN_EXPONENT // n_rows)

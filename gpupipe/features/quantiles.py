@@ -7,7 +7,7 @@ After R. W. Floyd and R. L. Rivest, "Expected time bounds for selection", CACM 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -37,7 +37,7 @@ class Inside:
     n_below, n : int
         Values below it; values inside.
     values : array, shape (n,)
-        Those inside; none where they are all alike, as low is high.
+        Those inside; none where they are all alike, as low is high, or where they were too many to be sent.
     """
 
     low: float
@@ -47,8 +47,9 @@ class Inside:
     values: Array
 
     def holds(self, ranks: Ranks) -> bool:
-        """Return whether the values of two ranks are inside."""
-        return self.n_below <= ranks[0] and ranks[1] < self.n_below + self.n
+        """Return whether the values of two ranks are inside, and known."""
+        is_known = self.low == self.high or len(self.values) == self.n
+        return is_known and self.n_below <= ranks[0] and ranks[1] < self.n_below + self.n
 
 
 def insides(given: Array, out: Array, found: Array) -> list[Inside]:
@@ -71,11 +72,20 @@ def brackets(x: Array, shares: Sequence[float], engine: Engine) -> Array:
 
     Nulls of `x` do not count. There are no brackets where it would not pay to look for them.
     """
-    if len(x) <= FEW_VALUES or len(shares) > MOST_BRACKETS:
-        return np.empty((0, 2), x.dtype)
-    sample = _sample(x)
+    return bracketed(x[sampled(len(x))] if pays(len(x), shares) else x[:0], shares, engine, len(x))
+
+
+def pays(n_rows: int, shares: Sequence[float]) -> bool:
+    """Return whether brackets are quicker than a partition of all rows by all quantiles."""
+    return n_rows > FEW_VALUES and len(shares) <= MOST_BRACKETS
+
+
+def bracketed(sample: Array, shares: Sequence[float], engine: Engine, n_rows: int) -> Array:
+    """Return the `brackets` of a column of so many rows, of which those of `sampled` are known."""
+    if not pays(n_rows, shares):
+        return np.empty((0, 2), sample.dtype)
     sample = sample[~np.isnan(sample)]
-    return np.array([_bracket(sample, share, share, engine) for share in shares], x.dtype).reshape(-1, 2)
+    return np.array([_bracket(sample, share, share, engine) for share in shares], sample.dtype).reshape(-1, 2)
 
 
 def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[Inside], engine: Engine) -> list[float]:
@@ -91,16 +101,39 @@ def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[In
     found : sequence of Inside
         What lies in the bracket of each share; empty if there are no brackets.
     """
-    n = len(x) - n_null
+
+    def partitioned(ranks: list[int]) -> dict[int, float]:
+        known = x[~np.isnan(x)]
+        known.partition(ranks)
+        return {rank: float(known[rank]) for rank in ranks}
+
+    return selected(len(x) - n_null, shares, found, engine, partitioned)
+
+
+def selected(
+    n: int,
+    shares: Sequence[float],
+    found: Sequence[Inside],
+    engine: Engine,
+    otherwise: Callable[[list[int]], Mapping[int, float]],
+) -> list[float]:
+    """Return the quantiles of `n` values, linearly interpolated; 0 of none.
+
+    Parameters
+    ----------
+    found : sequence of Inside
+        As in `quantiles`.
+    otherwise : callable
+        Returns the values of some ranks, in ascending order, where `found` does not hold all that are wanted.
+    """
     if n == 0 or not shares:
         return [0.0 for _ in shares]
     at, pairs = places(n, shares)
     if found and all(inside.holds(ranks) for inside, ranks in zip(found, pairs, strict=True)):
         ends = [_chosen(inside, ranks, engine) for inside, ranks in zip(found, pairs, strict=True)]
     else:
-        known = x[~np.isnan(x)]
-        known.partition(sorted({rank for ranks in pairs for rank in ranks}))
-        ends = [(float(known[low]), float(known[high])) for low, high in pairs]
+        known = otherwise(sorted({rank for ranks in pairs for rank in ranks}))
+        ends = [(known[low], known[high]) for low, high in pairs]
     return interpolated(ends, at)
 
 
@@ -127,7 +160,7 @@ def ranked(values: Array, ranks: Ranks, engine: Engine) -> tuple[float, float]:
     n = len(values)
     if n > FEW_VALUES:
         low, high = ranks[0] / (n - 1), ranks[1] / (n - 1)
-        given = np.array([_bracket(_sample(values), low, high, engine)], values.dtype)
+        given = np.array([_bracket(values[sampled(n)], low, high, engine)], values.dtype)
         out, found = np.empty((1, n), values.dtype), np.zeros((1, 2), np.int64)
         engine.sweep(values, 0.0, np.empty((0, LANES)), given, out, found)
         (inside,) = insides(given, out, found)
@@ -148,9 +181,9 @@ def _bracket(sample: Array, low: float, high: float, engine: Engine) -> tuple[fl
     return ends[0] if first >= 0 else -math.inf, ends[1] if last < n else math.inf
 
 
-def _sample(x: Array) -> Array:
-    """Return about n**(2/3) of n values: one of each stretch of rows, by a hash, as no pattern of the rows has it."""
-    return x[_sampled(len(x), min(MOST_SAMPLED, 2 ** round(math.log2(len(x)) * 2 / 3)))]
+def sampled(n: int) -> Array:
+    """Return the numbers of about n**(2/3) of n rows: one of each stretch, by a hash, as no pattern has it."""
+    return _sampled(n, min(MOST_SAMPLED, 2 ** round(math.log2(n) * 2 / 3)))
 
 
 @lru_cache(maxsize=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.errors import ConfigError, SchemaError, did_you_mean
 
 KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
 
@@ -37,6 +37,22 @@ def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: S
         else:
             chosen.update(dict.fromkeys(_matching(item, kinds, derived)))
     return [name for name in chosen if name not in dropped]
+
+
+def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None) -> list[str]:
+    """Return the columns that selectors of kinds in ``drop:`` mean; never the target.
+
+    Raises
+    ------
+    SchemaError
+        If no column would be left.
+    """
+    kinds = {name: kind for name, kind in kinds.items() if name != target}
+    selectors = [name for name in drop if name.startswith("@")]
+    gone = resolve(selectors, kinds) if selectors else []
+    if len(gone) == len(kinds):
+        raise SchemaError("no column is left to learn from", where="source.drop", fix="drop fewer")
+    return gone
 
 
 def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:

@@ -6,9 +6,9 @@ An op asks for several columns at once, so that they can be reduced side by side
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.counting import Counter, regroup, summed
 from gpupipe.features.number_statistics import NumberStatistics
 from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
-from gpupipe.table.arrange import arrange, drop_unused_levels
+from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.opcodes import NAT
 
+Result = TypeVar("Result")
 Array = Any
 
 
@@ -69,30 +70,30 @@ class Statistics(NumberStatistics):
         self, table: Table, backend: Backend, target: Target | None, seed: int, engine: str | None = None
     ) -> None:
         super().__init__(table, backend, engine)
-        self.target, self.seed = (
-            None if target is None else replace(target, values=backend.to_device(target.values)),
-            seed,
-        )
-        self.table = self._without_unused_levels(table)
+        self.target = None if target is None else replace(target, values=backend.to_device(target.values))
+        self.seed = seed
+        self._drop_unused_levels()
 
-    def _without_unused_levels(self, table: Table) -> Table:
+    def _drop_unused_levels(self) -> None:
         """Drop the levels that no row holds, so that nothing is learned from other rows; keep the counts."""
-        names = [c.name for c in table.schema if c.levels is not None]
-        counts = dict(zip(names, Counter(table, self.backend, self._engine).codes(names), strict=True))
+        names = [c.name for c in self.table.schema if c.levels is not None]
+        counts = dict(zip(names, self._counter.codes(names), strict=True))
         unused = {name: count for name, count in counts.items() if not count[FIRST_LEVEL:].all()}
         if unused:
-            table = drop_unused_levels(table, unused, self.backend)
+            self._arrange(used_levels(self.table.schema, unused))
         for name, count in counts.items():
-            kept = count if len(count) == table.schema[name].n_codes else _without_zeros(count)
+            kept = count if len(count) == self.table.schema[name].n_codes else _without_zeros(count)
             self._memory["counts", (IndexStep("INDEX", name),)] = kept
-        return table
+
+    def _arrange(self, schema: Schema) -> None:
+        """Put the rows under another schema."""
+        self.table = arrange(self.table, schema, self.backend)
 
     def add_hashed(self, column: Column) -> None:
         """Add a column of hashed levels to the table."""
         if column.name not in self.table.schema:
             column = replace(column, storage=code_storage(column.n_codes))
-            schema = Schema((*self.table.schema.columns, column))
-            self.table = arrange(self.table, schema, self.backend)
+            self._arrange(Schema((*self.table.schema.columns, column)))
 
     def counts(self, columns: Sequence[Codes]) -> list[Array]:
         """Return rows per code of each column, int64, shape (n_codes,)."""
@@ -134,21 +135,35 @@ class Statistics(NumberStatistics):
         """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
         if self.n_rows == 0:
             return 0, 0
-        (found,) = over_parts(self.backend, self._first_and_last, [self.table.column(source)], self.n_rows)
-        firsts, lasts = zip(*found, strict=True)
+        firsts, lasts = zip(*self._of_times(first_and_last, source), strict=True)
         return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
-
-    def _first_and_last(self, times: Array, start: int, stop: int) -> tuple[int, int]:
-        """Return the first and last time of some rows; the last is NAT, the least integer, if there is none."""
-        part, to_host = times[start:stop], self.backend.to_host
-        return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
 
     def has_time_of_day(self, source: str) -> bool:
         """Return whether any time of a column is not midnight."""
-        times, to_host = self.table.column(source), self.backend.to_host
-        step = max(1, len(times)) if is_on_device(self.backend) else ROWS_A_PART
-        parts = (times[low : low + step] for low in range(0, len(times), step))
-        return any(bool(to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
+        return any(self._of_times(has_time_of_day, source))
+
+    def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
+        """Return what is asked of the times of a column, of one part of the rows or more."""
+        return [ask(self.backend, self.table.column(source))]
+
+
+def first_and_last(backend: Backend, times: Array) -> tuple[int, int]:
+    """Return the first and last of times, one at least; the last is NAT, the least integer, if there is none."""
+
+    def find(times: Array, start: int, stop: int) -> tuple[int, int]:
+        part, to_host = times[start:stop], backend.to_host
+        return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
+
+    (found,) = over_parts(backend, find, [times], len(times))
+    firsts, lasts = zip(*found, strict=True)
+    return min(firsts), max(lasts)
+
+
+def has_time_of_day(backend: Backend, times: Array) -> bool:
+    """Return whether any of some times is not midnight."""
+    step = max(1, len(times)) if is_on_device(backend) else ROWS_A_PART
+    parts = (times[low : low + step] for low in range(0, len(times), step))
+    return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
 
 
 def _index(column: Codes) -> Any:

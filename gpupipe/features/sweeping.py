@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.moments import Moments, value_amid
-from gpupipe.features.parts import over_parts
+from gpupipe.features.parts import ROWS_A_PART, over_parts
 from gpupipe.features.quantiles import Inside, brackets, insides, joined, quantiles
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.program import Program
@@ -19,30 +20,34 @@ from gpupipe_kernels.reduce.engines import LANES, Engine
 
 Array = Any
 
-MOST_ROWS_MADE = 524_288  # by a program at once
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is asked of a column: its sums around `pivot`, and what it has in some brackets."""
-
-    x: Array
-    pivot: float
-    brackets: Array
-
 
 @dataclass(frozen=True)
-class _Found:
-    """What some rows of a column have; `sums` as in `Engine.sweep`."""
+class Found:
+    """What some rows of a column have.
+
+    Attributes
+    ----------
+    n, n_null : int
+        Values that were added up; NaN.
+    first, second : float
+        The sums of their distances from the pivot, and of the squares of those.
+    inside : list of Inside
+        In each bracket.
+    """
 
     n: int
     n_null: int
-    sums: Array
+    first: float
+    second: float
     inside: list[Inside]
 
 
 class Sweeper:
     """Reductions of columns of numbers, float32 or float64, shape (n_rows,).
+
+    Where the rows are is up to the methods that are called `amid`, `brackets`, `selected` and `found...`: they answer
+    for each column, those called `found...` with a list of what the parts of the rows have, in their order. The others
+    put that together, and do it alike wherever the rows are.
 
     Parameters
     ----------
@@ -56,47 +61,82 @@ class Sweeper:
 
     def moments(self, columns: Sequence[Array]) -> list[Moments]:
         """Return the moments of each column."""
-        plans = [_Plan(x, value_amid(x), _no_brackets(x)) for x in columns]
-        found = over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
-        return [_moments(plan.pivot, parts) for plan, parts in zip(plans, found, strict=True)]
+        pivots = self.amid(columns)
+        found = self.found(columns, pivots, [None] * len(columns))
+        return [_moments(pivot, parts) for pivot, parts in zip(pivots, found, strict=True)]
 
     def moments_made(self, program: Program, table: Table) -> list[Moments]:
         """Return the moments of each column that a program makes; part by part they are made, and left."""
-
-        def sweep(program: Program, start: int, stop: int) -> list[_Found]:
-            blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
-            out = self._room.matrix(self.backend, stop - start, program.n_columns)
-            self.backend.run_program(program, blocks, out)
-            return [self._sweep(_Plan(x, 0.0, _no_brackets(x)), 0, len(x)) for x in out.T]
-
-        # Each part starts the interpreter: parts are long, and as many threads as possible get an equal share.
-        height = -(-table.n_rows // -(-max(1, table.n_rows) // MOST_ROWS_MADE)) or 1
-        (parts,) = over_parts(self.backend, sweep, [program], table.n_rows, [height])
-        return [_moments(0.0, found) for found in zip(*parts, strict=True)]
+        engine = self.backend.interpreter(program, table.n_rows)  # one for all parts: the bytes do not depend on them
+        return [_moments(0.0, parts) for parts in self.found_made(program, table, engine)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
         """Return the moments of each column, and its quantiles, which are 0 if all is null."""
-        plans = self.backend.map(lambda x: _Plan(x, value_amid(x), brackets(x, shares, self.engine)), columns)
-        found = over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
-
-        def finish(at: int) -> tuple[Moments, list[float]]:
-            plan, parts = plans[at], found[at]
-            moments = _moments(plan.pivot, parts)
-            inside = [joined(pieces) for pieces in zip(*(part.inside for part in parts), strict=True)]
-            return moments, quantiles(plan.x, moments.n_null, shares, inside, self.engine)
-
-        return self.backend.map(finish, range(len(plans)))
+        pivots = self.amid(columns)
+        found = self.found(columns, pivots, self.brackets(columns, shares))
+        moments = [_moments(pivot, parts) for pivot, parts in zip(pivots, found, strict=True)]
+        inside = [[joined(b) for b in zip(*(part.inside for part in parts), strict=True)] for parts in found]
+        nulls = [m.n_null for m in moments]
+        return list(zip(moments, self.selected(columns, nulls, shares, inside), strict=True))
 
     def extremes(self, columns: Sequence[Array]) -> list[tuple[float, float]]:
         """Return the least and the greatest finite value of each column; 0 and 0 if there is none."""
-        found = over_parts(self.backend, _extremes, columns, len(columns[0]) if columns else 0)
-        return [_widest(parts) for parts in found]
+        return [_widest(parts) for parts in self.found_extremes(columns)]
 
-    def _sweep(self, plan: _Plan, start: int, stop: int) -> _Found:
-        x, k = plan.x[start:stop], len(plan.brackets)
+    def amid(self, columns: Sequence[Array]) -> list[float]:
+        """Return a value near the first of each column (see `value_amid`)."""
+        return self.backend.map(value_amid, columns)
+
+    def brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array]:
+        """Return where the quantiles of each column very probably lie (see `gpupipe.features.quantiles.brackets`)."""
+        return self.backend.map(lambda x: brackets(x, shares, self.engine), columns)
+
+    def selected(
+        self,
+        columns: Sequence[Array],
+        nulls: Sequence[int],
+        shares: Sequence[float],
+        inside: Sequence[Sequence[Inside]],
+    ) -> list[list[float]]:
+        """Return the quantiles of each column by what lies in its brackets."""
+
+        def select(at: int) -> list[float]:
+            return quantiles(columns[at], nulls[at], shares, inside[at], self.engine)
+
+        return self.backend.map(select, range(len(columns)))
+
+    def found(
+        self, columns: Sequence[Array], pivots: Sequence[float], given: Sequence[Array | None]
+    ) -> list[list[Found]]:
+        """Return what each column has around a pivot and, if any are given, in its brackets."""
+        plans = list(zip(columns, pivots, given, strict=True))
+        return over_parts(self.backend, self._sweep, plans, len(columns[0]) if columns else 0)
+
+    def found_made(self, program: Program, table: Table, engine: str) -> list[list[Found]]:
+        """Return what each column has that an interpreter makes, around 0."""
+
+        def sweep(program: Program, start: int, stop: int) -> list[Found]:
+            blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
+            out = self._room.matrix(self.backend, stop - start, program.n_columns)
+            self.backend.run_program(program, blocks, out, engine=engine)
+            return [self._sweep((x, 0.0, None), 0, len(x)) for x in out.T]
+
+        (parts,) = over_parts(self.backend, sweep, [program], table.n_rows)
+        return [list(found) for found in zip(*parts, strict=True)]
+
+    def found_extremes(self, columns: Sequence[Array]) -> list[list[tuple[float, float]]]:
+        """Return the least and the greatest finite value of each column; inf and -inf of a part without one."""
+        return over_parts(self.backend, _extremes, columns, len(columns[0]) if columns else 0)
+
+    def _sweep(self, plan: tuple[Array, float, Array | None], start: int, stop: int) -> Found:
+        column, pivot, given = plan
+        x = column[start:stop]
+        given = np.empty((0, 2), x.dtype) if given is None else given
+        k = len(given)
         sums, out, found = np.zeros((2, LANES)), self._room.of(k, x), np.zeros((k, 2), np.int64)
-        n, n_null = self.engine.sweep(x, plan.pivot, sums, plan.brackets, out, found)
-        return _Found(n, n_null, sums, insides(plan.brackets, out, found))
+        n, n_null = self.engine.sweep(x, pivot, sums, given, out, found)
+        first, second = sums.sum(axis=1).tolist()
+        return Found(n, n_null, first, second, insides(given, out, found))
 
 
 class _Room(threading.local):
@@ -108,7 +148,7 @@ class _Room(threading.local):
     def matrix(self, backend: Backend, n_rows: int, n_columns: int) -> Array:
         """Return a matrix of a part of the rows at most, float32, column-major."""
         if self.made is None or self.made.shape[1] < n_columns:
-            self.made = backend.empty_matrix(MOST_ROWS_MADE, n_columns)
+            self.made = backend.empty_matrix(ROWS_A_PART, n_columns)
         return self.made[:n_rows, :n_columns]
 
     def of(self, k: int, x: Array) -> Array:
@@ -118,12 +158,8 @@ class _Room(threading.local):
         return self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
 
 
-def _no_brackets(x: Array) -> Array:
-    return np.empty((0, 2), x.dtype)
-
-
-def _moments(pivot: float, parts: Sequence[_Found]) -> Moments:
-    first, second = np.add.reduce([part.sums for part in parts], axis=0).sum(axis=1).tolist()
+def _moments(pivot: float, parts: Sequence[Found]) -> Moments:
+    first, second = math.fsum(part.first for part in parts), math.fsum(part.second for part in parts)
     return Moments.of_sums(sum(part.n for part in parts), sum(part.n_null for part in parts), pivot, first, second)
 
 

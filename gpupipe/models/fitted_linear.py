@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from gpupipe.errors import ArtifactError
 from gpupipe.models.base import Task
 from gpupipe.models.fitted import FittedModel, Prediction
-from gpupipe.models.threads import limit_threads
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
 
-BLOCK_ROWS = 16_384  # a block of float64 stays in the cache
+BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
 
 
 class Coefficients(NamedTuple):
@@ -62,16 +61,20 @@ class FittedLinear(FittedModel):
         return found
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`, in blocks."""
+        """Predict the rows of `X`: each to the same bits, whichever others are asked for with it.
+
+        A matrix product would add up the columns of a row in an order that depends on where the row stands.
+        """
         import numpy as np
 
-        score = np.empty((len(X), len(self.estimator.coef)))
-        with limit_threads(blas=1):  # skinny matrices: see gpupipe.models.linear
-            for low in range(0, len(X), BLOCK_ROWS):
-                rows = slice(low, low + BLOCK_ROWS)
-                score[rows] = X[rows].astype(np.float64) @ self.estimator.coef.T
-        score += self.estimator.intercept
-        return self._of_scores(score)
+        coef, intercept = self.estimator
+        score = np.zeros((len(coef), len(X)))
+        for low in range(0, len(X), BLOCK_ROWS):
+            rows = X[low : low + BLOCK_ROWS].astype(np.float64)
+            for output, weights in zip(score[:, low : low + BLOCK_ROWS], coef, strict=True):
+                for column, weight in zip(rows.T, weights, strict=True):
+                    output += column * weight
+        return self._of_scores(score.T + intercept)
 
     def importances(self) -> dict[str, float]:
         """Return the coefficients; of several classes the mean of their absolute values."""

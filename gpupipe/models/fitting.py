@@ -149,13 +149,18 @@ def learnable(
     return TrainingRows(X, y, sample_weight, classes)
 
 
-def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+def require_torch(model: Neural) -> None:
+    """Raise a ConfigError if PyTorch is not installed."""
     if find_spec("torch") is None:
         raise ConfigError(
             f"{type(model).__name__} needs PyTorch, which is not installed",
             where="models",
             fix="pip install 'gpupipe[torch]'",
         )
+
+
+def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+    require_torch(model)
     from gpupipe.models.neural.fitting import fit_network, refusal
 
     def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:

@@ -51,7 +51,7 @@ class Console:
         self._open: list[Stage] = []
         self._began: dict[Stage, float] = {}
         self._headed: set[Stage] = set()
-        self._device = ("", "")
+        self._devices: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Console:
         return self
@@ -67,8 +67,8 @@ class Console:
             if outer not in self._headed:
                 self._headed.add(outer)
                 self._print(f"{'  ' * outer.depth}{self._sign('▸', '>')} {outer.name}")
-        if (stage.device, stage.reason) != self._device:
-            self._device = (stage.device, stage.reason)
+        if (stage.device, stage.reason) not in self._devices:
+            self._devices.add((stage.device, stage.reason))
             self._print(f"{stage.device}: {stage.reason}" if stage.reason else stage.device, "dim")
         self._open.append(stage)
         self._began[stage] = time.perf_counter()

@@ -10,6 +10,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, permutation_importance
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
+from gpupipe.pipeline.spread import matrix_rows
 
 Array = Any
 
@@ -43,6 +44,6 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
 def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
     """Return at most so many rows of a matrix, on the host, and their targets."""
     if len(y) <= n_rows:
-        return backend.to_host(X), y
+        return matrix_rows(X, None, backend), y
     chosen = np.sort(np.random.default_rng(seed).choice(len(y), n_rows, replace=False))
-    return backend.to_host(X[backend.to_device(chosen)]), y[chosen]
+    return matrix_rows(X, chosen, backend), y[chosen]

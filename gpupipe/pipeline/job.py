@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.derived import Derivation
 from gpupipe.metrics import evaluate
-from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.spread import AnyTable, matrix_rows, take_rows, write_matrix
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
+from gpupipe.pipeline.timeline_workers import stage_on
 from gpupipe.pipeline.training import Rows, Trained, fit_view, select_rows, train
-from gpupipe.table.arrange import take
-from gpupipe.table.blocks import Table
 
 Array = Any
 
@@ -31,7 +32,7 @@ class Job:
     config : Config
     backend : Backend
     timeline : Timeline
-    table : Table
+    table : Table or PartitionedTable
         The rows whose target is known.
     y : array of float64, shape (n_rows,), optional
     goal : Goal
@@ -43,12 +44,16 @@ class Job:
         Which row of the input each row is.
     derivation : Derivation, optional
         How those columns of the table came about that are no columns of the input.
+    resources : Resources
+        What long trainings may use.
+    workers : Workers, optional
+        Those of a cluster, which hold the table.
     """
 
     config: Config
     backend: Backend
     timeline: Timeline
-    table: Table
+    table: AnyTable
     y: Array
     goal: Goal
     metrics: tuple[str, ...]
@@ -56,10 +61,12 @@ class Job:
     times: Array = None
     origin: Array = None
     derivation: Derivation | None = None
+    resources: Resources = ONE_PROCESS
+    workers: Workers | None = None
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Open a stage of the timeline on this backend."""
-        return self.timeline.stage_on(self.backend, name)
+        """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""
+        return stage_on(self.timeline, self.backend, self.workers, name)
 
     def stage_on_host(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage whose work is the host's wherever the matrices are; what it moves is counted."""
@@ -83,7 +90,7 @@ class Job:
         """Return the metrics of a prediction."""
         prediction = decision.apply(prediction)
         if X is not None:
-            X = self.backend.to_host(X) if y is None else None  # only what has no target is judged by its features
+            X = matrix_rows(X, None, self.backend) if y is None else None  # else features do not judge
         return evaluate(self.goal.task, y, prediction, self.metrics, decision.threshold, self.goal.n_classes, X=X)
 
 
@@ -129,9 +136,9 @@ def compete(
             for note in features.notes:
                 stage.note(note)
         rows.release()
-        tables = {part: take(job.table, mask, job.backend) for part, mask in parts.items()}
+        tables = {part: take_rows(job.table, mask, job.backend) for part, mask in parts.items()}
         matrices = {
-            view: {part: rows.features[view].transform(table, job.backend) for part, table in tables.items()}
+            view: {part: write_matrix(rows.features[view], table, job.backend) for part, table in tables.items()}
             for view in views
         }
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
@@ -139,10 +146,12 @@ def compete(
     contests = []
     for entry in entries:
         with job.stage(f"{label}train {entry.label}") as stage:
-            trained = train(entry, rows, job.goal, job.config, job.backend)
+            trained = train(entry, rows, job.goal, job.config, job.backend, job.resources)
             stage.rows = rows.n_rows
-            for note in trained.model.notes:
+            for note in (*trained.model.notes, *map(str, trained.model.receipts)):
                 stage.note(note)
+            stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
+            stage.epochs = [dict(epoch) for epoch in trained.model.history]
         mine = matrices[entry.params.view]
         with job.stage(f"{label}predict {entry.label}") as stage:
             predictions = {part: trained.predict_matrix(X, job.backend) for part, X in mine.items()}

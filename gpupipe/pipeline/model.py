@@ -53,6 +53,8 @@ class Model:
         Everything that the directory says of itself.
     folder : Path
         The model directory.
+    engine : {"numpy", "numba"}, optional
+        The host's interpreter of the features where rows come in pieces; None: the one that suits so many rows.
     """
 
     goal: Goal
@@ -62,6 +64,7 @@ class Model:
     backend: Backend
     manifest: dict[str, Any]
     folder: Path
+    engine: str | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -158,7 +161,8 @@ class Model:
         table = self.features.encode(arrow, self.backend, events, as_of)  # the columns must be right, rows or none
         if arrow.num_rows == 0:
             return _nothing(self.goal)
-        X = matrix_on_host(self.features.transform(table, self.backend), self.backend)  # the estimator is the host's
+        X = self.features.transform(table, self.backend, self.engine)
+        X = matrix_on_host(X, self.backend)  # the estimator is the host's
         parts = by_parts(lambda a, b: self.estimator.predict(X[a:b]), X.shape[0], self.backend, "predict")
         return self.decision.apply(joined(parts))
 
@@ -189,8 +193,13 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
     folder = Path(path)
     folder = folder / "model" if (folder / "model" / "manifest.json").is_file() else folder
     reader = ArtifactReader(folder)
-    manifest = reader.manifest
-    backend = choose(device)  # before any library that computes is loaded: it says how its threads wait
+    # The backend comes before any library that computes is loaded: it says how its threads wait.
+    return open_model(reader, choose(device), allow_code)
+
+
+def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
+    """Return the model of a directory that was checked, on a backend that was chosen; see `load_model`."""
+    folder, manifest = reader.folder, reader.manifest
     try:
         features = read_features(reader, read_kernels(reader, allow_code))
         decision = Decision.from_json(manifest["decision"])

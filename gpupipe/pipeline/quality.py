@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.pipeline.spread import AnyTable
 from gpupipe.report.data import ColumnQuality
-from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
 
 
-def column_quality(table: Table, target: str | None, backend: Backend) -> list[ColumnQuality]:
+def column_quality(table: AnyTable, target: str | None, backend: Backend) -> list[ColumnQuality]:
     """Return a summary of each column, in order; where the columns are on a device, they stay there."""
 
     def summary(column: Column) -> ColumnQuality:
@@ -24,7 +24,7 @@ def column_quality(table: Table, target: str | None, backend: Backend) -> list[C
     return [summary(column) for column in table.schema]
 
 
-def _summary(table: Table, column: Column, kind: str, backend: Backend) -> ColumnQuality:
+def _summary(table: AnyTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
     if column.kind == "text":
         text = table.texts[column.name]
         return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype,

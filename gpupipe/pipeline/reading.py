@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
 from gpupipe.features.derived import Events, Rows, Sources, derived_ops
-from gpupipe.features.selection import resolve
+from gpupipe.features.selection import left_out
+from gpupipe.pipeline.spread import AnyTable
 from gpupipe.readers.cache import Cache
-from gpupipe.readers.join import read_joined
+from gpupipe.readers.join import declarations, read_joined
 from gpupipe.readers.on_device.obstacles import Obstacle
 from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.on_device.stream import FrameStream, frame_stream
@@ -34,14 +36,14 @@ class ReadTable:
 
     Attributes
     ----------
-    table : Table
+    table : Table or PartitionedTable
     notes : tuple of str
         What was repaired, left out, or found in the cache.
     sources : Sources, optional
         What columns are to be derived of; None where no op derives any.
     """
 
-    table: Table
+    table: AnyTable
     notes: tuple[str, ...] = ()
     sources: Sources | None = None
 
@@ -66,6 +68,22 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
     return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
+
+
+def read_spread(config: Config, workers: Workers) -> ReadTable:
+    """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
+    from gpupipe.cluster.reading import read_partitions
+
+    found = read_partitions(config, workers)
+    return ReadTable(found.table, (*found.notes, *found.remarks))
+
+
+def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
+    """Return a table of this process as partitions on the workers."""
+    from gpupipe.cluster.reading import partitioned
+
+    assert isinstance(table, Table)
+    return partitioned(table, workers)
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
@@ -158,18 +176,11 @@ def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], l
 
 
 def _declarations(config: Config) -> dict[str, Declared]:
-    declared = config.source.declarations()
-    for joined in filter(lambda table: table.is_joined, config.tables.values()):
-        keys = joined.on.right  # not in the joined table: the left side has them
-        declared |= {f"{joined.prefix}{n}": kind for n, kind in joined.declarations().items() if n not in keys}
-    return declared
+    return declarations(config.source, config.tables)
 
 
 def _drop_kinds(table: Table, config: Config) -> Table:
     """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
-    kinds = {column.name: column.kind for column in table.schema if column.name != config.source.target}
-    selectors = [name for name in config.source.drop if name.startswith("@")]
-    gone = resolve(selectors, kinds) if selectors else []
-    if len(gone) == len(kinds):
-        raise SchemaError("no column is left to learn from", where="source.drop", fix="drop fewer")
+    kinds = {column.name: column.kind for column in table.schema}
+    gone = left_out(config.source.drop, kinds, config.source.target)
     return select(table, table.schema.without(gone)) if gone else table

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names, undefined_notes
-from gpupipe.models import MODELS, early_refusal
+from gpupipe.models import MODELS, Checkpoints, Resources, early_refusal
 from gpupipe.pipeline.explain import measure_importances
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
@@ -24,14 +26,15 @@ from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
-from gpupipe.pipeline.reading import ReadTable, read_table
+from gpupipe.pipeline.reading import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.spread import AnyTable
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.pipeline.timeline_workers import stage_on
 from gpupipe.splits import Fold, make_splits
 from gpupipe.table.arrange import on_device
-from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
 
 Array = Any
@@ -41,10 +44,18 @@ DEFAULT_MODELS = {
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
 }
+CHECKPOINTS = ".checkpoints"  # beside the run directories: it outlives a run that fails or is killed
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
-def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence[Listener] = ()) -> Run:
+def run_pipeline(
+    config: Config,
+    output: Path | None = None,
+    listeners: Sequence[Listener] = (),
+    *,
+    resume: bool = False,
+    n_processes: int = 1,
+) -> Run:
     """Run a configuration and leave a run directory.
 
     Parameters
@@ -54,6 +65,10 @@ def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence
         The run directory itself; default: a new one below ``config.output``.
     listeners : sequence of Listener
         Told of each stage as it happens.
+    resume : bool
+        Whether networks are trained on from where a run that was interrupted had come to.
+    n_processes : int
+        How many processes share the training of a network.
 
     Returns
     -------
@@ -64,24 +79,41 @@ def run_pipeline(config: Config, output: Path | None = None, listeners: Sequence
     GpupipeError
         See `gpupipe.errors`; nothing is left under the final name.
     """
-    backend = choose(config.device, config.device_options)
+    on_cluster = config.cluster.scheduler is not None
+    backend = choose("cpu" if on_cluster else config.device, config.device_options)
+    if on_cluster:
+        backend.reason = "the process that leads the cluster"
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners])
-        job = prepare(config, backend, timeline)
+        workers = stack.enter_context(workers_of(config)) if on_cluster else None
+        checkpoints = Checkpoints(final.parent / CHECKPOINTS, resume)
+        job = replace(prepare(config, backend, timeline, workers), resources=Resources(n_processes, checkpoints))
         entries = choose_entries(config, job.goal, backend)
         outcome = evaluate_models(job, entries)
         run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.entrants, timeline)
         write_run(directory, job, outcome, run)
+    checkpoints.clear()
     return run
 
 
-def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
-    """Read the table, derive columns of it, and find out what is to be learned from it."""
-    with timeline.stage_on(backend, "read") as stage:
-        found = read_table(config, backend)
+def workers_of(config: Config) -> AbstractContextManager[Workers]:
+    """Return the workers of the cluster that a configuration names; Dask is imported for it."""
+    from gpupipe.cluster.connect import connected
+
+    return connected(config.cluster, config.device, config.device_options)
+
+
+def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+    """Read the table, derive columns of it, and find out what is to be learned from it.
+
+    With workers, the table lies on them.
+    """
+    spread = workers is not None and not derived_ops(config.features)
+    with stage_on(timeline, backend, workers if spread else None, "read") as stage:
+        found = read_spread(config, workers) if workers is not None and spread else read_table(config, backend)
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
@@ -89,6 +121,9 @@ def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
         goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
         stage.note(goal.note)
     table, derivation = derive_columns(config, found, backend, timeline)
+    if workers is not None and not spread:
+        timeline.note("columns are derived by the process that leads; the table is then cut into partitions")
+        table = partitioned(table, workers)
     known, origin = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")
@@ -96,12 +131,14 @@ def prepare(config: Config, backend: Backend, timeline: Timeline) -> Job:
     names = metric_names(goal.task, config.evaluate)
     groups = None if config.split.group is None else _codes(known, config.split.group, backend)
     times = None if config.split.time is None else _times(known, config.split.time, backend)
-    return Job(config, backend, timeline, known, y, goal, names, groups, times, origin, derivation)
+    return Job(
+        config, backend, timeline, known, y, goal, names, groups, times, origin, derivation, workers=workers
+    )  # fmt: skip
 
 
 def derive_columns(
     config: Config, found: ReadTable, backend: Backend, timeline: Timeline
-) -> tuple[Table, Derivation | None]:
+) -> tuple[AnyTable, Derivation | None]:
     """Return the table with the columns that ops make before the split, and how they were made.
 
     Rows without a target take part: they are history all the same.
@@ -118,12 +155,12 @@ def derive_columns(
     return table, derivation
 
 
-def _codes(table: Table, column: str, backend: Backend) -> Array:
+def _codes(table: AnyTable, column: str, backend: Backend) -> Array:
     values = backend.to_host(table.column(column))
     return values if table.schema[column].levels is None else values.astype("int64")
 
 
-def _times(table: Table, column: str, backend: Backend) -> Array:
+def _times(table: AnyTable, column: str, backend: Backend) -> Array:
     kind = table.schema[column].kind
     if kind not in ("datetime", "numeric"):
         raise ConfigError(
@@ -134,7 +171,7 @@ def _times(table: Table, column: str, backend: Backend) -> Array:
     return backend.to_host(table.column(column))
 
 
-def _parts(table: Table, name: str, backend: Backend) -> tuple[Array, list[Any]]:
+def _parts(table: AnyTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:
     """Return the code of each row of a column that holds a split, and the value of each code."""
     column = table.schema[name]
     if column.kind == "text":

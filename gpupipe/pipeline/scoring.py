@@ -1,14 +1,24 @@
-"""A table in, a file of predictions out."""
+"""A table in, predictions out: a file, or from the workers of a cluster a folder of files."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from gpupipe.artifact import ArtifactReader
+from gpupipe.backends.base import Backend
+from gpupipe.cluster.workers import Workers
+from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.model import BATCH_ROWS, Model, load_model, open_model
+from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.readers.settings import TableSource
+
+Say = Callable[[str], None]
 
 ENDINGS = (".csv", ".parquet")
 
@@ -21,7 +31,7 @@ def score(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda text: None,
 ) -> int:
     """Write the predictions of `data` to `output`, and return how many there are.
 
@@ -57,8 +67,7 @@ def score(
         raise ConfigError(
             f"cannot write {output.suffix or 'a file without an ending'}", fix=f"end it {' or '.join(ENDINGS)}"
         )
-    if not output.parent.is_dir():
-        raise ConfigError("the folder does not exist", where=str(output.parent), fix="make it first")
+    _require_folder(output.parent)
     loaded = load_model(model, device, allow_code=allow_code)
     table = loaded.predict_table(data, tables, as_of)
     for remark in loaded.backend.take_remarks():
@@ -70,3 +79,111 @@ def score(
     finally:
         hidden.unlink(missing_ok=True)
     return int(table.num_rows)
+
+
+def score_on_cluster(
+    model: str | Path,
+    data: str,
+    output: Path,
+    cluster: ClusterSettings,
+    device: str = "auto",
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    allow_code: bool = False,
+    say: Say = lambda text: None,
+) -> int:
+    """Have the workers of a cluster write the predictions of `data` into a folder; return how many there are.
+
+    The folder has Parquet files, whose names are in the order of the rows, and nothing else. What they hold is what
+    `score` writes. Columns that features derive of keys and texts need all rows: one worker reads and scores them then.
+
+    Parameters
+    ----------
+    model, data, device, tables, as_of, allow_code, say
+        As in `score`; `data` and `tables` are there for all workers, under the same paths.
+    output : Path
+        A folder that all workers reach under this path; there complete or not at all. It may exist if it is empty.
+    cluster : ClusterSettings
+        Which workers.
+
+    Raises
+    ------
+    ConfigError
+        If `output` is something else, or a worker cannot write there.
+    ClusterError
+        If the workers cannot be had, or were lost for good.
+    GpupipeError
+        As `score`.
+    """
+    _require_new(output)
+    loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
+    from gpupipe.cluster.connect import connected
+
+    # The workers end before what they could not finish is removed.
+    with RunDirectory(output) as directory, connected(cluster, device) as workers:
+        say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
+        n_rows = score_spread(loaded, data, directory.path, workers, tables, as_of, allow_code, say)
+        for remark in workers.remarks():
+            say(remark)
+    return n_rows
+
+
+def score_spread(
+    model: Model,
+    data: str,
+    folder: Path,
+    workers: Workers,
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    allow_code: bool = False,
+    say: Say = lambda text: None,
+) -> int:
+    """Have workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
+    from gpupipe.cluster.scoring import SentModel, score_pieces, score_whole
+    from gpupipe.cluster.source_pieces import read_pieces
+
+    data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
+    if model.features.derivation is not None:
+        say("features of keys and texts need all rows at once: one worker reads and scores them")
+        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
+        written = score_whole(data, sent, folder, workers, tables, as_of)
+    else:
+        found = read_pieces(TableSource(path=data, csv=model.manifest["reading"]["csv"]), workers, workers.n_threads)
+        for path in found.whole:
+            say(f"{path} cannot be cut: it was read by one worker")
+        n_rows = sum(piece.n_rows for piece in found.pieces)
+        # That of one machine, which takes so many rows at a time: interpreters differ in the last bit.
+        engine = model.backend.interpreter(model.features.program, min(n_rows, BATCH_ROWS))
+        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
+        written = score_pieces(found.pieces, sent, folder, workers, tables, as_of)
+    for remark in written.remarks:
+        say(remark)
+    return written.n_rows
+
+
+def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:
+    return replace(open_model(ArtifactReader(folder), backend, allow_code), engine=engine)
+
+
+def _absolute(path: str) -> str:
+    """Return a path as it means the same wherever a worker was started."""
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ConfigError("the folder does not exist", where=str(folder), fix="make it first")
+
+
+def _require_new(output: Path) -> None:
+    """Raise a ConfigError unless `output` can become a folder of predictions."""
+    _require_folder(output.absolute().parent)
+    if output.suffix in ENDINGS:
+        raise ConfigError(
+            "the workers of a cluster write a folder of Parquet files, not one file", where=str(output),
+            fix=f"name a folder, as in {output.with_suffix('')}; or leave --cluster out",
+        )  # fmt: skip
+    if output.is_symlink() or (output.exists() and (not output.is_dir() or any(output.iterdir()))):
+        raise ConfigError(
+            "predictions need a folder of their own", where=str(output), fix="name one that is new, or empty"
+        )

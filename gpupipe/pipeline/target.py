@@ -11,8 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import CLASSIFICATION, Model, Task
-from gpupipe.table.arrange import take
-from gpupipe.table.blocks import Table
+from gpupipe.pipeline.spread import AnyTable, take_rows
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 Array = Any
@@ -60,7 +59,7 @@ class TargetColumn:
     values: Array
 
     @classmethod
-    def of(cls, table: Table, name: str | None, backend: Backend) -> TargetColumn | None:
+    def of(cls, table: AnyTable, name: str | None, backend: Backend) -> TargetColumn | None:
         """Return the column called `name`, None without a name.
 
         Raises
@@ -159,14 +158,14 @@ def _text(label: Any) -> str:
     return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
 
 
-def known_rows(table: Table, target: TargetColumn | None, backend: Backend) -> tuple[Table, Array]:
+def known_rows(table: AnyTable, target: TargetColumn | None, backend: Backend) -> tuple[AnyTable, Array]:
     """Return the rows whose target is known, and which rows of `table` they are (int64)."""
     if target is None:
         return table, np.arange(table.n_rows)
     values = target.values
     known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
     rows = np.flatnonzero(known)
-    return (table, rows) if len(rows) == table.n_rows else (take(table, known, backend), rows)
+    return (table, rows) if len(rows) == table.n_rows else (take_rows(table, known, backend), rows)
 
 
 def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array:

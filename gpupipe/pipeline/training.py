@@ -7,18 +7,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.splitting import by_parts
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import Derivation, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics, Target
-from gpupipe.models import FitContext, FittedModel, Prediction, fit
-from gpupipe.models.fitted_device import joined
+from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
+from gpupipe.pipeline.spread import (
+    AnyTable,
+    fit_model,
+    keep_columns,
+    predict_rows,
+    statistics_of,
+    take_rows,
+    write_matrix,
+    write_training_matrix,
+)
 from gpupipe.pipeline.target import Goal
-from gpupipe.table.arrange import select, take
-from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Schema
 
 Array = Any
@@ -42,13 +48,13 @@ class Trained:
     model: FittedModel
     seconds: float = 0.0
 
-    def predict(self, table: Table, backend: Backend) -> Prediction:
+    def predict(self, table: AnyTable, backend: Backend) -> Prediction:
         """Return what the model says of the rows of `table`."""
-        return self.predict_matrix(self.features.transform(table, backend), backend)
+        return self.predict_matrix(write_matrix(self.features, table, backend), backend)
 
     def predict_matrix(self, X: Array, backend: Backend) -> Prediction:
         """Return what the model says of the rows of a matrix; of some at a time where memory is short."""
-        return joined(by_parts(lambda start, stop: self.model.predict(X[start:stop]), X.shape[0], backend, "predict"))
+        return predict_rows(self.model, X, backend)
 
 
 @dataclass
@@ -80,7 +86,7 @@ class Rows:
 
 
 def select_rows(
-    table: Table,
+    table: AnyTable,
     y: Array,
     mask: Array,
     goal: Goal,
@@ -89,11 +95,11 @@ def select_rows(
     derivation: Derivation | None = None,
 ) -> Rows:
     """Return the rows where `mask` is true, ready to be fitted."""
-    inputs = select(table, input_schema(table.schema, goal, config))
-    rows = take(inputs, mask, backend)
+    inputs = keep_columns(table, input_schema(table.schema, goal, config))
+    rows = take_rows(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return Rows(rows.n_rows, values, Statistics(rows, backend, target, config.seed), derivation)
+    return Rows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation)
 
 
 def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
@@ -121,19 +127,21 @@ def training_matrix(rows: Rows, view: View, backend: Backend) -> Array:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
-        rows.matrices[view] = rows.features[view].transform_training(rows.statistics.table, backend)
+        rows.matrices[view] = write_training_matrix(rows.features[view], rows.statistics.table, backend)
     return rows.matrices[view]
 
 
-def train(entry: ModelEntry, rows: Rows, goal: Goal, config: Config, backend: Backend) -> Trained:
+def train(
+    entry: ModelEntry, rows: Rows, goal: Goal, config: Config, backend: Backend, resources: Resources = ONE_PROCESS
+) -> Trained:
     """Train one model on `rows`; its view must have been fitted."""
     import time
 
     features, X = fit_view(rows, entry.params.view, config.features, backend)
     context = FitContext(
         backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
-        [str(label) for label in goal.labels],
+        [str(label) for label in goal.labels], resources,
     )  # fmt: skip
     start = time.perf_counter()
-    model = fit(entry.params, X, rows.y, context)
+    model = fit_model(entry.params, X, rows.y, context)
     return Trained(entry, features, model, time.perf_counter() - start)

@@ -12,6 +12,7 @@
 ``where``     the row filter;  ``hook``  a user's own preparation;  ``combine``  the tables of several files to one
 ``churn``     the built-in generator of churn data
 
+``pieces``    a source in pieces that are read wherever that is; ``cutting`` says which, ``agreement`` what they make
 ``stream``    Parquet by row groups, where memory is short; ``footers`` says what they take
 ``on_device`` the same table read by a backend's own readers, into its memory
 

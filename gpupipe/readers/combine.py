@@ -55,7 +55,7 @@ def _column(name: str, tables: Sequence[pa.Table], files: Sequence[SourceFile], 
     chunks = []
     for table in tables:
         if name in table.schema.names:
-            chunks += _cast(table.column(name), kind).chunks
+            chunks += cast_to(table.column(name), kind).chunks
         else:
             chunks.append(pa.nulls(table.num_rows, kind))
     return pa.chunked_array(chunks, kind)
@@ -103,7 +103,8 @@ def _fit(a: pa.DataType, b: pa.DataType) -> bool:
     return True
 
 
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column as the type that `combine` has found for it."""
     if column.type == kind:
         return column
     if column.null_count == len(column):

@@ -89,6 +89,6 @@ def load_reader(format_name: str) -> Any:
 
 
 def load_generator(name: str) -> Any:
-    """Return a generator, a function ``(rows, seed, columns) -> pyarrow.Table``."""
+    """Return a generator, a function ``(rows, seed, columns, start=0) -> pyarrow.Table``."""
     module, function = GENERATORS[name].split(":")
     return getattr(import_module(module), function)

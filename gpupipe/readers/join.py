@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.readers.read import BaseDir, Loaded, read_arrow
-from gpupipe.readers.settings import JoinedTable, Source
+from gpupipe.readers.settings import JoinedTable, Source, TableSource
 from gpupipe.table.keys import key_codes, repeated
+from gpupipe.table.schema import Declared
 
 
 def read_joined(
@@ -56,20 +57,64 @@ def read_joined(
     return Loaded(loaded.table.select(kept), loaded.files, loaded.notes)
 
 
+def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, Declared]:
+    """Return what ``schema:`` says of the columns of a source and of the tables that are joined to it."""
+    declared = source.declarations()
+    for joined in filter(lambda table: table.is_joined, tables.values()):
+        keys = joined.on.right  # not in the joined table: the left side has them
+        declared |= {f"{joined.prefix}{n}": kind for n, kind in joined.declarations().items() if n not in keys}
+    return declared
+
+
 def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Loaded:
-    label = f"table {name!r}"
-    for key in joined.on.left:
-        require_column(left.table.column_names, key, "the main table")
-    for key in joined.on.right:
-        require_column(right.table.column_names, key, label)
-    left_codes, right_codes = key_codes(left.table, joined.on.left, right.table, joined.on.right, label)
-    require_unique(right_codes, right.table, joined.on.right, joined, label)
+    left_codes, right_codes = _keys(left.table, name, joined, right.table)
+    require_unique(right_codes, right.table, joined.on.right, joined, f"table {name!r}")
     if joined.cardinality == "one_to_one":
         require_unique(left_codes, left.table, joined.on.left, joined, "the main table")
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     table = _with_columns(left.table, right.table, matches, name, joined)
-    notes = [*left.notes, *right.notes, match_note(label, matches.null_count, len(matches))]
+    notes = [*left.notes, *right.notes, match_note(f"table {name!r}", matches.null_count, len(matches))]
     return Loaded(table, [*left.files, *right.files], list(dict.fromkeys(notes)))
+
+
+def can_be_joined_in_pieces(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:
+    """Whether pieces of a table with these columns, each joined ``many_to_one`` by itself, make the joined table.
+
+    They do where how keys are compared depends on their types alone.
+
+    Raises
+    ------
+    SchemaError
+        As `read_joined`, as far as the table on the right goes.
+    """
+    empty = left.empty_table()
+    _, right_codes = _keys(empty, name, joined, right)
+    require_unique(right_codes, right, joined.on.right, joined, f"table {name!r}")
+    joined_names(left.names, right.column_names, name, joined)
+    pairs = zip(joined.on.left, joined.on.right, strict=True)
+    return all(_family(left.field(a).type) == _family(right.field(b).type) != "" for a, b in pairs)
+
+
+def join_piece(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, int]:
+    """Return some rows with the columns of a table that `can_be_joined_in_pieces`, and how many lack a match."""
+    left_codes, right_codes = _keys(left, name, joined, right)
+    matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
+    return _with_columns(left, right, matches, name, joined), matches.null_count
+
+
+def _keys(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Array, pa.Array]:
+    label = f"table {name!r}"
+    for key in joined.on.left:
+        require_column(left.column_names, key, "the main table")
+    for key in joined.on.right:
+        require_column(right.column_names, key, label)
+    return key_codes(left, joined.on.left, right, joined.on.right, label)
+
+
+def _family(kind: pa.DataType) -> str:
+    """Return what keys of a type are compared as, if that does not depend on their values; else ""."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return "integer" if pa.types.is_integer(kind) else "text" if pa.types.is_string(kind) else ""
 
 
 def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name: str, joined: JoinedTable) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
@@ -12,7 +13,7 @@ from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.plain import usable_names
 from gpupipe.readers.settings import TableSource
-from gpupipe.readers.streams import opened
+from gpupipe.readers.streams import Span, opened
 from gpupipe.readers.wanted import Wanted
 
 BLOCK_BYTES = 4 << 20
@@ -31,22 +32,42 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     SchemaError
         If a column holds values of several types, or one that is asked for by name is nested.
     """
-    block = BLOCK_BYTES
-    while True:
-        try:
-            with opened(file, unpack=True) as stream:
-                table = arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=block))
-            break
-        except DataError as error:
-            if "Empty JSON file" in error.what:
-                return None
-            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
-                raise _explained(error, file) from None
-            block *= 16
+    table = read_lines(file)
     if not table.num_columns:
         return None
     with reading(file.path):  # names may be no text
         return table.select(usable_names(table.schema, file, wanted, notes))
+
+
+def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+    """Return the lines as Arrow's parser types them; a table without columns where there are none.
+
+    Parameters
+    ----------
+    file : SourceFile
+    span : (int, int), optional
+        Parse these bytes alone, which hold whole lines.
+    kinds : mapping of str to DataType, optional
+        Read these columns alone, and as these types.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As `read`; also if a value is not of the type that is asked for.
+    """
+    explicit = None if kinds is None else pa.schema(list(kinds.items()))
+    parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
+    block = BLOCK_BYTES
+    while True:
+        try:
+            with opened(file, unpack=True, span=span) as stream:
+                return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=block), parse)
+        except DataError as error:
+            if "Empty JSON file" in error.what:
+                return pa.table({})
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise _explained(error, file) from None
+            block *= 16
 
 
 def _explained(error: DataError, file: SourceFile) -> DataError:

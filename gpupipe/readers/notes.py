@@ -18,6 +18,16 @@ class Notes:
         """Count rows of a file that were left out because they have another number of fields."""
         self._skipped[path] = self._skipped.get(path, 0) + n_rows
 
+    def include(self, other: Notes) -> None:
+        """Add what another has collected."""
+        self._lines.update(other._lines)
+        for path, n_rows in other._skipped.items():
+            self.skipped_rows(path, n_rows)
+
+    def remarks(self) -> list[str]:
+        """Return the remarks alone, without the count of rows that were left out."""
+        return list(self._lines)
+
     def lines(self) -> list[str]:
         """Return the remarks, in the order in which they were first made."""
         total = sum(self._skipped.values())

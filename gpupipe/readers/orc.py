@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pyarrow import orc
 
@@ -23,7 +25,14 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     SchemaError
         If a column that is asked for by name is nested.
     """
+    return read_stripes(file, wanted, notes, None)
+
+
+def read_stripes(file: SourceFile, wanted: Wanted, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
+    """Return what `read` returns, of these stripes of the file alone; None means all of them."""
     with opened(file) as stream:
         reader = orc.ORCFile(stream)
         names = usable_names(reader.schema, file, wanted, notes)
-        return reader.read(columns=names).select(names)
+        if stripes is None:
+            return reader.read(columns=names).select(names)
+        return pa.Table.from_batches([reader.read_stripe(i, columns=names) for i in stripes]).select(names)

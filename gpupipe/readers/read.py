@@ -71,7 +71,7 @@ def read_arrow(source: TableSource, base_dir: BaseDir = None, columns: Iterable[
     wanted, notes = Wanted(source, columns), Notes()
     files = input_files(source, base_dir)
     if source.generate:
-        table = _generate(source, wanted)
+        table = generated(source, wanted, (0, source.rows))
     else:
         table = _read_files([file for file in files if file.format in FORMATS], wanted, source, notes)
     if source.prepare:
@@ -108,10 +108,11 @@ def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFil
     return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files
 
 
-def _generate(source: TableSource, wanted: Wanted) -> pa.Table:
+def generated(source: TableSource, wanted: Wanted, rows: tuple[int, int]) -> pa.Table:
+    """Return the wanted columns of rows ``rows[0]`` up to ``rows[1]`` that the generator of a source makes."""
     generator = load_generator(source.generate or "")
     names = wanted.pick(generator(0, source.seed, None).column_names)
-    return generator(source.rows, source.seed, names)
+    return generator(rows[1] - rows[0], source.seed, names, rows[0])
 
 
 def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:

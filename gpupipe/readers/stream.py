@@ -12,17 +12,16 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.readers.columns import is_text
-from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.file_notes import FileNotes, plain_part
+from gpupipe.readers.files import SourceFile
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.footers import Groups, read_groups_of
 from gpupipe.readers.formats import FORMATS
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.parquet import read_groups
 from gpupipe.readers.partitions import Partitions
-from gpupipe.readers.plain import plain_table, say_missing
 from gpupipe.readers.read import BaseDir, input_files, wanted_columns
 from gpupipe.readers.settings import JoinedTable, TableSource
-from gpupipe.readers.strings import TEXT, clean_texts
 from gpupipe.readers.wanted import Wanted
 
 PART_BYTES = 256 << 20  # the most of a part, as Arrow holds it
@@ -144,10 +143,10 @@ def _are_steady(files: Sequence[SourceFile], found: Sequence[Groups]) -> bool:
         for file, groups in zip(files, found, strict=True)
         if groups.n_rows
     )
-    return alike and all(_is_steady(kind) for kind in first.schema.types)
+    return alike and all(is_steady(kind) for kind in first.schema.types)
 
 
-def _is_steady(kind: pa.DataType) -> bool:
+def is_steady(kind: pa.DataType) -> bool:
     """Whether what a column of this type becomes does not depend on its values: bytes and uint64 depend."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
@@ -178,30 +177,9 @@ def _plain_parts(
     file: SourceFile, parts: Sequence[tuple[int, ...]], wanted: Wanted, notes: Notes
 ) -> Iterator[pa.Table]:
     """Yield the parts of a file as plain tables, and say what there is to say of the file when it is over."""
-    about_file, about_values = Notes(), Notes()
-    missing: dict[str, set[str]] = {}
-    n_rows = 0
-    for table in read_groups(file, wanted, about_file, parts):
-        n_rows += table.num_rows
-        if not table.num_rows:
-            continue
-        table = plain_table(table, file, wanted, about_values)
-        for i, name in enumerate(table.column_names):
-            found = missing.setdefault(name, set())
-            if table.field(i).type == TEXT:
-                cleaned, gone = clean_texts(table.column(i))
-                found.update(gone)
-                table = table.set_column(i, name, cleaned)
-        yield table
-    for line in [*_by_column(about_file, missing), *_by_column(about_values, missing)]:
-        notes.say(line)
-    for name, texts in missing.items():
-        say_missing(name, sorted(texts), notes)
-    if not n_rows:
-        notes.say(f"no rows in {mask(file.path)}")
-
-
-def _by_column(notes: Notes, names: Mapping[str, object]) -> list[str]:
-    """Return remarks in the order of the columns that they are about: they came in that of the parts."""
-    starts = [f"column {name!r} " for name in names]
-    return sorted(notes.lines(), key=lambda line: next((i for i, s in enumerate(starts) if line.startswith(s)), -1))
+    found = FileNotes()
+    for table in read_groups(file, wanted, found.about_file, parts):
+        found.n_rows += table.num_rows
+        if table.num_rows:
+            yield plain_part(table, file, wanted, found)
+    found.say(file, notes)

@@ -27,7 +27,7 @@ class Wanted:
         self.target = source.target if isinstance(source, Source) else None
         self.to_filter = columns_of(source.where)
         self.everything = source.prepare is not None  # a hook may make any column of any other
-        self._seen: dict[str, None] = {}
+        self.seen: dict[str, None] = {}
 
     def after_hook(self) -> None:
         """From here on only what the source asks for is wanted: the prepare hook has had its turn."""
@@ -35,7 +35,7 @@ class Wanted:
 
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return those of a file's columns that must be read, in the order of the file."""
-        self._seen.update(dict.fromkeys(names))
+        self.seen.update(dict.fromkeys(names))
         return [name for name in names if self.everything or name in self.to_filter or self.is_wanted(name)]
 
     def is_wanted(self, name: str) -> bool:
@@ -51,7 +51,7 @@ class Wanted:
     def check(self, found: Sequence[str], label: str) -> None:
         """Raise SchemaError if a column that the source names is not among those `found` or seen in the files."""
         needed = [*(self.keep or ()), *([self.target] if self.target else [])]
-        known = list(dict.fromkeys([*found, *self._seen]))
+        known = list(dict.fromkeys([*found, *self.seen]))
         absent = [name for name in needed if not _matched(name, found) and not _matches(name, self.drop)]
         absent += [name for name in self.drop if not _matched(name, known)]
         if absent:

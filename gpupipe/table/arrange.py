@@ -83,15 +83,20 @@ def drop_unused_levels(table: Table, counts: dict[str, Any], backend: Backend) -
     counts : dict of str to array
         Rows per code of each categorical column.
     """
+    return arrange(table, used_levels(table.schema, counts), backend)
+
+
+def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
+    """Return the schema of `drop_unused_levels`."""
     columns = []
-    for column in table.schema:
+    for column in schema:
         used = counts.get(column.name)
         if used is not None and column.levels is not None and column.kind == "categorical":
             levels = tuple(level for level, n in zip(column.levels, used[FIRST_LEVEL:].tolist(), strict=True) if n)
             storage = code_storage(FIRST_LEVEL + len(levels))
             column = column if len(levels) == len(column.levels) else replace(column, levels=levels, storage=storage)
         columns.append(column)
-    return arrange(table, Schema(tuple(columns)), backend)
+    return Schema(tuple(columns))
 
 
 def arrange(table: Table, schema: Schema, backend: Backend) -> Table:

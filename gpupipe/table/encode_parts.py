@@ -79,16 +79,10 @@ class _Parts:
         seen: dict[str, SeenColumn] = {}
         n_rows = 0
         for part in self.parts():
-            seen = seen or self._first(part, most_rows)
+            seen = seen or seen_columns(part, self.declared, most_rows)
             self._each(partial(_look_at, seen, part), part.column_names)
             n_rows += part.num_rows
         return Schema(tuple(self.backend.map(lambda column: column.column(n_rows), seen.values()))), n_rows
-
-    def _first(self, part: pa.Table, most_rows: int) -> dict[str, SeenColumn]:
-        require_distinct(part.column_names)
-        require(part.column_names, self.declared, "schema: declares")
-        kinds = {name: plain_values(part, name).type for name in part.column_names}
-        return {name: SeenColumn(name, kind, self.declared.get(name), most_rows) for name, kind in kinds.items()}
 
     def _each(self, work: Callable[[str], None], names: list[str]) -> None:
         self.backend.map(lambda name: self._told_of_all_rows(work, name), names)
@@ -98,11 +92,29 @@ class _Parts:
         try:
             work(name)
         except SchemaError:
-            column = pa.concat_tables(part.select([name]) for part in self.parts())
-            plan = infer(name, plain_values(column, name), self.declared.get(name))
-            if plan.write is not None:
-                plan.write(np.empty(column.num_rows, plan.column.storage))
+            encode_column(name, pa.concat_tables(part.select([name]) for part in self.parts()), self.declared.get(name))
             raise
+
+
+def seen_columns(part: pa.Table, declared: Mapping[str, Declared], most_rows: int) -> dict[str, SeenColumn]:
+    """Return of each column of `part`, and of all parts, that nothing was seen of it yet.
+
+    Raises
+    ------
+    SchemaError
+        If two columns have one name, or a declared one is absent.
+    """
+    require_distinct(part.column_names)
+    require(part.column_names, declared, "schema: declares")
+    kinds = {name: plain_values(part, name).type for name in part.column_names}
+    return {name: SeenColumn(name, kind, declared.get(name), most_rows) for name, kind in kinds.items()}
+
+
+def encode_column(name: str, rows: pa.Table, declared: Declared | None) -> None:
+    """Encode a column of a table for nothing but the SchemaError that this may raise."""
+    plan = infer(name, plain_values(rows, name), declared)
+    if plan.write is not None:
+        plan.write(np.empty(rows.num_rows, plan.column.storage))
 
 
 def _look_at(seen: Mapping[str, SeenColumn], part: pa.Table, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,31 @@ class SeenColumn:
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))
 
+    def merge(self, other: SeenColumn) -> None:
+        """Add what was seen of the column in other parts.
+
+        Raises
+        ------
+        SchemaError
+            If there is no format that the times of both are written in.
+        """
+        self.nullable |= other.nullable
+        self.storage = max(self.storage, other.storage)
+        self.has_texts |= other.has_texts
+        self._keep_formats([form for form in self.formats if form in other.formats])
+        if other.kind != self.kind:
+            self._is_text()  # there are too many levels in one of them already
+        elif self.kind == "categorical":
+            self.used.add(other.used.distinct())
+            self.unused.add(other.unused.distinct())
+            self._require_few_levels()
+
     def _add_times(self, texts: set[str]) -> None:
         self.has_texts |= bool(texts)
-        self.formats = [form for form in self.formats if all(micros(text, form) is not None for text in texts)]
+        self._keep_formats([form for form in self.formats if all(micros(text, form) is not None for text in texts)])
+
+    def _keep_formats(self, formats: list[str]) -> None:
+        self.formats = formats
         if not self.formats:
             raise SchemaError(f"column {self.name!r} holds times in several formats, or in none that is known")
 
@@ -65,8 +88,17 @@ class SeenColumn:
             is_used = pc.is_in(_numbers(chunk.dictionary), value_set=chunk.indices.unique().cast(pa.int64()))
             self.used.add(chunk.dictionary.filter(is_used))
             self.unused.add(chunk.dictionary.filter(pc.invert(is_used)))
+        self._require_few_levels()
+
+    def _require_few_levels(self) -> None:
         if self.declared is None and self.used.n_at_least > self.most_levels:
             self._is_text()
+
+    def as_text(self) -> SeenColumn:
+        """Return the same of a column that is text: without its levels."""
+        found = copy(self)
+        found._is_text()
+        return found
 
     def _is_text(self) -> None:
         self.kind, self.used, self.unused = "text", Texts(), Texts()

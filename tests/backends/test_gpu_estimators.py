@@ -13,9 +13,13 @@ from gpupipe.backends.cpu import CpuBackend
 from gpupipe.backends.gpu_estimators import ESTIMATORS, NO_TWIN, create, refusal
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import MODELS, FitContext, early_refusal
-from gpupipe.models.fitting import _params
+from gpupipe.models.fitting import keyword_arguments
+from gpupipe.models.neural.settings import Neural
 
-CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks)]
+# Networks are PyTorch's on every device: no estimator stands for them.
+CASES = [
+    (name, task) for name, model in MODELS.items() if not issubclass(model, Neural) for task in sorted(model.tasks)
+]
 ON_DEVICE = [(name, task) for name, task in CASES if MODELS.get(name)().estimator_name(task) in ESTIMATORS]
 X = np.zeros((5, 2), np.float32)
 
@@ -24,7 +28,7 @@ def _given(name: str, task: Any, **fields: Any) -> tuple[str, dict[str, Any]]:
     model = MODELS.get(name)(**fields)
     n_classes = {"binary": 2, "multiclass": 3}.get(task, 0)
     context = FitContext(CpuBackend(), task, 7, n_classes, {0: 3}, ["a", "b"])
-    return model.estimator_name(task), _params(model, X, context, 1)
+    return model.estimator_name(task), keyword_arguments(model, X, context, 1)
 
 
 def _choices(annotation: Any) -> Iterator[Any]:

@@ -20,8 +20,12 @@ from gpupipe.bench.device import __main__ as device
 from gpupipe.bench.device import keyed as device_keyed
 from gpupipe.bench.device import program as device_program
 from gpupipe.bench.device import steps as device_steps
+from gpupipe.bench.device.cluster import compare, differences, line_of
+from gpupipe.bench.device.parity import fitted, job_of
 from gpupipe.bench.device.results import Results
 from gpupipe.bench.device.steps import STEPS, Step
+from gpupipe.config import load_config
+from gpupipe.config.cluster import ClusterSettings
 from gpupipe_kernels import keyed
 from gpupipe_kernels.interpreters import interpret_numpy
 
@@ -139,6 +143,23 @@ def test_each_keyed_feature_is_saved_when_it_is_measured(
     with pytest.raises(KeyboardInterrupt):
         device_steps.keyed(options, lambda document: saved.append(json.loads(json.dumps(document))))
     assert saved[-1]["lines"] == saved[-1]["failed"] == ["lag: cuDF failed: MemoryError: out of memory"]
+
+
+def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
+    config = load_config(device_steps.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    found = compare(config, "cpu", ClusterSettings(scheduler="local", workers=1, threads=1))
+    assert found["differences"] == []
+    assert found["workers"] == 1
+    assert set(found["seconds"]) == {"cluster", "alone"}
+    assert line_of(found).endswith("the same bits")
+
+
+def test_a_bit_that_differs_is_said() -> None:
+    config = load_config(device_steps.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    one = fitted(job_of(config, "cpu"), "dense")
+    other = replace(one, served=np.nextafter(one.served, np.float32(np.inf)))
+    assert differences(one, one) == []
+    assert differences(one, other) == ["the test matrix differs"]
 
 
 def test_the_steps_are_listed_without_a_gpu() -> None:

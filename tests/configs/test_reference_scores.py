@@ -41,6 +41,13 @@ def test_a_configuration_reaches_the_best_plain_reference(
     assert score <= reference + 0.02, "too good to be true: does the target leak?"
 
 
+@pytest.mark.data
+def test_a_network_with_its_default_settings_reaches_the_best_plain_reference(data_dir: Path, tmp_path: Path) -> None:
+    config = load_config(CONFIGS / "telco.yaml", ["models=[resnet]"])
+
+    assert 0.8453 - 0.01 <= best_score(config, "roc_auc", tmp_path / "run") <= 0.8453 + 0.02
+
+
 HAVERSINE = "{haversine: {from: [pickup_latitude, pickup_longitude], to: [dropoff_latitude, dropoff_longitude]}}"
 AUTO = '{auto: {columns: "@all", max_one_hot: 128}}'
 

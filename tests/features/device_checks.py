@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,12 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import Backend, choose
+from gpupipe.cluster import partitions
+from gpupipe.cluster.partitions import Part, PartitionedTable
+from gpupipe.cluster.statistics import ClusterStatistics
+from gpupipe.cluster.workers import Inline
 from gpupipe.config import load_config
-from gpupipe.features import OPS, device_sweeping, number_statistics, transformer
+from gpupipe.features import OPS, device_sweeping, number_statistics, quantiles, transformer
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
 from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.features.fitted import FittedFeatures, fit_features
@@ -26,6 +31,7 @@ from gpupipe.features.sweeping import Sweeper
 from gpupipe.pipeline.run import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.readers.churn import write
+from gpupipe.table.arrange import between, on_device
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Column, Schema, declare
@@ -250,6 +256,40 @@ def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly
         assert got.mean == pytest.approx(exact.mean, rel=1e-12)
         assert got.deviation == pytest.approx(exact.deviation, rel=1e-9, abs=1e-12)
     assert str(sweeper.quantiles(there, shares)) == str(found)  # the same at every call
+
+
+def test_what_lies_in_brackets_is_what_the_host_finds() -> None:
+    device, there = DeviceDouble(), columns()
+    given = [np.array([[0.0, 20.0], [-np.inf, 5.0], [0.0, 0.0]], x.dtype) for x in there]
+    found = DeviceSweeper(device, cuda_engine).found([device.to_device(x) for x in there], [0.0] * len(there), given)
+    for (got,), (exact,) in zip(
+        found, Sweeper(choose("cpu"), numpy_engine).found(there, [0.0] * 6, given), strict=True
+    ):
+        assert (got.n, got.n_null) == (exact.n, exact.n_null)
+        assert str(got.inside) == str(exact.inside)
+
+
+def test_partitions_on_devices_have_what_one_host_has() -> None:
+    table, device, n = people(), DeviceDouble(), N
+    target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
+    workers = Inline(device, 2)
+    cut = [on_device(between(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
+    parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
+    with patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(quantiles, "FEW_VALUES", 20):
+        many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
+        assert len(many.table.parts) == 2
+        one = Statistics(table, choose("cpu"), target, SEED)
+        asked = [Numbers(name, (name,), Start("LOAD", name)) for name in ("age", "income", "empty")]
+        for shares in ([0.1, 0.5], [i / 9 for i in range(10)]):
+            assert many.quantiles(asked, shares) == one.quantiles(asked, shares)
+        assert (many.extremes(asked), many.modes(asked)) == (one.extremes(asked), one.modes(asked))
+        plan = Codes("plan", ("plan",), (IndexStep("INDEX", "plan"),), table.schema["plan"].n_codes, ())
+        (got,), (exact,) = many.target_counts([plan], 5), one.target_counts([plan], 5)
+        np.testing.assert_array_equal(got.count, exact.count)
+        made = [asked[0].then("LOG1P"), asked[1]]
+        for found, expected in zip(many.moments(made), one.moments(made), strict=True):
+            assert found == pytest.approx(expected, rel=1e-6)
+        assert many.has_time_of_day("since") == one.has_time_of_day("since")
 
 
 def test_no_columns_and_no_rows() -> None:

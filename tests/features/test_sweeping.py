@@ -11,7 +11,7 @@ from gpupipe.backends import Backend, choose
 from gpupipe.features.columns import Numbers, Start
 from gpupipe.features.lower import lower
 from gpupipe.features.parts import ROWS_A_PART
-from gpupipe.features.sweeping import MOST_ROWS_MADE, Sweeper
+from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
 from gpupipe_kernels.reduce import numba_engine, numpy_engine
@@ -71,9 +71,11 @@ def test_what_a_program_makes_is_never_held_as_a_whole(
     host = backend(2)
     heights = []
     run = host.run_program
-    monkeypatch.setattr(host, "run_program", lambda p, blocks, out: heights.append(len(out)) or run(p, blocks, out))
+    monkeypatch.setattr(
+        host, "run_program", lambda p, blocks, out, **kw: heights.append(len(out)) or run(p, blocks, out, **kw)
+    )
     found = Sweeper(host, engine).moments_made(lower(made, table.places), table)
-    assert max(heights) <= MOST_ROWS_MADE and sum(heights) == N
+    assert max(heights) <= ROWS_A_PART and sum(heights) == N
     for moments, x in zip(found, (np.log1p(columns[0]), np.isnan(columns[0])), strict=True):
         known = x[~np.isnan(x)].astype(np.float64)
         assert (moments.n, moments.n_null) == (len(known), N - len(known))

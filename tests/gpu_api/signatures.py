@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from inspect import Parameter, Signature
 from typing import Any
@@ -115,6 +115,11 @@ def without_first(text: str) -> str:
     if parameters and parameters[0].kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
         del parameters[0]
     return written(parameters)
+
+
+def without(names: Collection[str], text: str) -> str:
+    """Return the parameters that are not among `names`."""
+    return written(parameter for name, parameter in parse(text).parameters.items() if name not in names)
 
 
 def merged(text: str, others: str) -> str:

@@ -56,6 +56,12 @@ PROTOCOLS = {"__array__", "__arrow_c_stream__", "__cuda_array_interface__", "__d
 SET_BY_INIT = re.compile(r"\bself\.(\w+)(?=\s*(?:=[^=]|:))")
 
 
+# Of cuml.dask: what it passes to the workers' own classes by itself, so that it cannot be given, and the classes there
+# that have other names.
+GIVEN_BY_DASK = {"output_type"}
+DESCENDED = {"Lasso": ("cuml.solvers", "CD"), "ElasticNet": ("cuml.solvers", "CD")}
+
+
 def main(out: str) -> None:
     """Write the snapshot of what is installed here to the file `out`."""
     warnings.simplefilter("ignore")
@@ -197,12 +203,21 @@ def member(value: Any, cls: type, found: Classes) -> str:
 
 
 def constructor(cls: type) -> str | None:
-    """Return the parameters of a class; what it hands on to its bases as ``**kwargs`` is written out."""
+    """Return the parameters of a class; what it hands on as ``**kwargs``, to bases or to workers, is written out."""
     text = signatures.parameters_of(cls)
     for base in cls.__mro__[1:-1]:
         if text and text.endswith("**kwargs)") and isinstance(vars(base).get("__init__"), types.FunctionType):
             text = signatures.merged(text, signatures.without_first(signatures.parameters_of(base.__init__) or "()"))
+    if text and text.endswith("**kwargs)") and cls.__module__.startswith("cuml.dask."):
+        return signatures.merged(text, signatures.without(GIVEN_BY_DASK, on_the_workers(cls)))
     return text
+
+
+def on_the_workers(cls: type) -> str:
+    """Return the parameters of what a class of cuml.dask makes on each worker: mostly its namesake for one GPU."""
+    _, _, family, *_ = cls.__module__.split(".")
+    module, name = DESCENDED.get(cls.__name__, (f"cuml.{family}", cls.__name__))
+    return signatures.parameters_of(getattr(importlib.import_module(module), name, None)) or "(**kwargs)"
 
 
 if __name__ == "__main__":

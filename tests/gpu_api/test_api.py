@@ -11,6 +11,7 @@ from api import RELEASES, Api, check_table
 from checker import check
 
 from gpupipe.backends.gpu_estimators import ESTIMATORS
+from gpupipe.cluster import cuml_estimators
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("tests/gpu/**/*.py")])
@@ -26,6 +27,18 @@ def test_the_estimators_take_what_we_pass_to_them(api: Api) -> None:
     table = {estimator.path: estimator.passed for estimator in ESTIMATORS.values() if estimator.library in api.roots}
     assert "cuml.linear_model:LogisticRegression" in table
     assert list(check_table(api, table)) == []
+
+
+def test_the_estimators_of_a_cluster_take_what_we_pass_to_them_and_have_the_methods_that_we_call(api: Api) -> None:
+    """What cuml.dask hands on to its workers unseen is part of the snapshot."""
+    rows = cuml_estimators.ESTIMATORS.values()
+    assert list(check_table(api, {row.path: {*row.passed, "client"} for row in rows})) == []
+    assert [row.path for row in rows if not api.has(f"{row.path}.fit")] == []
+    assert [row.path for row in rows if not api.has(f"{row.path}.get_combined_model")] == []
+    assert list(check_table(api, {"cuml.dask.linear_model:Ridge": ["alhpa", "output_type"]})) == [
+        "cuml.dask.linear_model:Ridge takes no parameter 'alhpa'; did you mean 'alpha'?",
+        "cuml.dask.linear_model:Ridge takes no parameter 'output_type'",
+    ]
 
 
 @pytest.mark.parametrize("extra", ["cuda12", "cuda13"])

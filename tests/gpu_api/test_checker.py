@@ -19,6 +19,10 @@ MISTAKES = {
         "from dask_cuda import LocalCUDACluster\nLocalCUDACluster(rmm_asynch=True)",
         "argument 'rmm_asynch'; did you mean 'rmm_async'?",
     ),
+    "a keyword that cuml.dask hands on to its workers": (
+        "from cuml.dask.linear_model import Lasso\nLasso(client=None, alpha=1.0, l1_ration=1.0)",
+        "unexpected keyword argument 'l1_ration'; did you mean 'l1_ratio'?",
+    ),
     "a name that is gone": ("import cudf\nx = cudf.Scalar(1)", "2: cudf has no Scalar"),
     "an import that is gone": ("from cuml.common import input_to_cuml_array", "cuml.common has no input_to_cuml_array"),
     "a module that is gone": ("import cuml.clusters", "1: no module cuml.clusters in the snapshot"),

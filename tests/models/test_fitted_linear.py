@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.fitted import load_fitted
-from gpupipe.models.fitted_linear import FittedLinear
+from gpupipe.models.fitted_linear import Coefficients, FittedLinear
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -36,6 +36,19 @@ def test_values_are_those_of_ridge_in_any_memory_order() -> None:
     np.testing.assert_allclose(fitted.predict(np.asfortranarray(X)).value, expected, atol=1e-9)
     np.testing.assert_allclose(fitted.predict(X).value, expected, atol=1e-9)
     assert list(fitted.importances()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("n_columns", [3, 20, 600])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_row_has_the_same_bits_whichever_rows_come_with_it(n_columns: int, n_outputs: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    X = np.asfortranarray(rng.normal(size=(17_003, n_columns)).astype(np.float32))
+    coefficients = Coefficients(rng.normal(size=(n_outputs, n_columns)), np.ones(n_outputs))
+    fitted = FittedLinear(coefficients, "multiclass", (), max(2, n_outputs), tuple(range(max(2, n_outputs))))
+    whole = fitted.predict(X).probability
+    for start, stop in [(0, 1), (5, 8), (1, 1_234), (1, 16_386), (16_380, 17_003), (17_002, 17_003)]:
+        part = fitted.predict(np.ascontiguousarray(X[start:stop])).probability
+        np.testing.assert_array_equal(part, whole[start:stop])
 
 
 def test_it_comes_back_from_its_file_bit_for_bit(tmp_path: Path) -> None:

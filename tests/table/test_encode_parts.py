@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table
-from gpupipe.table.encode import encode
-from gpupipe.table.encode_parts import encode_parts
+from gpupipe.table.encode import encode, plain_values
+from gpupipe.table.encode_parts import encode_parts, seen_columns
 from gpupipe.table.schema import Declared, declare
+from gpupipe.table.seen import SeenColumn
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 NUMBERS = [pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()]
@@ -103,6 +106,71 @@ def tables(draw: Any) -> tuple[list[pa.Table], dict[str, Declared]]:
 def test_the_parts_make_the_table_that_all_rows_make(drawn: tuple[list[pa.Table], dict[str, Declared]]) -> None:
     parts, declared = drawn
     compare(parts, choose("cpu"), declared)
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables())
+def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
+    drawn: tuple[list[pa.Table], dict[str, Declared]],
+) -> None:
+    parts, declared = drawn
+    n_rows = sum(part.num_rows for part in parts)
+
+    def looked(some: list[pa.Table]) -> dict[str, SeenColumn]:
+        seen = seen_columns(parts[0], declared, n_rows)
+        for part in some:
+            for name, column in seen.items():
+                column.add(plain_values(part, name))
+        return seen
+
+    try:
+        together = looked(parts)
+    except SchemaError as error:
+        with pytest.raises(SchemaError, match=re.escape(error.what)):
+            merged(list(map(looked, ([part] for part in parts))))
+        return
+    apart = merged([pickle.loads(pickle.dumps(looked([part]))) for part in parts])
+    assert [c.column(n_rows) for c in apart.values()] == [c.column(n_rows) for c in together.values()]
+
+
+def merged(found: list[dict[str, SeenColumn]]) -> dict[str, SeenColumn]:
+    first, *others = found
+    for other in others:
+        for name, column in first.items():
+            column.merge(other[name])
+    return first
+
+
+def test_what_only_a_later_part_has_seen_counts() -> None:
+    def seen(values: pa.Array, declared: str) -> SeenColumn:
+        column = SeenColumn("x", values.type, declare(declared), 10)
+        column.add(pa.chunked_array([values]))
+        return column
+
+    levels = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["b", "unused"]))
+    categories = seen(pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["a"])), "categorical")
+    categories.merge(seen(levels, "categorical"))
+    assert categories.column(2).levels == ("a", "b", "unused")
+    times = seen(pa.array([None], pa.string()), "datetime")
+    times.merge(seen(pa.array(["2024-01-31"]), "datetime"))
+    assert (times.column(2).time_format, times.column(2).nullable) == ("%Y-%m-%d", True)
+    with pytest.raises(SchemaError, match="several formats"):
+        times.merge(seen(pa.array(["31.01.2024"]), "datetime"))
+
+
+def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
+    def seen(start: int, stop: int) -> SeenColumn:
+        column = SeenColumn("x", pa.string(), None, 120)
+        column.add(pa.chunked_array([[f"name {i}" for i in range(start, stop)]]))
+        return column
+
+    few, other, many = seen(0, 40), seen(40, 80), seen(0, 100)
+    assert few.kind == other.kind == "categorical" and many.kind == "text"
+    few.merge(other)
+    assert few.column(120).kind == "text"
+    for left, right in ((seen(0, 3), many), (many, seen(0, 3))):
+        left.merge(right)
+        assert left.column(120).kind == "text"
 
 
 def last_of(first: list[Any], last: list[Any], kind: pa.DataType) -> list[pa.Table]:

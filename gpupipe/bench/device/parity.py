@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import Backend, choose
+from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.builder import View
@@ -19,9 +20,9 @@ from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import folds_of, prepare, run_pipeline
+from gpupipe.pipeline.spread import take_rows, write_matrix
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
-from gpupipe.table.arrange import take
 
 Array = Any
 DEVICES = ("cpu", "gpu")
@@ -62,13 +63,13 @@ def fitted(job: Job, view: View) -> Fitted:
     rows = job.rows(fold.train)
     features = learn_features(rows, view, job.config.features)
     training = training_matrix(rows, view, backend)
-    served = features.transform(take(job.table, fold.test, backend), backend)
+    served = write_matrix(features, take_rows(job.table, fold.test, backend), backend)
     return Fitted(features, on_host(training, backend), on_host(served, backend))
 
 
 def on_host(matrix: Array, backend: Backend) -> Array:
-    """Return a column-major matrix as one of the host."""
-    return backend.to_host(matrix.T).T
+    """Return a column-major matrix, or one in partitions, as one of the host."""
+    return matrix.gather() if isinstance(matrix, PartitionedMatrix) else backend.to_host(matrix.T).T
 
 
 def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:

@@ -31,6 +31,7 @@ FEATURE_TOLERANCE, METRIC_TOLERANCE = 2e-5, 0.003
 SUITE_PROCESSES = 4  # they share one GPU
 SUITE_SECONDS, SALVAGE_SECONDS = 400, 15  # of the step; kept to write down what a suite that takes too long has said
 ACCELERATOR_SHARE = 10  # of the rows, the part that scripts for the host are given
+CLUSTER_SHARE = 10  # of the rows, the part that is shared by a cluster: they are generated on the host
 BATCHES_TIMES = 10
 PUBLIC = ("telco", "adult")
 MODELS = ("logistic_regression", "random_forest", "xgboost", "knn", "gaussian_nb")
@@ -216,6 +217,17 @@ def _compare_model(name: str, model: str, config: Any, document: dict[str, Any])
         document["failed"].append(f"{name}: {model}: {both}")
 
 
+def cluster(options: argparse.Namespace, save: Save) -> dict[str, Any]:
+    """Return whether the workers of a cluster, one on each GPU, make the features that one process makes."""
+    from gpupipe.bench.device.cluster import compare, line_of
+    from gpupipe.config import load_config
+    from gpupipe.config.cluster import ClusterSettings
+
+    config = load_config(ROOT / "configs" / "churn.yaml", [f"source.rows={options.rows // CLUSTER_SHARE}"])
+    found = compare(config, "gpu", ClusterSettings(scheduler="local"))
+    return {"lines": [line_of(found)], "failed": found["differences"], **found}
+
+
 def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return the seconds of reading, features and XGBoost: ours, by hand, and all cores of the host."""
     from gpupipe.bench.device.contest import END_TO_END
@@ -274,6 +286,9 @@ STEPS: dict[str, Step] = {
     "suite": Step("The tests that need a GPU", suite, SUITE_SECONDS, ("pytest", "xdist", *RAPIDS)),
     "keyed": Step("Keyed features beside cuDF's", keyed, 120, ("numba_cuda", "cudf", "cupy")),
     "parity": Step("Ops and models, GPU beside CPU", parity, 240, ("numba_cuda", *RAPIDS)),
+    "cluster": Step(
+        "Features by a cluster of this machine", cluster, 180, ("numba_cuda", "distributed", "dask_cuda", *RAPIDS)
+    ),
     "batches": Step("Mini-batches beside PyTorch's loaders", batches, 120, ("torch",)),
     "end_to_end": Step("Reading, features and XGBoost from end to end", end_to_end, 500, ("xgboost", *RAPIDS)),
     "accelerators": Step(

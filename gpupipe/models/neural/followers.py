@@ -20,12 +20,12 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gpupipe.backends.splitting import is_out_of_memory
 from gpupipe.errors import GpupipeError, LimitError
+from gpupipe.models.neural.meeting import INTERFACE, bound_to
 from gpupipe.models.neural.processes import DEADLINE, join
 
 START = timedelta(minutes=2)  # for all of them to import PyTorch
 TO_END = 10.0  # seconds, for one that has been told to
 HERE = "127.0.0.1"
-INTERFACE = "GLOO_SOCKET_IFNAME"  # what gloo listens at; it would take that of the host's name
 
 
 class Follower:
@@ -113,7 +113,7 @@ def followed(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
         for rank in range(1, n):
             others.append(Follower(rank, n, port, device.type, n_threads))
         _await(others, store)
-        with _loopback_alone():
+        with bound_to(_loopback()):
             join(device, store, 0, n)
         yield
         well = True
@@ -156,19 +156,6 @@ def _end(others: list[Follower], well: bool) -> None:
     finally:
         for other in others:
             other.end(well)
-
-
-@contextmanager
-def _loopback_alone() -> Iterator[None]:
-    before = os.environ.get(INTERFACE)
-    os.environ[INTERFACE] = _loopback()
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[INTERFACE]
-        else:
-            os.environ[INTERFACE] = before
 
 
 def _loopback() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -91,21 +91,31 @@ def take_part(plain: dict[str, Any], group: Group) -> None:
 def run(job: Job, processes: Processes, checkpoint: Checkpoint | None) -> tuple[Network, Progress]:
     """Train this process's part of a job."""
     recipe, rows = job.recipe, job.rows
-    torch.manual_seed(recipe.seed)
-    network = Network(job.architecture)
-    if network.numbers is not None:
-        network.numbers.set_edges(
-            [bin_edges(rows.features[job.training, j], job.architecture.n_bins) for j in range(rows.features.shape[1])]
-        )
-    network = network.to(rows.features.device)
     rank, size = processes.rank, processes.size
+    edges = [bin_edges(rows.features[job.training, j], job.architecture.n_bins) for j in range(rows.features.shape[1])]
     training = take_rows(rows, job.training)
     shuffled = Batches(training, recipe.batch_size // size, seed=recipe.seed, rank=rank, world_size=size)
     validation = Batches(take_rows(rows, job.validation[rank::size]), recipe.batch_size, shuffle=False)
-    mean_weight = 1.0 if training.weight is None else float(training.weight.mean())
-    trainer = Trainer(network, recipe, shuffled, validation, len(training), mean_weight, processes)
-    with _compiler_explained(recipe.compile):
-        return network, trainer.run(checkpoint)
+    rows_of_steps = [min(recipe.batch_size, len(training) - s * recipe.batch_size) for s in range(len(shuffled))]
+    mean_weight = 1.0 if training.weight is None else float(training.weight.double().sum()) / len(training)
+    network = new_network(job.architecture, recipe.seed, edges).to(rows.features.device)
+    trainer = Trainer(network, recipe, shuffled, validation, rows_of_steps, mean_weight, processes)
+    return network, run_trainer(trainer, checkpoint)
+
+
+def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) -> Network:
+    """Return the network that a training begins with, on the host; `edges` are those of the bins of its numbers."""
+    torch.manual_seed(seed)
+    network = Network(architecture)
+    if network.numbers is not None:
+        network.numbers.set_edges(edges)
+    return network
+
+
+def run_trainer(trainer: Trainer, checkpoint: Checkpoint | None) -> Progress:
+    """Train to the end; an error of PyTorch's compiler is told as what it means to the user."""
+    with _compiler_explained(trainer.recipe.compile):
+        return trainer.run(checkpoint)
 
 
 @contextmanager

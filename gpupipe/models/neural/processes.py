@@ -137,13 +137,15 @@ def sharing(n: int, device: torch.device, n_threads: int) -> Iterator[Processes]
             group.tell(None)
 
 
-def join(device: torch.device, store: Any = None, rank: int = -1, size: int = -1) -> torch.device:
+def join(
+    device: torch.device, store: Any = None, rank: int = -1, size: int = -1, deadline: timedelta = DEADLINE
+) -> torch.device:
     """Meet the other processes, once; return the device of this one: its own of several GPUs."""
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         # Those that torchrun has started wait while the first reads and makes features.
-        deadline = DEADLINE if store is not None else timedelta(days=1)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=deadline)
+        timeout = deadline if store is not None else timedelta(days=1)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from gpupipe.errors import ConfigError
+from gpupipe.models.neural.settings import Neural
 
 if TYPE_CHECKING:
     from gpupipe.models.base import Task
@@ -44,3 +49,28 @@ class Recipe:
     gradient_clip: float | None
     precision: Literal["float32", "bf16", "fp16"]
     compile: bool
+
+
+def recipe_of(model: Neural, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device) -> Recipe:
+    """Return how `model` is trained on so many training rows by so many processes, each with a `device` of this kind.
+
+    Raises
+    ------
+    ConfigError
+        If there are more processes than rows.
+    """
+    if n_processes > n_rows:
+        raise ConfigError(f"{n_processes} processes cannot share {n_rows} training rows", fix="use fewer processes")
+    each = -(-model.rows_a_batch(n_rows) // n_processes)
+    shared = {f.name: getattr(model, f.name) for f in fields(Recipe) if f.name in type(model).model_fields}
+    shared |= {"batch_size": min(each, max(1, n_rows // n_processes)) * n_processes}
+    shared |= {"precision": _precision(model.precision, device)}
+    return Recipe(task=task, seed=seed, **shared)
+
+
+def _precision(asked: str, device: torch.device) -> str:
+    if asked != "auto":
+        return asked
+    if device.type == "cpu":
+        return "float32"
+    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -75,10 +75,11 @@ class Trainer:
     recipe : Recipe
     training, validation : Batches
         The part of this process.
-    n_rows : int
-        Training rows of all processes.
+    rows_of_steps : sequence of int
+        For each step of an epoch its rows, those of all processes together; `training` has a batch for each of them,
+        and what it has beyond is left out.
     mean_weight : float
-        Of these rows.
+        Of the training rows of all processes.
     processes : Processes
         Those that share the training.
     """
@@ -89,13 +90,13 @@ class Trainer:
         recipe: Recipe,
         training: Batches,
         validation: Batches,
-        n_rows: int,
+        rows_of_steps: Sequence[int],
         mean_weight: float,
         processes: Processes,
     ) -> None:
         self.network, self.recipe, self.processes = network, recipe, processes
         self.training, self.validation = training, validation
-        self.n_rows, self.mean_weight = n_rows, mean_weight
+        self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
         self.device = next(network.parameters()).device
         # A row's loss counts for its share of the step's rows, wherever they are; PyTorch takes the mean of processes.
         self.shared = processes.share(network)
@@ -120,7 +121,7 @@ class Trainer:
         state = self.processes.tell(None if checkpoint is None else checkpoint.load())
         if state is not None:
             self.load_state(state)
-        else:
+        if state is None or state["processes"] != self.processes.size:
             self._find_micro_batch()
         while not self.progress.is_over(self.recipe):
             self._epoch(len(self.progress.epochs))
@@ -140,14 +141,12 @@ class Trainer:
         # The masks of dropout depend on seed, epoch and process alone, so an epoch is the same after a restart.
         torch.manual_seed((self.recipe.seed << 20) + (number << 8) + self.processes.rank)
         loss = torch.zeros((), device=self.device)
-        rows = 0
-        for step, batch in enumerate(self.training, start=number * len(self.training)):
+        # The steps come first: a batch beyond them is not even made.
+        for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
             for group in self.optimizer.param_groups:
-                group["lr"] = self.recipe.learning_rate * self._rate(step)
-            n = self._rows_of_step(step % len(self.training))
+                group["lr"] = self.recipe.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
             loss += self._step(batch, n) * n
-            rows += n
-        found = torch.stack([loss / (rows * self.processes.size), *self._validation_loss()])
+        found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
         training, total, weight = self.processes.add(found).tolist()
         self.progress.epochs.append(Epoch(training, total / weight))
         if self._is_best(self.progress.epochs[-1]):
@@ -157,11 +156,6 @@ class Trainer:
     def _is_best(self, epoch: Epoch) -> bool:
         least = self.progress.epochs[self.progress.best].validation if self.progress.best >= 0 else math.inf
         return epoch.validation < least
-
-    def _rows_of_step(self, step: int) -> int:
-        """Return the rows of a step in all processes together."""
-        size = self.recipe.batch_size
-        return min(size, self.n_rows - step * size)
 
     def _step(self, batch: TensorBatch, n_rows: int) -> Tensor:
         """Move the weights once; return the mean loss of the step's rows times the share of this process."""
@@ -239,7 +233,7 @@ class Trainer:
 
     def _rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from the first of the training, as a share of the highest."""
-        steps = self.recipe.epochs * len(self.training)
+        steps = self.recipe.epochs * len(self.rows_of_steps)
         warmup = max(1, int(self.recipe.warmup * steps))
         rising = min(1.0, (step + 1) / warmup)
         if self.recipe.schedule == "constant":
@@ -257,6 +251,7 @@ class Trainer:
             "best": self.progress.best,
             "weights": self.progress.weights,
             "micro_batch": self.progress.micro_batch,
+            "processes": self.processes.size,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,110 @@
+"""Calls of libraries that train on Dask by themselves, and know no deadline.
+
+Where a worker is lost, or fails by itself, the others wait for it in a collective, and the library waits for them.
+Here such a call is watched from outside; who is left waiting is started again, and what it held is computed again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from gpupipe.cluster.dask_workers import LOOK_SECONDS, DaskWorkers
+from gpupipe.errors import ClusterError
+
+Result = TypeVar("Result")
+
+RETURN_SECONDS = 20.0  # for a worker that was lost to be started again
+CALLS = 3  # of the same function at most; each but the last may lose a worker
+
+
+def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
+    """Return ``call()``, which has Dask's client as the current one; called again if it loses a worker.
+
+    Raises
+    ------
+    ClusterError
+        If workers were lost in every call, or nothing moved for the deadline.
+    Exception
+        What the call raises, or a task of its own whose error it does not notice.
+    """
+    for _ in range(CALLS):
+        workers.look()  # at those that are there now: only of them can it be told that they are lost
+        n_lost = workers.n_lost
+        running = _started(workers, call)
+        try:
+            return _awaited(workers, running, n_lost, where)
+        except _LostError:
+            _await_return(workers)
+            _free(workers, running, where)
+        except BaseException:
+            _free(workers, running, where)
+            raise
+    raise ClusterError(
+        f"workers were lost in all of {CALLS} attempts", where=where,
+        fix="see what ends them: memory (cluster.memory_limit), or the machine",
+    )  # fmt: skip
+
+
+class _LostError(Exception):
+    """A worker was lost during the call."""
+
+
+def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]:
+    """Return the coming result of a thread: one that waits for ever does not keep the process from ending."""
+    running: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            with workers.client.as_current():
+                running.set_result(call())
+        except BaseException as error:
+            running.set_exception(error)
+
+    threading.Thread(target=run, name="library call", daemon=True).start()
+    return running
+
+
+def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, where: str) -> Result:
+    known, failed = set(workers.client.futures), set[Any]()
+    while not wait([running], LOOK_SECONDS).done:
+        workers.look([where])
+        if workers.n_lost > n_lost:
+            raise _LostError
+        before, failed = failed, _failed(workers) - known
+        for key in before & failed:  # since the last look, and the call goes on
+            raise workers.client.futures[key].exception
+    error = running.exception()
+    if error is not None:
+        workers.look()
+        if workers.n_lost > n_lost:
+            raise _LostError from error
+    return running.result()
+
+
+def _failed(workers: DaskWorkers) -> set[Any]:
+    return {key for key, state in list(workers.client.futures.items()) if state.status == "error"}
+
+
+def _await_return(workers: DaskWorkers) -> None:
+    """Wait for lost workers to be started again: without any, Dask forgets what may run elsewhere than was meant."""
+    with suppress(TimeoutError):
+        workers.client.wait_for_workers(workers.n_workers_at_first, timeout=RETURN_SECONDS)
+
+
+def _free(workers: DaskWorkers, running: Future[Any], where: str) -> None:
+    """Start the workers again that still wait for each other: nothing else ends a collective."""
+    if running.done():
+        return
+    try:
+        for use in workers.usage():
+            workers.client.restart_workers([use.address], RETURN_SECONDS, raise_for_error=False)
+    except ValueError as error:  # they have no nanny
+        raise ClusterError(
+            f"the workers wait for one that was lost, and cannot be started again: {error}", where=where,
+            fix="start them with nannies, as `dask worker` and `dask cuda worker` do",
+        ) from error  # fmt: skip
+    workers.look()

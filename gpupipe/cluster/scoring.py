@@ -1,0 +1,226 @@
+"""Rows scored where they lie: each worker writes what a model says of its pieces as files of one folder.
+
+The model travels as the bytes of its files and is opened on each worker, where every hash is checked again: what a
+library loads need not be picklable. The folder must be one that all workers reach, under one path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpupipe.backends.base import Backend
+from gpupipe.cluster.source_pieces import ArrowPiece
+from gpupipe.cluster.workers import Handle, Workers
+from gpupipe.errors import ConfigError, LimitError, SchemaError
+from gpupipe.models.threads import limit_threads
+from gpupipe.readers.packing import unpacked
+
+_opening = threading.Lock()
+
+
+class Scorer(Protocol):
+    """A model as `gpupipe.pipeline.model.Model` is one; `backend` tells what is to be known of the work."""
+
+    @property
+    def backend(self) -> Backend:
+        """Where it computes."""
+
+    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+        """Return a table with a row for each row of `data`, in their order."""
+
+
+Opener = Callable[[Path, Backend], Scorer]
+
+
+class SentModel:
+    """A model that is sent to workers, and opened once by each process that has it.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        Everything in its directory.
+    opener : callable
+        Opens a directory with these files, and keeps none of them open; it can be pickled.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], opener: Opener) -> None:
+        self.files, self.opener = files, opener
+        self._opened: Scorer | None = None
+
+    @classmethod
+    def of(cls, folder: Path, opener: Opener) -> SentModel:
+        """Return the model of a directory."""
+        return cls({path.name: path.read_bytes() for path in sorted(folder.iterdir())}, opener)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentModel, (self.files, self.opener)
+
+    def opened(self, backend: Backend) -> Scorer:
+        """Return the model, ready to predict in this process."""
+        with _opening:
+            if self._opened is None:
+                self._opened = self._open(backend)
+        return self._opened
+
+    def _open(self, backend: Backend) -> Scorer:
+        with TemporaryDirectory(prefix="gpupipe-model-") as name:
+            for file, content in self.files.items():
+                (Path(name) / file).write_bytes(content)
+            model = self.opener(Path(name), backend)
+        limit_threads(blas=1)  # for good: tasks of one process that each set and restore it undo each other's limit
+        return model
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Attributes
+    ----------
+    n_rows : int
+    remarks : tuple of str
+        What is to be known of the work: that memory was short, and rows were split.
+    """
+
+    n_rows: int
+    remarks: tuple[str, ...]
+
+
+def score_pieces(
+    pieces: list[ArrowPiece],
+    model: SentModel,
+    folder: Path,
+    workers: Workers,
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+) -> Written:
+    """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
+
+    Parameters
+    ----------
+    pieces : list of ArrowPiece
+        Let go of as they are scored: the list is empty afterwards.
+    model : SentModel
+    folder : Path
+        Absolute, empty, and there for all workers.
+    workers : Workers
+    tables, as_of
+        As in `gpupipe.pipeline.model.Model.predict`.
+
+    Raises
+    ------
+    ConfigError
+        If a worker cannot write there; it is named with its path.
+    LimitError
+        If there is no room left.
+    SchemaError
+        If a column is absent or holds values of another kind.
+    """
+    sent, n_pieces, first_row = workers.put(model), len(pieces), 0
+    files = [folder / f"part-{i:05}.parquet" for i in range(n_pieces)]
+    handles = []
+    for i, file in enumerate(files):
+        piece, label = pieces.pop(0), f"scoring piece {i + 1} of {n_pieces}"
+        handles.append(workers.submit(_score_piece, piece.rows, sent, str(file), first_row, tables, as_of, label=label))
+        first_row += piece.n_rows
+    return _finished(workers, handles, files, folder)
+
+
+def score_whole(
+    data: str,
+    model: SentModel,
+    folder: Path,
+    workers: Workers,
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+) -> Written:
+    """Have one worker read and score all rows, and write them as one file; see `score_pieces`.
+
+    Parameters
+    ----------
+    data : str
+        File, glob, folder or URL, absolute.
+    model, folder, workers
+        As in `score_pieces`.
+    tables, as_of
+        As in `gpupipe.pipeline.model.Model.predict`; the files are absolute.
+    """
+    file = folder / "part-00000.parquet"
+    sent = workers.put(model)
+    handle = workers.submit(_score_all, data, sent, str(file), tables, as_of, label="scoring all rows")
+    return _finished(workers, [handle], [file], folder)
+
+
+def _finished(workers: Workers, handles: Sequence[Handle[Written]], files: Sequence[Path], folder: Path) -> Written:
+    """Wait for all files, and remove what workers have left that were lost while they wrote."""
+    written = workers.gather(handles)
+    for path in set(folder.iterdir()) - set(files):
+        path.unlink(missing_ok=True)
+    remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
+    return Written(sum(part.n_rows for part in written), tuple(remarks))
+
+
+def _score_piece(
+    backend: Backend,
+    rows: pa.Table,
+    model: SentModel,
+    file: str,
+    first_row: int,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+) -> Written:
+    try:
+        return _score(unpacked(rows), model.opened(backend), file, tables, as_of)
+    except SchemaError as error:
+        if not first_row:
+            raise
+        where = f"{error.where}; of the rows behind the first {first_row:,}"
+        raise SchemaError(error.what, where=where, fix=error.fix) from error
+
+
+def _score_all(
+    backend: Backend, data: str, model: SentModel, file: str, tables: Mapping[str, str] | None, as_of: str | None
+) -> Written:
+    return _score(data, model.opened(backend), file, tables, as_of)
+
+
+def _score(data: Any, model: Scorer, file: str, tables: Mapping[str, str] | None, as_of: str | None) -> Written:
+    table = model.predict_table(data, tables, as_of)
+    _write(table, Path(file))
+    return Written(table.num_rows, tuple(model.backend.take_remarks()))
+
+
+def _write(table: pa.Table, file: Path) -> None:
+    """Write a file that is there complete or not at all, however often, and wherever else, this is done again."""
+    hidden = file.with_name(f".{file.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        pq.write_table(table, hidden)
+        hidden.replace(file)
+    except OSError as error:
+        raise _cannot_write(file, error) from error
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _cannot_write(file: Path, error: OSError) -> ConfigError | LimitError:
+    where = f"{file}, process {os.getpid()} on {socket.gethostname()}"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return LimitError(f"a worker cannot write its part: {reason}", where=where, fix="make room, or name another")
+    return ConfigError(
+        f"a worker cannot write its part: {reason}",
+        where=where,
+        fix="name a folder that every worker reaches under this very path and may write to, or use --cluster local",
+    )

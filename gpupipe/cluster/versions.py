@@ -1,0 +1,68 @@
+"""Whether the workers of a running cluster are of a kind with us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupipe.errors import ClusterError
+
+# package → how many parts of its version must be the same, and why
+COMPARED = {
+    "gpupipe": (3, "the same answer comes from the same code"),
+    "python": (2, "functions and results travel as pickles"),
+    "distributed": (3, "Dask's own messages differ from release to release"),
+    "numpy": (2, "another NumPy may add numbers up in another order"),
+}
+SHOWN = 5
+
+
+def compare(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise a ClusterError that names both versions wherever they differ.
+
+    Parameters
+    ----------
+    ours : mapping of str to str
+        Package to version; None: not installed.
+    theirs : mapping of str to such a mapping
+        By the address of a worker, or ``"the scheduler"``.
+    """
+    found = [line for where, versions in theirs.items() for line in _differences(ours, versions, where)]
+    if found:
+        more = [f"... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        raise ClusterError(
+            "\n  ".join(["the cluster has other versions than this process:", *found[:SHOWN], *more]),
+            fix="start its workers from the same environment or image as this process",
+        )
+
+
+def _differences(ours: Mapping[str, Any], versions: Mapping[str, Any], where: str) -> Iterator[str]:
+    for package, (n_parts, why) in COMPARED.items():
+        if package in versions and _parts(versions[package], n_parts) != _parts(ours[package], n_parts):
+            there = versions[package] or "none"
+            yield f"{package} {there} on {where}, {ours[package]} here: {why}"
+
+
+def _parts(version: str | None, n_parts: int) -> list[str]:
+    return (version or "").split(".")[:n_parts]
+
+
+def of_process(found: Mapping[str, Any], ours: str | None = None) -> dict[str, str | None]:
+    """Return the versions of one process.
+
+    Parameters
+    ----------
+    found : mapping
+        Dask's own record of it.
+    ours : str, optional
+        The version of gpupipe there, which Dask does not know.
+    """
+    packages = found["packages"]
+    python = ".".join(packages["python"].split(".")[:3])
+    return {"gpupipe": ours, "python": python, "distributed": packages["distributed"], "numpy": packages["numpy"]}
+
+
+def of_scheduler(found: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return those that matter of a scheduler, which computes nothing."""
+    versions = of_process(found)
+    return {name: versions[name] for name in ("python", "distributed")}

@@ -1,0 +1,158 @@
+"""Who works on the partitions of a table: the interface, and the workers of this very process.
+
+A function that is submitted is module-level, so that every process can import it; it takes the worker's backend first,
+and takes and returns what can be pickled. It may be run again, somewhere else, if a worker is lost: it changes nothing
+that it is given, and depends on nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, TypeVar
+
+from gpupipe.backends.base import Backend
+
+Result = TypeVar("Result")
+
+
+class Handle(Generic[Result]):
+    """A result that lies, or will lie, on a worker; it is let go of with the last reference to the handle."""
+
+
+@dataclass(frozen=True)
+class WorkerUse:
+    """What one worker has done and holds.
+
+    Attributes
+    ----------
+    address : str
+    tasks : int
+        Worked on by the process that lives now: one that was started again begins at 0.
+    seconds : float
+        That they took, all threads together.
+    bytes_held, bytes_spilled : int
+        Results in memory, and those moved to the disk.
+    peak_bytes : int
+        The most memory that the process has held.
+    """
+
+    address: str
+    tasks: int
+    seconds: float
+    bytes_held: int
+    bytes_spilled: int
+    peak_bytes: int
+
+
+class Workers(ABC):
+    """Processes that work on what they hold.
+
+    Attributes
+    ----------
+    n_workers : int
+        How many there are; they may become fewer.
+    n_threads : int
+        Of all of them together: as many tasks are worked on at a time.
+    device, reason : str
+        Where they compute, and why there, in words.
+    """
+
+    n_workers: int
+    n_threads: int
+    device: str = "cpu"
+    reason: str = ""
+
+    @abstractmethod
+    def submit(
+        self,
+        function: Callable[Concatenate[Backend, ...], Result],
+        *arguments: Any,
+        worker: int | None = None,
+        label: str = "",
+    ) -> Handle[Result]:
+        """Have ``function(backend, *arguments)`` run on a worker; return a handle of its result without waiting.
+
+        Parameters
+        ----------
+        function : callable
+            See the module.
+        *arguments
+            Handles are given as their results, where the function runs: on the worker that holds most of them, if
+            `worker` is None. One inside a list or another container is not looked for.
+        worker : int, optional
+            In 0..n_workers - 1: where to run it as long as that one lives.
+        label : str
+            What it does to which partition, for messages: ``"reading partition 3 of 7"``.
+        """
+
+    @abstractmethod
+    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+        """Return the results, in the order of the handles, as soon as all are there.
+
+        Raises
+        ------
+        GpupipeError
+            The very error of a function, of the first handle in order that has one; or what says that workers were
+            lost, and with them what.
+        """
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:  # noqa: B027 - on the host nothing is to be said
+        """Say that something runs on the host though the workers have devices; see `Backend.fall_back`."""
+
+    def take_fallbacks(self) -> tuple[str, ...]:
+        """Return what has fallen back since the last call."""
+        return ()
+
+    def usage(self) -> list[WorkerUse]:
+        """Return what each worker has done and holds."""
+        return []
+
+    def remarks(self) -> list[str]:
+        """Return what should be known and was not told yet."""
+        return []
+
+    @abstractmethod
+    def put(self, value: Any) -> Handle[Any]:
+        """Send a value to the workers once, for all functions that will need it."""
+
+
+@dataclass(frozen=True)
+class _Here(Handle[Result]):
+    """A result in this process."""
+
+    result: Result
+
+
+class Inline(Workers):
+    """Workers of this process, which run every function at once: an error comes out of `submit` already.
+
+    Parameters
+    ----------
+    backend : Backend
+    n_workers : int
+        As many as are claimed.
+    """
+
+    def __init__(self, backend: Backend, n_workers: int = 1) -> None:
+        self.backend, self.n_workers, self.n_threads = backend, n_workers, n_workers
+
+    def submit(
+        self,
+        function: Callable[Concatenate[Backend, ...], Result],
+        *arguments: Any,
+        worker: int | None = None,
+        label: str = "",
+    ) -> Handle[Result]:
+        """See `Workers.submit`."""
+        given = [a.result if isinstance(a, _Here) else a for a in arguments]
+        return _Here(function(self.backend, *given))
+
+    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+        """See `Workers.gather`."""
+        return [handle.result for handle in handles if isinstance(handle, _Here)]
+
+    def put(self, value: Any) -> Handle[Any]:
+        """See `Workers.put`."""
+        return _Here(value)

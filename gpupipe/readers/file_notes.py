@@ -1,0 +1,69 @@
+"""What there is to say of a file that is read in parts: the remarks, and their order, of reading it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.plain import plain_table, say_missing
+from gpupipe.readers.strings import TEXT, clean_texts
+from gpupipe.readers.wanted import Wanted
+
+
+class FileNotes:
+    """Collects remarks on a file, part by part.
+
+    Attributes
+    ----------
+    about_file : Notes
+        What its reader has to say.
+    about_values : Notes
+        What is said when its columns are made plain.
+    missing : dict of str to set of str
+        For each plain column, the texts that are read as missing.
+    n_rows : int
+    """
+
+    def __init__(self) -> None:
+        self.about_file, self.about_values = Notes(), Notes()
+        self.missing: dict[str, set[str]] = {}
+        self.n_rows = 0
+
+    def include(self, other: FileNotes) -> None:
+        """Add those on a later part."""
+        self.about_file.include(other.about_file)
+        self.about_values.include(other.about_values)
+        for name, texts in other.missing.items():
+            self.missing.setdefault(name, set()).update(texts)
+        self.n_rows += other.n_rows
+
+    def say(self, file: SourceFile, notes: Notes) -> None:
+        """Say everything, in the order in which reading the file at once says it."""
+        for line in [*_by_column(self.about_file, self.missing), *_by_column(self.about_values, self.missing)]:
+            notes.say(line)
+        notes.include(self.about_file)  # the rows that were left out
+        for name, texts in self.missing.items():
+            say_missing(name, sorted(texts), notes)
+        if not self.n_rows:
+            notes.say(f"no rows in {mask(file.path)}")
+
+
+def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNotes) -> pa.Table:
+    """Return a part that has rows as a plain table whose texts that mean 'missing' are null (in CSV they are so)."""
+    table = plain_table(table, file, wanted, notes.about_values)
+    for i, name in enumerate(table.column_names):
+        found = notes.missing.setdefault(name, set())
+        if table.field(i).type == TEXT and file.format != "csv":
+            cleaned, gone = clean_texts(table.column(i))
+            found.update(gone)
+            table = table.set_column(i, name, cleaned)
+    return table
+
+
+def _by_column(notes: Notes, names: Mapping[str, object]) -> list[str]:
+    """Return remarks in the order of the columns that they are about: they came in that of the parts."""
+    starts = [f"column {name!r} " for name in names]
+    return sorted(notes.remarks(), key=lambda line: next((i for i, s in enumerate(starts) if line.startswith(s)), -1))

@@ -1,0 +1,149 @@
+"""A source in pieces that are read by themselves, wherever that is: row groups, stripes, rows of text, whole files.
+
+What a column is depends on all pieces, so a piece is read in three steps, and what each step finds is for
+`gpupipe.readers.agreement` to agree upon before the next: its columns as its parser types them (`read_piece`,
+`read_again`), as plain ones (`plain_piece`), and as those of the whole source (`final_piece`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError, GpupipeError
+from gpupipe.readers.combine import cast_to
+from gpupipe.readers.csv import header_of, read_rows
+from gpupipe.readers.csv_texts import cleaned, with_numbers
+from gpupipe.readers.file_notes import FileNotes, plain_part
+from gpupipe.readers.filter import filter_rows
+from gpupipe.readers.formats import load_reader
+from gpupipe.readers.jsonl import read_lines
+from gpupipe.readers.notes import Notes
+from gpupipe.readers.orc import read_stripes
+from gpupipe.readers.parquet import read_groups
+from gpupipe.readers.partitions import Partitions
+from gpupipe.readers.piece import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
+from gpupipe.readers.plain import usable_names
+from gpupipe.readers.read import generated
+from gpupipe.readers.settings import TableSource
+from gpupipe.readers.strings import TEXT
+from gpupipe.readers.wanted import Wanted
+
+
+def read_piece(piece: Piece, source: TableSource) -> tuple[pa.Table, Parsed]:
+    """Return the rows of a piece as its parser types them, CSV texts cleaned; errors are returned, not raised."""
+    wanted, notes = Wanted(source), FileNotes()
+    try:
+        table = _parse(piece, wanted, source, notes.about_file)
+    except GpupipeError as error:
+        return pa.table({}), Parsed(error=error)
+    numbers = {}
+    if piece.file.format == "csv":
+        for name in _texts(table):
+            table, numbers[name] = cleaned(table, name, source.csv)
+    notes.n_rows = table.num_rows
+    kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    left_out = tuple(name for name in wanted.seen if name not in kinds and wanted.is_wanted(name))
+    return table, Parsed(table.num_rows, kinds, left_out, numbers, {}, tuple(wanted.seen), notes)
+
+
+def read_again(
+    piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed, kinds: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, Parsed]:
+    """Return what `read_piece` has returned, with these columns read anew as these types, where that is possible."""
+    found, numbers, refused = dict(parsed.kinds), dict(parsed.numbers), dict(parsed.refused)
+    for name, kind in kinds.items():
+        try:
+            column = _parse_as(piece, source, name, kind)
+        except DataError:
+            refused[name] = refused.get(name, frozenset()) | {kind}
+            continue
+        if kind == TEXT:
+            column, numbers[name] = cleaned(column, name, source.csv)
+        found[name] = kind
+        table = table.set_column(table.column_names.index(name), name, column.column(name))
+    return table, replace(parsed, kinds=found, numbers=numbers, refused=refused)
+
+
+def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: FileColumns) -> tuple[pa.Table, Plain]:
+    """Return the rows of a piece as plain columns; errors are returned, not raised.
+
+    Parameters
+    ----------
+    piece, source
+    table : pyarrow.Table
+        As `read_piece` returns it, with a row at least.
+    columns : FileColumns
+        The columns of the file: those that the piece lacks are null there.
+    """
+    table, notes = with_numbers(_with_columns(table, columns.kinds), columns.numbers), FileNotes()
+    if piece.file.format != "generator":  # what is made is plain
+        try:
+            table = plain_part(table, piece.file, Wanted(source), notes)
+        except GpupipeError as error:
+            return table, Plain(error=error)
+    empty = frozenset(name for name in table.column_names if table.column(name).null_count == table.num_rows)
+    return table, Plain(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
+
+
+def final_piece(
+    piece: Piece, source: TableSource, table: pa.Table, partitions: Partitions, columns: SourceColumns
+) -> pa.Table:
+    """Return those rows of a plain piece that pass the filter, with the columns of the whole source.
+
+    Parameters
+    ----------
+    piece, source
+    table : pyarrow.Table
+        As `plain_piece` returns it.
+    partitions : Partitions
+        Of all files.
+    columns : SourceColumns
+    """
+    table = partitions.added_to(table, piece.file, Wanted(source))
+    table = _with_columns(table, dict(zip(columns.together.names, columns.together.types, strict=True)))
+    if source.where:
+        table = filter_rows(table, source.where)
+    return _with_columns(table, dict(zip(columns.final.names, columns.final.types, strict=True)))
+
+
+def _with_columns(table: pa.Table, kinds: Kinds) -> pa.Table:
+    """Return these columns of a table; one that it lacks is null."""
+    columns = {}
+    for name, kind in kinds.items():
+        lacks = name not in table.column_names
+        columns[name] = pa.nulls(table.num_rows, kind) if lacks else cast_to(table.column(name), kind)
+    return pa.table(columns)
+
+
+def _texts(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if table.field(name).type == TEXT]
+
+
+def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    file = piece.file
+    if file.format == "generator":
+        return generated(source, wanted, piece.span or (0, source.rows))
+    if file.format == "csv":
+        header = header_of(file, source, notes)
+        return pa.table({}) if header is None else read_rows(file, header, wanted, source, notes, piece.span)
+    if piece.span is not None:
+        table = read_lines(file, piece.span)
+        return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else table
+    if piece.groups is not None:
+        if file.format == "orc":
+            return read_stripes(file, wanted, notes, piece.groups)
+        return next(read_groups(file, wanted, notes, [piece.groups]))
+    table = load_reader(file.format)(file, wanted, source, notes)
+    return pa.table({}) if table is None else table
+
+
+def _parse_as(piece: Piece, source: TableSource, name: str, kind: pa.DataType) -> pa.Table:
+    file = piece.file
+    if file.format == "csv":
+        header = header_of(file, source, Notes())
+        assert header is not None
+        return read_rows(file, header, Wanted(source), source, Notes(), piece.span, kinds={name: kind})
+    return read_lines(file, piece.span, kinds={name: kind})

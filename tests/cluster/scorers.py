@@ -1,0 +1,37 @@
+"""Models of the tests that end the process which scores with them: functions that the workers can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.pipeline.scoring import _opened
+
+WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that is there once a process was ended; "": any process is
+
+
+class Dying:
+    """A model whose process is killed as it writes a file beside `folder`'s first part: half of it is there."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.backend = model, model.backend
+
+    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+        witness = os.environ[WITNESS]
+        if not (witness and Path(witness).exists()):
+            if witness:
+                Path(witness).touch()
+            (folder,) = Path(os.environ["GPUPIPE_TEST_OUTPUT"]).glob(".*.tmp-*")
+            (folder / ".part-00000.parquet.tmp-1-0123abcd").write_bytes(b"PAR1")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.model.predict_table(data, tables, as_of)
+
+
+def dying(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Dying:
+    return Dying(_opened(folder, backend, allow_code=allow_code, engine=engine))
