@@ -165,6 +165,12 @@ class DaskWorkers(Workers):
         found, self._fallbacks = tuple(self._fallbacks), []
         return found
 
+    def homes(self, handles: Sequence[Handle[Any]]) -> list[str]:
+        """See `Workers.homes`."""
+        futures = [handle.future for handle in handles if isinstance(handle, Remote)]
+        who = self._client.who_has(futures)
+        return [next(iter(who.get(future.key, ())), "") for future in futures]
+
     def usage(self) -> list[WorkerUse]:
         """Return what each worker has done and holds; of one that does not answer, as of its last sign of life."""
         self.look()

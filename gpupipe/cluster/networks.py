@@ -19,7 +19,7 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.checkpoints import checkpoint_of, reaches
 from gpupipe.cluster.crew import Crew, CrewError
-from gpupipe.cluster.dask_workers import DaskWorkers, Remote
+from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.cluster.sharding import height_of, shard, shard_arguments
 from gpupipe.cluster.shares import equal_shares, seats
@@ -175,20 +175,13 @@ def _crew(training: _Training, workers: DaskWorkers) -> Crew:
     if not workers.watch.workers:
         raise CrewError("no workers are left", where=f"training {type(training.model).__name__}")
     shares = equal_shares(X.heights, _crew_size(X, workers))
-    addresses = seats(shares, _homes(X, workers), sorted(workers.watch.workers))
+    addresses = seats(shares, workers.homes(X.parts), sorted(workers.watch.workers))
     return Crew(workers, addresses, f"training {type(training.model).__name__}")
 
 
 def _crew_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
     """Return how many workers share a training: of less than a partition each, all but some would wait."""
     return min(len(workers.watch.workers), len(X.parts))
-
-
-def _homes(X: PartitionedMatrix, workers: DaskWorkers) -> list[str]:
-    """Return the address of a worker that has each partition; ``""`` where none has it."""
-    futures = [part.future for part in X.parts if isinstance(part, Remote)]
-    who = workers.client.who_has(futures)
-    return [next(iter(who.get(future.key, ())), "") for future in futures]
 
 
 def _meetings(crew: Crew) -> list[Meeting]:

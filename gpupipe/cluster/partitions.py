@@ -130,6 +130,11 @@ class PartitionedTable:
             gathered[name][order] = values
         return gathered
 
+    def rows_by_worker(self) -> dict[str, int]:
+        """Return how many rows each worker holds, by its address."""
+        homes = self.workers.homes([part.table for part in self.parts])
+        return _added(homes, [part.n_rows for part in self.parts])
+
     def take(self, mask: Array) -> PartitionedTable:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true, each partition its own.
 
@@ -221,6 +226,15 @@ class PartitionedMatrix:
         """The first row of each partition, and at last the number of rows."""
         return [0, *accumulate(self.heights)]
 
+    def written(self) -> PartitionedMatrix:
+        """Return the matrix once all of it is there; what went wrong on a worker comes up here."""
+        self.workers.gather(self.map(_height, label="the matrix"))
+        return self
+
+    def rows_by_worker(self) -> dict[str, int]:
+        """Return how many rows each worker holds, by its address."""
+        return _added(self.workers.homes(self.parts), self.heights)
+
     def filled(self) -> PartitionedMatrix:
         """Return the matrix without the partitions that have no rows."""
         kept = [(part, height) for part, height in zip(self.parts, self.heights, strict=True) if height]
@@ -256,6 +270,18 @@ class PartitionedMatrix:
             )
             for at, (part, given) in enumerate(zip(self.parts, own, strict=True))
         ]
+
+
+def _added(homes: Sequence[str], heights: Sequence[int]) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for home, height in zip(homes, heights, strict=True):
+        if home:
+            rows[home] = rows.get(home, 0) + height
+    return rows
+
+
+def _height(backend: Backend, array: Array) -> int:
+    return len(array)
 
 
 def _column(backend: Backend, table: Table, name: str) -> Array:

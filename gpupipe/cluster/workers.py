@@ -8,7 +8,7 @@ that it is given, and depends on nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, TypeVar
 
@@ -108,6 +108,10 @@ class Workers(ABC):
     def usage(self) -> list[WorkerUse]:
         """Return what each worker has done and holds."""
         return []
+
+    def homes(self, handles: Sequence[Handle[Any]]) -> list[str]:
+        """Return the address of a worker that holds each result; ``""`` where none does, or it is this process."""
+        return ["" for _ in handles]
 
     def remarks(self) -> list[str]:
         """Return what should be known and was not told yet."""

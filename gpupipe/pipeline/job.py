@@ -14,7 +14,7 @@ from gpupipe.features.derived import Derivation
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.spread import AnyTable, matrix_rows, take_rows, write_matrix
+from gpupipe.pipeline.spread import AnyTable, matrix_rows, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
@@ -143,11 +143,13 @@ def compete(
         }
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
         stage.interpreter = job.backend.last_interpreter
+        stage.rows_held = rows_by_worker(matrix)
     contests = []
     for entry in entries:
         with job.stage(f"{label}train {entry.label}") as stage:
             trained = train(entry, rows, job.goal, job.config, job.backend, job.resources)
             stage.rows = rows.n_rows
+            stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
             for note in (*trained.model.notes, *map(str, trained.model.receipts)):
                 stage.note(note)
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]

@@ -29,7 +29,7 @@ from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.reading import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
-from gpupipe.pipeline.spread import AnyTable
+from gpupipe.pipeline.spread import AnyTable, rows_by_worker
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
@@ -119,6 +119,7 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
             stage.note(note)
         target = TargetColumn.of(found.table, config.source.target, backend)
         goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
+        stage.rows_held = rows_by_worker(found.table)
         stage.note(goal.note)
     table, derivation = derive_columns(config, found, backend, timeline)
     if workers is not None and not spread:

@@ -41,6 +41,11 @@ def values_at(table: AnyTable, name: str, rows: Array, backend: Backend) -> Arra
     return backend.to_host(table.column(name)[backend.to_device(rows)])
 
 
+def rows_by_worker(data: AnyTable | Matrix) -> dict[str, int]:
+    """Return how many rows of a table or a matrix each worker of a cluster holds, by its address."""
+    return data.rows_by_worker() if isinstance(data, PartitionedTable | PartitionedMatrix) else {}
+
+
 def statistics_of(table: AnyTable, backend: Backend, target: Target | None, seed: int) -> Statistics:
     """Return what is learned of training rows."""
     kind: Any = ClusterStatistics if isinstance(table, PartitionedTable) else Statistics
@@ -51,14 +56,14 @@ def statistics_of(table: AnyTable, backend: Backend, target: Target | None, seed
 def write_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
     """Return the matrix of rows outside of the training."""
     if isinstance(table, PartitionedTable):
-        return transform(features, table, backend)
+        return transform(features, table, backend).written()
     return features.transform(table, backend)
 
 
 def write_training_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
     """Return the matrix of the very rows that were fitted: those of the statistics."""
     if isinstance(table, PartitionedTable):
-        return transform_training(features, table, backend)
+        return transform_training(features, table, backend).written()
     return features.transform_training(table, backend)
 
 

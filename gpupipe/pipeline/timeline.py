@@ -63,7 +63,10 @@ class Stage:
     receipts : list of dict
         The arrays that were handed to another library: pointer, bytes, strides, device, and whether a copy was made.
     workers : list of dict
-        Of a stage on a cluster: tasks and seconds of each worker, bytes that it holds, has spilled, and held at most.
+        Of a stage on a cluster: rows, tasks and seconds of each worker, bytes that it holds, has spilled, and held at
+        most.
+    rows_held : dict of str to int
+        The rows of the stage that each worker holds, by its address.
     epochs : list of dict
         The losses of each epoch, of a training that has epochs.
     status : {"running", "done", "failed"}
@@ -85,6 +88,7 @@ class Stage:
     bytes_to_host: int = 0
     receipts: list[dict[str, Any]] = field(default_factory=list)
     workers: list[dict[str, Any]] = field(default_factory=list)
+    rows_held: dict[str, int] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)

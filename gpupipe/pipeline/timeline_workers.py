@@ -27,7 +27,7 @@ def stage_on_workers(timeline: Timeline, workers: Workers, name: str) -> Iterato
     with timeline.stage(name, device=workers.device, reason=f"{where}; {workers.reason}".rstrip("; ")) as stage:
         yield stage
         for use in workers.usage():
-            done = asdict(use)
+            done = {"address": use.address, "rows": stage.rows_held.get(use.address, 0), **asdict(use)}
             if (earlier := before.get(use.address)) is not None and earlier.tasks <= use.tasks:
                 done |= {"tasks": use.tasks - earlier.tasks, "seconds": use.seconds - earlier.seconds}
             stage.workers.append(done)
