@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gpupipe.backends.cpu import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.models.neural.settings import Neural
 
 # Parameters that no configuration should set: see `gpupipe.models.base.Model`.
 NEVER = {"random_state", "n_jobs", "copy", "copy_X", "copy_x", "verbose", "warm_start"}
@@ -37,7 +38,8 @@ OTHER_DEFAULTS = {
     "random_forest": {"criterion": "auto: by task", "max_features": "auto: by task"},
     "hist_gradient_boosting": {"loss": "auto: by task", "early_stopping": "gives no rows away"},
 }
-SCIKIT_LEARN = [name for name in MODELS.names() if name != "xgboost"]
+# Networks are our own: no class elsewhere has their parameters.
+SCIKIT_LEARN = [name for name, model in MODELS.items() if name != "xgboost" and not issubclass(model, Neural)]
 
 
 def _signature(name: str, task: str) -> dict[str, Any]:
