@@ -120,10 +120,18 @@ def test_a_task_that_takes_more_than_the_memory_of_a_worker_is_named_with_what_t
 def test_workers_without_memory_left_stand_still_only_until_the_deadline() -> None:
     with connected(small(workers=1, deadline=3), "cpu") as workers:
         workers.gather([workers.submit(chores.hoarded, LIMIT)])
+        await_pause(workers)
         with pytest.raises(LimitError, match="1 of 1 workers have no memory left") as caught:
             workers.gather([workers.submit(chores.process, label=f"reading partition {i}") for i in range(9)])
     assert caught.value.where.startswith("reading partition ")
     assert "cluster.memory_limit" in caught.value.fix
+
+
+def await_pause(workers: DaskWorkers) -> None:
+    """Return when a worker has noticed that its memory is full: it looks now and then, and takes tasks until then."""
+    end = time.monotonic() + 60
+    while "paused" not in [worker["status"] for worker in workers.client.scheduler_info()["workers"].values()]:
+        assert time.monotonic() < end
 
 
 def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
