@@ -72,10 +72,9 @@ def expected() -> float:
 
 def kill_workers(workers: DaskWorkers, *which: int) -> None:
     """End processes of workers as the system does that has no memory left."""
-    pids = set(workers.gather([workers.submit(chores.process, worker=i) for i in which]))
-    assert len(pids) == len(which)
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+    pids = workers.client.run(os.getpid)
+    for address in [sorted(pids)[i] for i in which]:
+        os.kill(pids[address], signal.SIGKILL)
 
 
 def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: DaskWorkers, tmp_path: Path) -> None:
