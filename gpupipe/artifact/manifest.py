@@ -9,19 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gpupipe.errors import ArtifactError
+from gpupipe.untrusted.documents import parse_json
 
 FORMAT = "gpupipe-model"
 FORMAT_VERSION = 1
 NAME = "manifest.json"
+# From the values of each earlier version that is still read to those of the next. A change of what a manifest or a part
+# says is a new version, with an entry here, unless every earlier gpupipe reads it rightly.
+MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 MAX_BYTES = 64 * 2**20
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_RELEASE = re.compile(r"\d+(\.\d+){1,2}[a-z0-9.]{0,12}")
 _ENTRY = {"sha256": str, "bytes": int}
 _RE_EXPORT = "copy the model directory again from its source, or export it anew"
 
@@ -54,16 +59,19 @@ def read(folder: Path) -> dict[str, Any]:
         raise refuse(path, f"has more than {MAX_BYTES >> 20} MiB")
     raw = path.read_bytes()
     try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise refuse(path, "is no JSON") from None
+        values = parse_json(raw)
+    except ValueError as error:
+        raise refuse(path, f"is no JSON that we write: {error}") from None
     if not isinstance(values, dict):
         raise refuse(path, "is not a JSON object")
     _check_version(path, values)
     if not _is_own_spelling(values, raw):
         raise refuse(path, "is not as it was written: its own sha256 does not match")
     _check_files(path, values.get("files"))
-    return values
+    found: dict[str, Any] = values
+    for version in range(found["format_version"], FORMAT_VERSION):
+        found = MIGRATIONS[version](found)
+    return found
 
 
 def refuse(path: Path, problem: str) -> ArtifactError:
@@ -91,10 +99,13 @@ def _is_own_spelling(values: dict[str, Any], raw: bytes) -> bool:
 def _check_version(path: Path, values: dict[str, Any]) -> None:
     if values.get("format") != FORMAT:
         raise refuse(path, f"does not say that its format is {FORMAT!r}")
-    version = values.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        what = f"{NAME} has format version {version!r}; this gpupipe reads version {FORMAT_VERSION}"
-        raise ArtifactError(what, where=str(path), fix="install the gpupipe that wrote it, or export the model anew")
+    version, oldest = values.get("format_version"), min([*MIGRATIONS, FORMAT_VERSION])
+    if type(version) is not int or not oldest <= version <= FORMAT_VERSION:
+        readable = f"version {oldest}" if oldest == FORMAT_VERSION else f"versions {oldest} to {FORMAT_VERSION}"
+        what = f"{NAME} has format version {version!r}; this gpupipe reads {readable}"
+        writer = str(values.get("gpupipe"))
+        known = f"pip install 'gpupipe=={writer}'" if _RELEASE.fullmatch(writer) else "install the gpupipe"
+        raise ArtifactError(what, where=str(path), fix=f"{known} that wrote it, or export the model anew")
 
 
 def _check_files(path: Path, files: object) -> None:

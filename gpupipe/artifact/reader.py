@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact import manifest
 from gpupipe.errors import ArtifactError
+from gpupipe.untrusted.archives import read_arrays
+from gpupipe.untrusted.documents import parse_json
+from gpupipe.untrusted.parquet import read_parquet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,29 +50,22 @@ class ArtifactReader:
     def json(self, name: str) -> Any:
         """Return the values of a JSON part."""
         try:
-            return json.loads(self.path(name).read_bytes())
-        except (ValueError, RecursionError) as error:
+            return parse_json(self.path(name).read_bytes())
+        except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as JSON: {error}") from error
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays of an npz part; nothing in it is ever unpickled."""
-        import zipfile
-
         try:
-            with self.path(name).open("rb") as file, zipfile.ZipFile(file) as archive:
-                return {member.removesuffix(".npy"): _read_array(archive, member) for member in archive.namelist()}
-        except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+            return read_arrays(self.path(name))
+        except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as npz: {error}") from error
 
     def table(self, name: str) -> Any:
         """Return a Parquet part as ``pyarrow.Table``."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
-            with pq.ParquetFile(self.path(name)) as file:  # read_table would take name=value folders for columns
-                return file.read()
-        except pa.ArrowException as error:
+            return read_parquet(self.path(name))
+        except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as Parquet: {error}") from error
 
     def path(self, name: str) -> Path:
@@ -98,10 +93,3 @@ class ArtifactReader:
             raise manifest.refuse(path, f"has {size:,} bytes instead of {expected['bytes']:,}")
         if manifest.sha256(path) != expected["sha256"]:
             raise manifest.refuse(path, "was altered or damaged: its sha256 is not the one in the manifest")
-
-
-def _read_array(archive: Any, member: str) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    with archive.open(member) as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from gpupipe.config.document import Node, Problem, Unreadable, joined
+from gpupipe.config.document import Node, Problem, Unreadable, Written, joined
 from gpupipe.config.environment import interpolate
 from gpupipe.config.scalars import STR, Loader, Scalar, construct, resolve
 
@@ -15,6 +15,8 @@ MAX_DEPTH = 30
 MAX_ALIASES = 100
 MAX_VALUES = 20_000
 MAX_CHARACTERS = 1_000_000
+
+COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 _MERGE = "<<"
 
@@ -28,11 +30,18 @@ class Composer:
         For ``${NAME}``.
     problems : list of Problem
         What is found is appended to it.
+
+    Attributes
+    ----------
+    borrowed : dict of str to str
+        Names and values of the variables whose values must not be shown.
     """
 
     def __init__(self, environment: Mapping[str, str], problems: list[Problem]) -> None:
         self.environment = environment
         self.problems = problems
+        self.borrowed: dict[str, str] = {}
+        self._written: Written | None = None
 
     def file(self, text: str, name: str) -> Node:
         """Compose a whole file, whose top must be a mapping."""
@@ -78,6 +87,8 @@ class Composer:
         if self._count > MAX_VALUES or depth > MAX_DEPTH:  # an alias inside itself, or a few that multiply
             raise Unreadable(where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; do aliases multiply?")
         value: Any
+        if isinstance(raw, yaml.CollectionNode) and raw.tag not in COLLECTIONS:
+            self.problems.append(Problem(where, path, f"the tag {raw.tag!r} is not allowed here"))
         if isinstance(raw, yaml.MappingNode):
             value = self._mapping(raw, path, depth)
         elif isinstance(raw, yaml.SequenceNode):
@@ -86,7 +97,9 @@ class Composer:
                 for i, item in enumerate(raw.value)
             ]
         else:
+            self._written = None
             value = self._scalar(cast(yaml.ScalarNode, raw), where, path)
+            return Node(value, where, key_where, path, self._written)
         return Node(value, where, key_where, path)
 
     def _mapping(self, raw: yaml.MappingNode, path: str, depth: int) -> dict[str, Node]:
@@ -119,8 +132,11 @@ class Composer:
         text = raw.value
         is_word = not raw.style  # None or "", by the parser
         if "${" in text:
-            text, problems = interpolate(text, self.environment)
-            self.problems.extend(Problem(where, path, problem) for problem in problems)
+            found = interpolate(text, self.environment)
+            self.problems.extend(Problem(where, path, problem) for problem in found.problems)
+            self.borrowed |= found.borrowed
+            self._written = Written(found.written, is_word) if found.borrowed else None
+            text = found.text
             if is_word and raw.tag == STR:
                 return resolve(text)
         try:

@@ -29,6 +29,14 @@ class Unreadable(Exception):
         super().__init__(str(self.problem))
 
 
+@dataclass(frozen=True)
+class Written:
+    """How a value that came from the environment is written back: `text`, with ``${NAME}`` in it; plain, or quoted."""
+
+    text: str
+    is_word: bool
+
+
 @dataclass
 class Node:
     """One value of the configuration.
@@ -42,12 +50,15 @@ class Node:
         Where its key stands; for the item of a list, the same as `where`.
     path : str
         The way to it as it was written: ``"features[2].impute"``.
+    written : Written, optional
+        How it is written back, where that is not its value.
     """
 
     value: Scalar | list[Node] | dict[str, Node]
     where: str
     key_where: str
     path: str
+    written: Written | None = None
 
     def plain(self) -> Any:
         """Return the value without its marks."""

@@ -1,43 +1,79 @@
-"""``${NAME}`` and ``${NAME:default}`` in the values of a configuration; ``$${`` stands for a plain ``${``."""
+"""``${NAME}`` and ``${NAME:default}`` in the values of a configuration; ``$${`` stands for a plain ``${``.
+
+What comes from the environment may be a secret: it is never written or shown, but as ``${NAME}`` again. ``${NAME!}``
+says that it may be seen; so may gpupipe's own variables, and defaults.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:[^{}]*)?\}|\$\{")
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<open>!?)(?P<default>:[^{}]*)?\}|\$\{")
 
+OURS = "GPUPIPE_"
 _WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder that holds the public tables (README names them)"}
 
 
-def interpolate(text: str, environment: Mapping[str, str]) -> tuple[str, list[str]]:
+@dataclass
+class Interpolated:
+    """A text whose references were replaced.
+
+    Attributes
+    ----------
+    text : str
+    problems : list of str
+        One sentence for each reference that has no value.
+    written : str
+        The text as it may be written: what must not be shown is ``${NAME}`` again, all else plain and escaped.
+    borrowed : dict of str to str
+        Name and value of what must not be shown.
+    """
+
+    text: str = ""
+    written: str = ""
+    problems: list[str] = field(default_factory=list)
+    borrowed: dict[str, str] = field(default_factory=dict)
+
+
+def interpolate(text: str, environment: Mapping[str, str]) -> Interpolated:
     """Replace every reference in `text`.
 
     A variable that is empty counts as unset, so ``${NAME:}`` is how to allow an empty one.
-
-    Returns
-    -------
-    (str, list of str)
-        The text, and what is wrong with it: one sentence for each reference that has no value.
     """
-    problems: list[str] = []
+    found, at = Interpolated(), 0
+    for match in _REFERENCE.finditer(text):
+        _add(found, text[at : match.start()])
+        _replace(found, match, text, environment)
+        at = match.end()
+    _add(found, text[at:])
+    return found
 
-    def value_of(match: re.Match[str]) -> str:
-        name, default = match["name"], match["default"]
-        if match[0] == "$${":
-            return "${"
-        if name is None:
-            problems.append(f"cannot read {text!r}: write ${{NAME}} or ${{NAME:default}}, or $${{ for a plain ${{")
-            return ""
-        if environment.get(name):
-            return environment[name]
-        if default is None:
-            fix = _WHAT_TO_SET.get(name, f"set it, or give a default: ${{{name}:default}}")
-            problems.append(f"the environment variable {name} is not set; {fix}")
-            return ""
-        return str(default[1:])
 
-    return _REFERENCE.sub(value_of, text), problems
+def _replace(found: Interpolated, match: re.Match[str], text: str, environment: Mapping[str, str]) -> None:
+    name, default = match["name"], match["default"]
+    if match[0] == "$${":
+        _add(found, "${")
+    elif name is None:
+        found.problems.append(f"cannot read {text!r}: write ${{NAME}} or ${{NAME:default}}, or $${{ for a plain ${{")
+    elif value := environment.get(name):
+        if match["open"] or name.startswith(OURS):
+            _add(found, value)
+        else:
+            found.borrowed[name] = value
+            found.text += value
+            found.written += f"${{{name}}}"
+    elif default is None:
+        fix = _WHAT_TO_SET.get(name, f"set it, or give a default: ${{{name}:default}}")
+        found.problems.append(f"the environment variable {name} is not set; {fix}")
+    else:
+        _add(found, default[1:])
+
+
+def _add(found: Interpolated, text: str) -> None:
+    found.text += text
+    found.written += escape(text)
 
 
 def escape(text: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from gpupipe.config.composer import Composer
+from gpupipe.config.borrowed import Borrowed
+from gpupipe.config.composer import MAX_CHARACTERS, Composer
 from gpupipe.config.document import Node, Problem, Unreadable, marked
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
@@ -17,6 +19,9 @@ from gpupipe.config.problems import problems_of
 from gpupipe.config.sections import Config, Origin
 from gpupipe.config.shorthand import expand
 from gpupipe.errors import ConfigError, did_you_mean
+
+MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
+ONE_SCREEN = 30  # mistakes shown, of one that was made a hundred times
 
 
 def load_config(
@@ -35,7 +40,7 @@ def load_config(
     Raises
     ------
     ConfigError
-        With one line in ``problems`` for each mistake: ``file:line:column: path: what; did you mean``.
+        With one line in ``problems`` for each mistake, up to 30: ``file:line:column: path: what; did you mean``.
     """
     path = Path(path)
     composer = Composer(os.environ if environment is None else environment, problems=[])
@@ -66,8 +71,11 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
         expand(root, problems)
     resolve_paths(root, origin.folder)
     config = _validate(root, origin, problems)
+    borrowed = Borrowed(composer.borrowed)
     if config is None or problems:
-        raise _error(title, problems)
+        raise _error(title, [replace(problem, what=borrowed.hide(problem.what)) for problem in problems])
+    if composer.borrowed:
+        config._origin = replace(origin, root=root, borrowed=borrowed)
     return config
 
 
@@ -93,7 +101,10 @@ def _follows_from(problem: Problem, unread: set[str]) -> bool:
 
 def _error(title: str, problems: list[Problem]) -> ConfigError:
     count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-    return ConfigError(f"{count} in {title}:", problems=map(str, sorted(problems, key=_reading_order)))
+    shown = [str(problem) for problem in sorted(problems, key=_reading_order)]
+    if len(shown) > ONE_SCREEN:
+        shown[ONE_SCREEN:] = [f"and {len(shown) - ONE_SCREEN} more"]
+    return ConfigError(f"{count} in {title}:", problems=shown)
 
 
 def _reading_order(problem: Problem) -> tuple[bool, list[int]]:
@@ -105,7 +116,8 @@ def _reading_order(problem: Problem) -> tuple[bool, list[int]]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # no more than a configuration has: a device has no end
+            return file.read(MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration {path}", fix=_what_is_there(path)) from None
     except IsADirectoryError:

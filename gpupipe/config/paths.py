@@ -6,9 +6,11 @@ import glob
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from gpupipe.config.document import Node
+from gpupipe.config.environment import escape
 
 # The fields that hold paths; * stands for each item or each key.
 PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use")
@@ -43,7 +45,7 @@ def resolve_path(path: str, folder: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    return path.exists() or (
+    return os.path.exists(path) or (  # Path.exists raises where a name is too long
         glob.has_magic(str(path)) and next(glob.iglob(str(path), recursive=True), None) is not None
     )
 
@@ -53,7 +55,13 @@ def resolve_paths(root: Node, folder: Path) -> None:
     for field in PATH_FIELDS:
         for node in _leaves(root, field.split(".")):
             if isinstance(node.value, str):
-                node.value = resolve_path(node.value, folder)
+                _resolve(node, node.value, folder)
+
+
+def _resolve(node: Node, path: str, folder: Path) -> None:
+    node.value = resolve_path(path, folder)
+    if node.written is not None and node.value != path:  # what is written is read from another folder
+        node.written = replace(node.written, text=f"{escape(str(folder))}/{node.written.text}")
 
 
 def _leaves(node: Node, steps: list[str]) -> Iterator[Node]:

@@ -10,9 +10,12 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.backends import DeviceOptions
+from gpupipe.config.borrowed import Borrowed
 from gpupipe.config.cluster import ClusterSettings
+from gpupipe.config.document import Node
 from gpupipe.config.features import OpItem, default_features, op_name
 from gpupipe.config.gpu import GpuSettings
+from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.parts import located
 from gpupipe.errors import did_you_mean
@@ -20,6 +23,7 @@ from gpupipe.features.keyed import KeyedOp
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.readers.settings import JoinedTable, Source
 from gpupipe.report.settings import Report
+from gpupipe.rules import ColumnRules
 from gpupipe.settings import Settings
 from gpupipe.splits import Split
 
@@ -29,6 +33,8 @@ class Origin:
     """Where a configuration came from; no part of what it says, so two equal ones may differ in it."""
 
     path: Path | None = field(default=None, compare=False)
+    root: Node | None = field(default=None, compare=False, repr=False)  # where it has values of the environment
+    borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
 
     @property
     def folder(self) -> Path:
@@ -64,6 +70,10 @@ class Config(Settings):
     tables: dict[str, JoinedTable] = Field(
         default_factory=dict, description="Further tables by name, each with how it joins the source."
     )
+    data: dict[str, ColumnRules] = Field(
+        default_factory=dict,
+        description="Rules of columns, by name, glob or @kind, enforced when a model is trained and when it predicts.",
+    )
     split: Split = Field(default_factory=Split, description="Which rows are held back to test the models.")
     features: tuple[OpItem, ...] = Field(
         default_factory=default_features,
@@ -73,6 +83,7 @@ class Config(Settings):
         default=(), description="The leaderboard, whose best model is exported; omitted: two that suit the task."
     )
     evaluate: Evaluate = Field(default_factory=Evaluate, description="What is measured on the test rows.")
+    limits: Limits = Field(default_factory=Limits, description="What the run may use before it stops.")
     report: Report = Field(default_factory=Report, description="What report.html shows.")
     output: str = Field(default="runs/", min_length=1, description="The folder in which run directories are made.")
 
@@ -96,9 +107,9 @@ class Config(Settings):
 
     @property
     def device_options(self) -> DeviceOptions:
-        """How the configuration wants a GPU to be used."""
-        fallback = self.fallback or ("forbid" if self.device == "gpu" else "allow")
-        return DeviceOptions(fallback, self.gpu.allocator, self.gpu.initial_pool, self.gpu.limit, self.gpu.spill)
+        """How the configuration wants a GPU to be used, and how much of the host."""
+        fallback, gpu = self.fallback or ("forbid" if self.device == "gpu" else "allow"), self.gpu
+        return DeviceOptions(fallback, gpu.allocator, gpu.initial_pool, gpu.limit, gpu.spill, self.limits.memory)
 
     @property
     def origin(self) -> Origin:

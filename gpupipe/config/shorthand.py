@@ -5,6 +5,8 @@ Done on the marked document, so that messages keep the words and the places of t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpupipe.config.document import Node, Problem
 
 
@@ -28,8 +30,7 @@ def _expand_op(item: Node) -> None:
         return
     for settings in item.value.values():
         if isinstance(settings.value, list | str):
-            columns = Node(settings.value, settings.where, settings.key_where, settings.path)
-            settings.value = {"columns": columns}
+            settings.value, settings.written = {"columns": replace(settings)}, None
         elif settings.value is None:  # ``- auto:``
             settings.value = {}
 
@@ -49,13 +50,13 @@ def _as_list(models: Node) -> list[Node]:
     if models.value is None:
         models.value = []
     if not isinstance(models.value, list):
-        models.value = [Node(models.value, models.where, models.key_where, models.path)]
+        models.value, models.written = [replace(models)], None
     return models.value
 
 
 def _expand_model(item: Node) -> None:
     if isinstance(item.value, str):
-        item.value = {"name": Node(item.value, item.where, item.key_where, item.path)}
+        item.value, item.written = {"name": replace(item)}, None
     if not isinstance(item.value, dict):
         return
     fields = item.value

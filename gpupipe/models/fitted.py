@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.description import Description
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -109,14 +110,19 @@ class FittedModel(ABC):
     def _write(self, path: Path) -> None:
         """Write the estimator into one file."""
 
-    def save(self, folder: str | Path) -> dict[str, Any]:
+    def _write_quickly(self, path: Path) -> None:
+        """Write the estimator into one file that may be larger, in as little time as can be."""
+        self._write(path)
+
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the estimator into `folder` and return what `load_fitted` needs to know, as JSON values.
 
-        ``files`` of the description lists the names of the files written. Nothing is pickled.
+        ``files`` of the description lists the names of the files written. Nothing is pickled. With `quick` nothing is
+        compressed: larger files, in a fraction of the time.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._write(folder / self.file)
+        (self._write_quickly if quick else self._write)(folder / self.file)
         return {
             "library": self.library,
             "files": [self.file],
@@ -174,10 +180,15 @@ def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
     Raises
     ------
     ArtifactError
-        If the file is missing, damaged, holds a type that no model of ours has, or is of an unknown library.
+        If the file is missing, damaged, of an unknown library, holds a type that no model of ours has, or an estimator
+        that does not do what the description says.
     ConfigError
         If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
     """
+    try:
+        said = Description.of(description)
+    except ValueError as error:
+        raise _no_model(str(error), Path(folder)) from None
     library = description.get("library")
     if library == "torch":
         from gpupipe.models.neural.loading import load_network
@@ -194,10 +205,12 @@ def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
     path = Path(folder) / Fitted.file
     if not path.is_file():
         raise ArtifactError("the estimator's file is missing", where=str(path), fix="export the model again")
-    return Fitted(
-        Fitted.read(path),
-        description["task"],
-        tuple(description["feature_names"]),
-        description["n_classes"],
-        tuple(description["classes"]),
-    )
+    try:
+        estimator = Fitted.read(path, said)
+    except ValueError as error:
+        raise _no_model(f"{path.name} is no sound estimator of this model: {error}", path) from error
+    return Fitted(estimator, said.task, said.feature_names, said.n_classes, said.classes)
+
+
+def _no_model(problem: str, where: Path) -> ArtifactError:
+    return ArtifactError(problem, where=str(where), fix="export the model again")

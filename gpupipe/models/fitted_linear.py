@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from gpupipe.errors import ArtifactError
 from gpupipe.models.base import Task
+from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.untrusted.archives import read_arrays
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -47,17 +47,24 @@ class FittedLinear(FittedModel):
         return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(path: Path) -> Coefficients:
-        """Return the coefficients in a file."""
-        import numpy as np
+    def read(path: Path, said: Description) -> Coefficients:
+        """Return the coefficients in a file.
 
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                found = Coefficients(arrays["coef"], arrays["intercept"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ArtifactError(f"not a linear model: {error}", where=str(path), fix="export it again") from error
-        if found.coef.ndim != 2 or found.intercept.shape != found.coef.shape[:1]:
-            raise ArtifactError("coefficients and intercepts do not match", where=str(path), fix="export it again")
+        Raises
+        ------
+        ValueError
+            If it holds none, or not those of such a model.
+        """
+        arrays = read_arrays(path)
+        if set(arrays) != set(Coefficients._fields):
+            raise ValueError(f"it holds {', '.join(sorted(arrays))[:80] or 'nothing'}, and no coefficients")
+        found = Coefficients(**arrays)
+        if any(values.dtype != "float64" for values in found) or found.coef.ndim != 2:
+            raise ValueError("coefficients are float64, one row for each output")
+        if found.intercept.shape != found.coef.shape[:1]:
+            raise ValueError("coefficients and intercepts do not match")
+        said.check_columns(found.coef.shape[1])
+        said.check_outputs(found.coef.shape[0])
         return found
 
     def predict(self, X: Array) -> Prediction:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.base import CLASSIFICATION
+from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.loaded_sklearn import check_estimator
 from gpupipe.models.skops_file import read_skops, write_skops
 from gpupipe.models.threads import limit_threads
 
@@ -27,9 +29,19 @@ class FittedSklearn(FittedModel):
     file = "estimator.skops"
 
     @staticmethod
-    def read(path: Path) -> Any:
-        """Return the estimator in a file."""
-        return read_skops(path)
+    def read(path: Path, said: Description) -> Any:
+        """Return the estimator in a file.
+
+        Raises
+        ------
+        ArtifactError
+            If the file is damaged or names a type that no model of ours is made of.
+        ValueError
+            If it is no sound estimator of such a model.
+        """
+        estimator = read_skops(path)
+        check_estimator(estimator, said)
+        return estimator
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""
@@ -67,6 +79,9 @@ class FittedSklearn(FittedModel):
 
     def _write(self, path: Path) -> None:
         write_skops(self.estimator, path)
+
+    def _write_quickly(self, path: Path) -> None:
+        write_skops(self.estimator, path, compressed=False)
 
 
 def _blocked(predict: Callable[[Array], Array], X: Array) -> Array:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.xgboost_file import check_file
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -29,8 +31,17 @@ class FittedXGBoost(FittedModel):
         return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(path: Path) -> Any:
-        """Return the Booster in a file."""
+    def read(path: Path, said: Description) -> Any:
+        """Return the Booster in a file, whose trees are looked at first.
+
+        Raises
+        ------
+        ArtifactError
+            If XGBoost is not installed, or reads no model in the file.
+        ValueError
+            If the trees are not sound, or not of such a model.
+        """
+        check_file(path, said)
         try:
             import xgboost
         except ImportError as error:
@@ -71,4 +82,4 @@ class FittedXGBoost(FittedModel):
         return {name: float(gain.get(f"f{j}", 0.0)) for j, name in enumerate(names)}
 
     def _write(self, path: Path) -> None:
-        self.estimator.save_model(path)
+        path.write_bytes(self.estimator.save_raw(raw_format="ubj"))  # a full disk is an OSError then

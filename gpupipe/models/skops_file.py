@@ -6,13 +6,14 @@ checked here, before skops builds anything.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 from gpupipe.errors import ArtifactError
+from gpupipe.untrusted.archives import BROKEN, check_array, check_members
+from gpupipe.untrusted.documents import parse_json
 
 _MODULES: dict[str, str] = {
     "builtins": "dict list set slice str tuple",
@@ -80,8 +81,8 @@ ALLOWED_LOADERS = frozenset(
 )
 
 
-def write_skops(estimator: Any, path: Path) -> None:
-    """Write a fitted estimator.
+def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
+    """Write a fitted estimator; of a forest, compression takes most of the time.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def write_skops(estimator: Any, path: Path) -> None:
     """
     import skops.io
 
-    skops.io.dump(estimator, path, compression=ZIP_DEFLATED, compresslevel=1)
+    skops.io.dump(estimator, path, compression=ZIP_DEFLATED if compressed else ZIP_STORED, compresslevel=1)
     _check_types(path, fix="tell us: a model of gpupipe must be readable")
 
 
@@ -120,8 +121,12 @@ def read_skops(path: Path) -> Any:
 def _check_types(path: Path, fix: str) -> None:
     try:
         with ZipFile(path) as archive:
-            schema = json.loads(archive.read("schema.json"))
-    except (BadZipFile, KeyError, ValueError, OSError) as error:
+            check_members(archive, path.stat().st_size)
+            schema = parse_json(archive.read("schema.json"))
+            for info in archive.filelist:
+                if info.filename.endswith(".npy"):
+                    check_array(archive, info)
+    except (KeyError, ValueError, *BROKEN) as error:
         raise ArtifactError(f"not a skops file: {error}", where=str(path), fix="export the model again") from error
     strangers = {name for name, loader in _nodes(schema) if name not in ALLOWED_TYPES or loader not in ALLOWED_LOADERS}
     if strangers:

@@ -197,6 +197,8 @@ class ReportData:
     lineage : sequence of Lineage
     stages : sequence of mapping
         ``timeline.to_json()["stages"]``.
+    limits : sequence of mapping
+        ``timeline.to_json()["limits"]``.
     notes, warnings : sequence of str
     config : str
         The resolved configuration, YAML.
@@ -226,6 +228,7 @@ class ReportData:
     columns: Sequence[ColumnQuality] = ()
     lineage: Sequence[Lineage] = ()
     stages: Sequence[Mapping[str, Any]] = ()
+    limits: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     config: str = ""

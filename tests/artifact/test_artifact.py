@@ -189,6 +189,22 @@ def test_another_format_version_is_refused_with_the_one_that_is_read(copy: Path,
         ArtifactReader(copy)
 
 
+def test_a_later_version_names_the_release_that_reads_it(copy: Path) -> None:
+    rewrite_manifest(copy, lambda values: values.update(format_version=9, gpupipe="3.1.0"))
+    with pytest.raises(ArtifactError, match=r"version 9; this gpupipe reads version 1\n(.*\n)*.*'gpupipe==3\.1\.0'"):
+        ArtifactReader(copy)
+
+
+def test_an_earlier_version_is_read_as_what_it_has_become(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpupipe.artifact.manifest.FORMAT_VERSION", 3)
+    steps = {
+        1: lambda values: values | {"steps": ["1 to 2"]},
+        2: lambda values: values | {"steps": [*values["steps"], "2 to 3"]},
+    }
+    monkeypatch.setattr("gpupipe.artifact.manifest.MIGRATIONS", steps)
+    assert ArtifactReader(copy).manifest["steps"] == ["1 to 2", "2 to 3"]
+
+
 def test_another_format_is_refused(copy: Path) -> None:
     rewrite_manifest(copy, lambda values: values.update(format="someone-elses"))
     with pytest.raises(ArtifactError, match="gpupipe-model"):

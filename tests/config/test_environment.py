@@ -6,45 +6,55 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.config.environment import escape, interpolate
+from gpupipe.config.environment import Interpolated, escape, interpolate
 
 
 def test_a_variable_is_replaced_wherever_it_stands() -> None:
-    assert interpolate("a/${X}/b-${Y}", {"X": "1", "Y": "2"}) == ("a/1/b-2", [])
+    assert interpolate("a/${X}/b-${Y}", {"X": "1", "Y": "2"}).text == "a/1/b-2"
 
 
 @pytest.mark.parametrize("environment", [{}, {"X": ""}])
 def test_the_default_serves_where_the_variable_is_unset_or_empty(environment: dict[str, str]) -> None:
-    assert interpolate("${X:a:b}", environment) == ("a:b", [])
-    assert interpolate("<${X:}>", environment) == ("<>", [])
+    assert interpolate("${X:a:b}", environment) == Interpolated("a:b", "a:b")
+    assert interpolate("<${X:}>", environment) == Interpolated("<>", "<>")
 
 
 def test_the_variable_goes_before_the_default() -> None:
-    assert interpolate("${X:default}", {"X": "set"}) == ("set", [])
+    assert interpolate("${X:default}", {"X": "set"}).text == "set"
 
 
 def test_an_unset_variable_is_a_problem_that_shows_the_way_out() -> None:
-    _, problems = interpolate("${NOPE}/x", {})
-    assert problems == ["the environment variable NOPE is not set; set it, or give a default: ${NOPE:default}"]
+    assert interpolate("${NOPE}/x", {}).problems == [
+        "the environment variable NOPE is not set; set it, or give a default: ${NOPE:default}"
+    ]
 
 
 def test_the_variable_of_the_public_tables_says_where_they_are_named() -> None:
-    _, (problem,) = interpolate("${GPUPIPE_DATA}/adult.csv", {})
+    (problem,) = interpolate("${GPUPIPE_DATA}/adult.csv", {}).problems
     assert "GPUPIPE_DATA is not set" in problem
     assert "README" in problem
 
 
 @pytest.mark.parametrize("text", ["${}", "${9}", "${a b}", "${open", "${a-b}"])
 def test_what_is_no_reference_is_a_problem(text: str) -> None:
-    _, (problem,) = interpolate(text, {})
+    (problem,) = interpolate(text, {}).problems
     assert "${NAME}" in problem
 
 
 def test_a_value_is_not_interpolated_a_second_time() -> None:
-    assert interpolate("${X}", {"X": "${Y}", "Y": "1"}) == ("${Y}", [])
+    assert interpolate("${X}", {"X": "${Y}", "Y": "1"}).text == "${Y}"
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="${}aX:", max_size=12))
 def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
-    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == (text, [])
+    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == Interpolated(text, escape(text))
+
+
+def test_a_value_is_written_as_its_name_unless_it_may_be_seen() -> None:
+    environment = {"KEY": "s3cr3t", "HOST": "store", "GPUPIPE_DATA": "/data"}
+    found = interpolate("s3://${KEY}@${HOST!}/$${x}${GPUPIPE_DATA}${NO:a}", environment)
+    assert found.text == "s3://s3cr3t@store/${x}/dataa"
+    assert found.written == "s3://${KEY}@store/$${x}/dataa"
+    assert found.borrowed == {"KEY": "s3cr3t"}
+    assert interpolate("${NO!:b}", {}).text == "b"

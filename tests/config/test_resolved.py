@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.config import Config, load_config, parse_config, resolved_yaml
+from gpupipe.errors import ConfigError
 
 Load = Callable[..., Config]
 
@@ -64,12 +65,44 @@ def test_writing_twice_gives_the_same_text(load: Load, tmp_path: Path) -> None:
     assert resolved_yaml(reload(config, tmp_path / "resolved.yaml")) == resolved_yaml(config)
 
 
-def test_a_variable_is_written_as_its_value(load: Load) -> None:
-    assert yaml.safe_load(resolved_yaml(load("name: ${WHO}\n", WHO="me")))["name"] == "me"
+HIDDEN = """
+name: "${WHO}"
+seed: ${SEED}
+source:
+  path: "s3://${KEY}:${PASS}@store:9000/a.parquet?Expires=60&Signature=abc%2F"
+  target: ${TARGET!}
+  schema: {a: "${KIND}"}
+features: [{standardize: "${COLUMN}"}, {impute: [b, "${COLUMN}"]}]
+models: [ridge, {xgboost: {max_depth: "${DEPTH:4}"}}]
+output: ${OUT:runs/}x
+"""
+SECRETS = {
+    "WHO": "12345", "SEED": "77", "KEY": "AKIAX", "PASS": "p@ss", "TARGET": "y", "KIND": "float",
+    "COLUMN": "income", "OUT": "/secret/",
+}  # fmt: skip
+
+
+def test_a_variable_is_written_as_its_name_and_is_read_back(load: Load, tmp_path: Path) -> None:
+    config = load(HIDDEN, **SECRETS)
+    text = resolved_yaml(config)
+    assert not [value for name, value in SECRETS.items() if name != "TARGET" and value in text]
+    assert yaml.safe_load(text)["source"]["target"] == "y"  # it may be seen
+    assert yaml.safe_load(text)["models"][1]["params"]["max_depth"] == 4  # a default may, too
+    path = tmp_path / "resolved.yaml"
+    path.write_text(text, encoding="utf-8")
+    again = load_config(path, environment=SECRETS)
+    assert again.model_copy(update={"source": config.source}) == config
+    assert again.source.path == "s3://AKIAX:p@ss@store:9000/a.parquet?Expires=***&Signature=***"
+    with pytest.raises(ConfigError, match="SEED is not set"):
+        load_config(path, environment={})
+
+
+def test_a_variable_is_not_shown_in_a_mistake(problems: Callable[..., list[str]]) -> None:
+    (found,) = problems("device: ${WHERE}\n", WHERE="s3cr3t-token")
+    assert "s3cr3t" not in found
+    assert "${WHERE}" in found
 
 
 def test_credentials_in_an_address_are_masked(load: Load) -> None:
-    source = "source:\n  path: s3://${USER}:${PASS}@store:9000/bucket/a.parquet\n  target: y\n"
-    written = resolved_yaml(load(source, USER="me", PASS="secret"))
-    assert "secret" not in written
-    assert yaml.safe_load(written)["source"]["path"] == "s3://***@store:9000/bucket/a.parquet"
+    written = resolved_yaml(load("source: {path: 's3://me:p@ss@store:9000/b.parquet?sig=xyz', target: y}\n"))
+    assert yaml.safe_load(written)["source"]["path"] == "s3://***@store:9000/b.parquet?sig=***"

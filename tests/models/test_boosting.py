@@ -54,6 +54,23 @@ def test_a_column_of_more_codes_than_bins_is_a_number_to_hist_gradient_boosting(
     assert fit(MODELS.get("hist_gradient_boosting")(), X, y, context).estimator.is_categorical_ is None
 
 
+@pytest.mark.parametrize("name", BOOSTED)
+@pytest.mark.parametrize("n_values", [0, 1, 19])
+def test_a_column_that_hardly_any_row_has_a_value_of_changes_nothing(
+    name: str, n_values: int, backend: CpuBackend
+) -> None:
+    rng = np.random.default_rng(4)
+    X = np.asfortranarray(rng.normal(size=(500, 3)), dtype=np.float32)
+    y = (X[:, 0] > 0).astype(np.float64)
+    X[n_values:, 2] = np.nan
+    params = {"max_iter": 5} if name == "hist_gradient_boosting" else {"n_estimators": 5, "min_child_weight": 19}
+    with_it, without = (
+        fit(MODELS.get(name)(**params), X[:, :n], y, FitContext(backend, "binary", 0, 2, {}, ("a", "b", "c")[:n]))
+        for n in (3, 2)
+    )
+    np.testing.assert_array_equal(with_it.predict(X).probability, without.predict(X[:, :2]).probability)
+
+
 @pytest.mark.parametrize(
     ("name", "field"), [("hist_gradient_boosting", "monotonic_cst"), ("xgboost", "monotone_constraints")]
 )

@@ -289,7 +289,7 @@ def test_an_architecture_file_of_many_blanks_is_not_read(tmp_path: Path) -> None
 )
 def test_a_network_of_another_model_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     description = save(fitted("mlp", "multiclass"), tmp_path)
-    with pytest.raises(ArtifactError, match=r"architecture\.json"):
+    with pytest.raises(ArtifactError, match=r"architecture\.json|has no classes|codes of 3 classes"):
         load_fitted(tmp_path, description | change)
 
 

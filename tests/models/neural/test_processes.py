@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
-from gpupipe.models import Checkpoints
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.processes import sharing
 
@@ -54,7 +53,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
     jobs.append(small.but(batch_size=48).on(rows=replace(small.job.rows, weight=weight)))  # a ragged last step
     jobs.append(small.on(validation=torch.arange(299, 300)))  # fewer rows than processes
     steady = small.but(kind="mlp", dropout=0.2, schedule="constant", warmup=0.0)
-    kept = Checkpoint(Checkpoints(tmp_path, resume=True), "name")
+    kept = Checkpoint(tmp_path / "name.pt", resume=True)
     with sharing(2, CPU, 1) as processes:
         shared = [job.run(processes) for job in jobs]
         whole, _ = steady.but(epochs=4).run(processes)

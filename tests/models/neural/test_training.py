@@ -15,8 +15,11 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, LimitError
+from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.job import lead
 from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.processes import Processes
 
 KINDS = ["mlp", "resnet", "ft_transformer"]
 ROOT = Path(__file__).parents[3]
@@ -171,6 +174,19 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others(small, kind: str) -
     one, again, other = (found.run()[0].state_dict() for found in (small, small, small.but(seed=8)))
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["head.weight"], other["head.weight"])
+
+
+def test_every_epoch_but_the_last_is_a_safe_point_behind_its_checkpoint(small, tmp_path: Path) -> None:
+    kept = tmp_path / "name.pt"
+    points: list[tuple[str, bool]] = []
+    lead(small.job, Processes(), Checkpoint(kept), lambda where: points.append((where, kept.is_file())))
+    assert points == [("after epoch 1", True), ("after epoch 2", True)]
+
+    def stop(where: str) -> None:
+        raise LimitError(where)
+
+    with pytest.raises(LimitError, match="after epoch 1"):
+        lead(small.job, Processes(), None, stop)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, where it imports its compiler

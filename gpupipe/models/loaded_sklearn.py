@@ -1,0 +1,44 @@
+"""A scikit-learn estimator from a file: of a kind that we train, sound, and as the model says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.description import Description
+from gpupipe.models.sound_trees import check_trees
+
+_CLASSIFIERS = (
+    "CalibratedClassifierCV GaussianNB HistGradientBoostingClassifier KNeighborsClassifier LogisticRegression "
+    "RandomForestClassifier"
+)
+_REGRESSORS = (
+    "ElasticNet HistGradientBoostingRegressor KNeighborsRegressor Lasso LinearRegression RandomForestRegressor Ridge"
+)
+KINDS: dict[str, frozenset[Task]] = {
+    **{name: CLASSIFICATION for name in _CLASSIFIERS.split()},
+    **{name: frozenset({"regression"}) for name in _REGRESSORS.split()},
+    "KMeans": frozenset({"clustering"}),
+    "PCA": frozenset({"embedding"}),
+}  # fmt: skip
+CALLED = ("predict", "predict_proba", "transform")  # of the class, never of the object
+
+
+def check_estimator(estimator: Any, said: Description) -> None:
+    """Verify that what a file held is an estimator that does what the model says.
+
+    Raises
+    ------
+    ValueError
+        If it is of another kind, takes other columns, knows other classes, or has a tree that is not sound.
+    """
+    name = type(estimator).__name__
+    if said.task not in KINDS.get(name, ()):
+        raise ValueError(f"a {name} is no estimator for {said.task}")
+    if shadowed := [method for method in CALLED if method in vars(estimator)]:
+        raise ValueError(f"it replaces its own {shadowed[0]}")
+    n_columns = getattr(estimator, "n_features_in_", None)
+    said.check_columns(n_columns)
+    if said.task in CLASSIFICATION and len(getattr(estimator, "classes_", ())) != len(said.classes):
+        raise ValueError(f"it does not know the {len(said.classes)} classes of the model")
+    check_trees(estimator, int(n_columns))  # type: ignore[arg-type]

@@ -1,0 +1,131 @@
+"""What a model directory says of itself, checked before anything believes it: names, kinds, numbers that can be.
+
+Every function raises ValueError; `gpupipe.pipeline.model.open_model` knows the folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, get_args
+
+from gpupipe.features.fitted import Feature
+from gpupipe.metrics.calibration import Calibration
+from gpupipe.models import CLASSIFICATION, FittedModel, Task
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.target import Goal
+from gpupipe.table.schema import KINDS, Column, Schema
+
+CODES = ("int8", "int16", "int32")
+STORAGES = {
+    "numeric": ("float32", "float64"), "boolean": CODES, "categorical": CODES, "datetime": ("int64",), "text": ("",),
+}  # fmt: skip
+TYPES: dict[str, tuple[type, ...]] = {
+    "name": (str,), "kind": (str,), "dtype": (str,), "nullable": (bool,), "storage": (str,), "derived": (bool,),
+    "time_format": (str, type(None)), "hash_of": (str, type(None)), "n_buckets": (int,),
+}  # fmt: skip
+MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
+LABELS = (str, int, float, bool)
+
+
+def read_schema(columns: Any, levels: Mapping[str, tuple[str, ...]]) -> Schema:
+    """Return the schema that JSON values and levels describe."""
+    for column in _listed(columns, "the schema", dict):
+        if strange := [key for key, value in column.items() if type(value) not in TYPES.get(key, ())]:
+            raise ValueError(f"the schema has a column whose {strange[0]:.40} is {column[strange[0]]!r:.40}")
+        if column.get("kind") not in KINDS or not 0 <= column.get("n_buckets", 0) <= MOST_BUCKETS:
+            raise ValueError(f"the schema has a column of kind {column.get('kind')!r:.40}, with buckets out of range")
+    schema = Schema.from_json(columns, dict(levels))
+    _distinct(schema.names, "the schema", "column")
+    for column in schema:
+        _check_column(column)
+    if strange := sorted(set(levels) - set(schema.names)):
+        raise ValueError(f"there are levels of {strange[0]!r:.40}, which is no column of the schema")
+    return schema
+
+
+def _check_column(column: Column) -> None:
+    has_codes = column.kind in ("boolean", "categorical")
+    if column.storage not in STORAGES[column.kind]:
+        raise ValueError(f"column {column.name!r:.40} is {column.kind} and kept as {column.storage!r:.40}")
+    if column.levels is not None and (not has_codes or column.hash_of is not None):
+        raise ValueError(f"column {column.name!r:.40} has levels that it cannot have")
+    _distinct(column.levels or (), f"column {column.name!r:.40}", "level")
+
+
+def read_described(described: Any) -> tuple[Feature, ...]:
+    """Return the columns of the matrix that JSON values describe."""
+    keys = {field.name for field in fields(Feature)}
+    for each in _listed(described, "the features", dict):
+        if set(each) != keys or not isinstance(each["name"], str) or not isinstance(each["op"], str):
+            raise ValueError(f"a feature has {', '.join(sorted(keys))}")
+        _listed(each["inputs"], "the inputs of a feature", str)
+        if type(each["n_codes"]) is not int or not 0 <= each["n_codes"] <= MOST_BUCKETS:
+            raise ValueError(f"a feature has {each['n_codes']!r:.40} codes")
+    _distinct([each["name"] for each in described], "the matrix", "column")
+    return tuple(Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in described)
+
+
+def read_states(states: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return what each op learned, as it was written for people."""
+    return tuple(_listed(states, "what was learned", dict))
+
+
+def read_goal(manifest: Mapping[str, Any]) -> Goal:
+    """Return the goal that a manifest names."""
+    task, target, labels = manifest["task"], manifest["target"], _listed(manifest["labels"], "labels", LABELS)
+    if task not in get_args(Task) or not isinstance(target, str | None):
+        raise ValueError(f"the task is {task!r:.40}, of target {target!r:.40}")
+    _distinct([str(label) for label in labels], "the target", "label")
+    if (task in CLASSIFICATION) != (len(labels) > 1) or (task == "binary" and len(labels) != 2):
+        raise ValueError(f"the task is {task}, and there are {len(labels)} labels")
+    return Goal(task, target, tuple(labels))
+
+
+def read_decision(values: Any, goal: Goal) -> Decision:
+    """Return the decision that JSON values describe: a threshold, and a monotone calibration."""
+    decision = Decision.from_json(values)
+    _numbers([decision.threshold], "the threshold")
+    if not 0 <= decision.threshold <= 1:
+        raise ValueError(f"the threshold is {decision.threshold!r}, no probability")
+    if decision.calibration is not None:
+        _check_calibration(decision.calibration, values["calibration"]["method"], goal)
+    return decision
+
+
+def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> None:
+    if goal.task != "binary" or method != calibration.method:
+        raise ValueError(f"a calibration of kind {method!r:.40}, of a {goal.task} model")
+    _numbers([calibration.slope, calibration.intercept], "the calibration")
+    x, y = calibration.x, calibration.y
+    _numbers([*x, *y], "the calibration")
+    if len(x) != len(y) or (method == "isotonic" and not x):
+        raise ValueError(f"the calibration maps {len(x)} values to {len(y)}")
+    if list(x) != sorted(x) or list(y) != sorted(y) or any(not 0 <= value <= 1 for value in y):
+        raise ValueError("the calibration does not rise from 0 towards 1")
+
+
+def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedModel) -> None:
+    """Verify that estimator, features and target are of one model."""
+    if estimator.task != goal.task or estimator.n_classes != goal.n_classes:
+        what = f"{estimator.task} of {estimator.n_classes} classes"
+        raise ValueError(f"the estimator is for {what}, the model for {goal.task} of {goal.n_classes}")
+    if list(estimator.feature_names) != [feature.name for feature in features]:
+        raise ValueError("the estimator has learned from other columns than the features make")
+
+
+def _listed(values: Any, what: str, kind: Any) -> list[Any]:
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"{what} should be a list")
+    return values
+
+
+def _distinct(values: Sequence[str], of: str, what: str) -> None:
+    if len(set(values)) < len(values):
+        raise ValueError(f"{of} has a {what} twice")
+
+
+def _numbers(values: Sequence[Any], what: str) -> None:
+    if any(type(value) not in (int, float) or not math.isfinite(value) for value in values):
+        raise ValueError(f"{what} is no number, or infinite")

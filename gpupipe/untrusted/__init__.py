@@ -1,0 +1,15 @@
+"""Files that may come from anywhere, looked at before a parser that believes what they declare.
+
+``documents``  JSON    ``archives``  zip and npz    ``parquet``  the pages of a Parquet file    ``ubjson``  XGBoost's
+binary JSON    ``protobuf``  the fields of an ONNX file. What is wrong is a ValueError; who calls knows the file.
+"""
+
+from __future__ import annotations
+
+MOST_TIMES = 200  # a file may declare so many times its own size; ours stay below 50, a bomb has 1,000 and more
+SLACK = 1 << 20  # bytes on top, so that a small file of one repeated value is no bomb
+
+
+def most_bytes(n_bytes: int) -> int:
+    """Return up to how many bytes a file of `n_bytes` may unfold."""
+    return MOST_TIMES * n_bytes + SLACK

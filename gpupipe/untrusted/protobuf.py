@@ -1,0 +1,44 @@
+"""The fields of a Protocol Buffers message, without its definition: enough to look for what must not be in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+    """Yield number and value of each field: bytes of texts and inner messages, integers of varints.
+
+    Raises
+    ------
+    ValueError
+        If the message is damaged.
+    """
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind, number = tag & 7, tag >> 3
+        if kind == VARINT:
+            value, at = _varint(data, at)
+            yield number, value
+            continue
+        length = {FIXED64: 8, FIXED32: 4}.get(kind, -1)
+        if kind == BYTES:
+            length, at = _varint(data, at)
+        if not 0 <= length <= len(data) - at:
+            raise ValueError(f"field {number} of type {kind} reaches outside of its message")
+        yield number, data[at : at + length]
+        at += length
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise ValueError("the message ends inside of a number")
+        value |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+    raise ValueError("a number without an end")

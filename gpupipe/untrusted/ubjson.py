@@ -1,0 +1,104 @@
+"""Universal Binary JSON, as XGBoost writes it: counted arrays of numbers are arrays over the file's own bytes."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
+_STRUCTS = {kind: struct.Struct(">" + letter) for kind, letter in zip("iUIlLdD", "bBhiqfd", strict=True)}
+_WORDS = {"Z": None, "T": True, "F": False}
+MOST_DEPTH = 16
+
+
+class Reader:
+    """Reads one document: objects as dict, arrays of numbers as NumPy's, other arrays as lists."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.at = memoryview(data), 0
+
+    def document(self) -> Any:
+        """Return the document.
+
+        Raises
+        ------
+        ValueError
+            If it is none, ends early, is nested too deeply, or declares more than its bytes.
+        """
+        try:
+            value = self._value(self._letter(), 0)
+        except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
+            raise ValueError(f"no binary JSON at byte {self.at}: {error}") from None
+        if self.at != len(self.data):
+            raise ValueError(f"{len(self.data) - self.at:,} bytes follow the document")
+        return value
+
+    def _value(self, kind: str, depth: int) -> Any:
+        if depth > MOST_DEPTH:
+            raise ValueError("it is nested too deeply")
+        if kind == "{":
+            return self._object(depth)
+        if kind == "[":
+            return self._array(depth)
+        if kind == "S":
+            return self._text()
+        return _WORDS[kind] if kind in _WORDS else self._number(kind)
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while self.data[self.at] != ord("}"):
+            key = self._text()
+            if key in found:
+                raise ValueError(f"the key {key[:40]!r} stands twice in one object")
+            found[key] = self._value(self._letter(), depth + 1)
+        self.at += 1
+        return found
+
+    def _array(self, depth: int) -> Any:
+        letter = self._letter()
+        if letter == "$":
+            kind = self._letter()
+            if self._letter() != "#" or kind not in NUMBERS:
+                raise ValueError(f"an array of {kind!r}")
+            return self._numbers(kind, self._length())
+        if letter == "#":
+            return [self._value(self._letter(), depth + 1) for _ in range(self._length())]
+        values = []
+        while letter != "]":
+            values.append(self._value(letter, depth + 1))
+            letter = self._letter()
+        return values
+
+    def _numbers(self, kind: str, count: int) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        dtype = np.dtype(NUMBERS[kind])
+        if count * dtype.itemsize > len(self.data) - self.at:
+            raise ValueError(f"{count:,} numbers are declared where {len(self.data) - self.at:,} bytes are left")
+        values = np.frombuffer(self.data, dtype, count, self.at)
+        self.at += values.nbytes
+        return values
+
+    def _text(self) -> str:
+        length = self._length()
+        self.at += length
+        return str(self.data[self.at - length : self.at], "utf-8")
+
+    def _length(self) -> int:
+        length = self._number(self._letter())
+        if not isinstance(length, int) or not 0 <= length <= len(self.data) - self.at:
+            raise ValueError(f"a length of {length} where {len(self.data) - self.at:,} bytes are left")
+        return length
+
+    def _number(self, kind: str) -> int | float:
+        found = _STRUCTS[kind]
+        self.at += found.size
+        value: int | float = found.unpack_from(self.data, self.at - found.size)[0]
+        return value
+
+    def _letter(self) -> str:
+        self.at += 1
+        return chr(self.data[self.at - 1])

@@ -1,0 +1,395 @@
+"""Models made to hurt, with every hash as it should be: each is refused by its own message before it can."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpupipe as gp
+from gpupipe.backends import choose
+from gpupipe.config import parse_config
+from gpupipe.errors import ArtifactError
+from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.untrusted.documents import parse_json
+
+MOST_BYTES = 150 << 20  # that a refusal may take, on top of what the process held
+Change = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a linear estimator, three features, two classes, calibrated."""
+    folder = tmp_path_factory.mktemp("hostile")
+    chance = np.random.default_rng(0)
+    table = pa.table({"a": chance.normal(size=200), "b": chance.integers(0, 50, 200), "c": ["x", "y"] * 100,
+                      "t": ["no", "yes", "no", "yes"] * 50})  # fmt: skip
+    pq.write_table(table, folder / "t.parquet")
+    settings: dict[str, Any] = {
+        "source": {"path": str(folder / "t.parquet"), "target": "t", "positive": "yes"}, "device": "cpu",
+        "models": ["logistic_regression"], "report": {"plots": False}, "evaluate": {"calibrate": "isotonic"},
+    }  # fmt: skip
+    return run_pipeline(parse_config(settings), folder / "run").path / "model"
+
+
+@pytest.fixture(scope="module")
+def trees(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same model with estimators of trees in it."""
+    made = {}
+    names = [feature["name"] for feature in json.loads((model / "features.json").read_text())]
+    X = np.asfortranarray(np.random.default_rng(1).normal(size=(80, len(names))), np.float32)
+    y = (X[:, 0] > 0).astype(np.float64)
+    context = FitContext(choose("cpu"), "binary", 7, 2, {}, names)
+    small = {"xgboost": {"n_estimators": 3}, "random_forest": {"n_estimators": 3}, "knn": {"algorithm": "kd_tree"}}
+    for name, params in {**small, "hist_gradient_boosting": {"max_iter": 2}}.items():
+        folder = tmp_path_factory.mktemp(name) / "model"
+        shutil.copytree(model, folder, ignore=shutil.ignore_patterns("estimator.npz", "parity*"))
+        description = fit(MODELS.get(name)(**params), X, y, context).save(folder)
+        seal(folder, lambda values, said=description: values.update(estimator=said))
+        made[name] = folder
+        gp.load_model(folder, "cpu")
+    return made
+
+
+def seal(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda values: None) -> None:
+    """Write the manifest anew, as somebody would who knows the format."""
+    values = json.loads((folder / "manifest.json").read_text())
+    del values["manifest_sha256"]
+    files = [path for path in sorted(folder.iterdir()) if path.name != "manifest.json" and path.is_file()]
+    values["files"] = {
+        path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
+        for path in files
+    }
+    change(values)
+    values["manifest_sha256"] = hashlib.sha256((json.dumps(values, indent=2) + "\n").encode()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(values, indent=2) + "\n")
+
+
+def refused(folder: Path, message: str) -> None:
+    """Load a model: it must be refused with a message, and cheaply."""
+    before = peak()
+    with pytest.raises(ArtifactError, match=message) as caught:
+        gp.load_model(folder, "cpu")
+    assert caught.value.exit_code == 5
+    assert len(str(caught.value)) < 2000
+    assert peak() - before < MOST_BYTES
+
+
+def peak() -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+
+
+def array(shape: object, descr: str = "<f8", data: bytes = b"") -> bytes:
+    """Return the bytes of an npy file that declares what it likes."""
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (63 - (len(header) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+
+def npz(*members: tuple[str, bytes], packed: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+        for name, content in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = archive.compression
+            archive.NameToInfo.pop(name, None)  # two of one name are what is wanted
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def with_json(name: str, change: Callable[[Any], Any]) -> Change:
+    def edit(folder: Path) -> None:
+        values = json.loads((folder / name).read_text())
+        change(values)
+        (folder / name).write_text(json.dumps(values))
+
+    return edit
+
+
+def with_program(change: Callable[[dict[str, Any]], Any]) -> Change:
+    def edit(folder: Path) -> None:
+        arrays = dict(np.load(folder / "program.npz"))
+        change(arrays)
+        np.savez(folder / "program.npz", **arrays)
+
+    return edit
+
+
+def with_bytes(name: str, content: Callable[[], bytes]) -> Change:
+    return lambda folder: (folder / name).write_bytes(content())
+
+
+def with_levels(table: Callable[[], pa.Table], **options: Any) -> Change:
+    return lambda folder: pq.write_table(table(), folder / "levels.parquet", **options)
+
+
+def repeated() -> pa.Table:
+    """Return a long text that stands 50,000 times in a column, and once in a file."""
+    return pa.table({"column": pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int8()), ["x" * 90_000])})
+
+
+ONES = pa.array(np.zeros(30_000_000, np.int8))
+FILES = {
+    "deep": (with_bytes("learned.json", lambda: b"[" * 100_000), r"learned\.json .*(nested|brackets)"),
+    "brackets": (with_bytes("learned.json", lambda: b"[" + b"[]," * 2_000_000 + b"[]]"), "little but brackets"),
+    "digits": (with_bytes("learned.json", lambda: b"1" * 100_000), r"learned\.json"),
+    "infinite": (with_bytes("learned.json", lambda: b"[1e999]"), "too large a number"),
+    "nan": (with_bytes("learned.json", lambda: b"[NaN]"), "NaN is no number"),
+    "twice": (with_bytes("schema.json", lambda: b'[{"name": 1, "name": 2}]'), "stands twice"),
+    "no list": (with_bytes("features.json", lambda: b"{}"), "should be a list"),
+    "zip bomb": (
+        with_bytes("program.npz", lambda: npz(("a.npy", bytes(50_000_000)), packed=True)),
+        "decompression bomb",
+    ),
+    "packed": (
+        with_bytes("program.npz", lambda: npz(("a.npy", array((9,), data=bytes(72))), packed=True)),
+        "compressed",
+    ),
+    "enormous": (
+        with_bytes("program.npz", lambda: npz(("params.npy", array((10**12,))))),
+        "declares 1,000,000,000,000",
+    ),
+    "beyond": (
+        with_bytes("estimator.npz", lambda: npz(("coef.npy", array((10**12, 3))))),
+        "declares 3,000,000,000,000",
+    ),
+    "negative": (with_bytes("program.npz", lambda: npz(("params.npy", array((-1,))))), "declares -1"),
+    "objects": (
+        with_bytes("program.npz", lambda: npz(("a.npy", array((1,), "|O", b"\x80\x04K\x01.")))),
+        "Python objects",
+    ),
+    "header": (
+        with_bytes("program.npz", lambda: npz(("a.npy", b"\x93NUMPY\x02\x00(#\x00\x00" + b"(" * 9000))),
+        "header",
+    ),
+    "member twice": (
+        with_bytes("program.npz", lambda: npz(("a.npy", array((0,))), ("a.npy", array((0,))))),
+        "one name",
+    ),
+    "members": (with_bytes("program.npz", lambda: npz(*((f"{i}.npy", b"") for i in range(5000)))), "5,000 members"),
+    "rows": (
+        with_levels(lambda: pa.table({"column": ONES.dictionary_encode(), "level": ONES})),
+        "declare|bomb|codec 1",
+    ),
+    "text": (
+        with_levels(lambda: pa.table({"column": ["c"], "level": ["x" * 20_000_000]}), compression="zstd"),
+        "decompression bomb",
+    ),
+    "repeated": (
+        with_levels(
+            lambda: repeated(),
+            compression="zstd",
+        ),
+        "unfold",
+    ),
+    "codec": (
+        with_levels(lambda: pa.table({"column": ["c"], "level": ["x"]}), compression="gzip"),
+        "compressed by codec 2",
+    ),
+    "unknown": (with_levels(lambda: pa.table({"column": ["z"], "level": ["x"]}), compression="zstd"), "levels of 'z'"),
+    "level twice": (
+        with_levels(lambda: pa.table({"column": ["c", "c"], "level": ["x", "x"]}), compression="zstd"),
+        "level twice",
+    ),
+    "offset": (
+        with_program(lambda a: a["instructions"].__setitem__((slice(None), 5), 1 << 30)),
+        "outside the parameters",
+    ),
+    "source": (with_program(lambda a: a["instructions"].__setitem__((0, 3), 99)), "not there"),
+    "doubles": (
+        with_program(lambda a: a.update(instructions=a["instructions"].astype(float))),
+        "no instructions of int32",
+    ),
+    "endless": (
+        with_program(lambda a: a.update(instructions=np.repeat(a["instructions"][:1], 100_000, axis=0))),
+        "100,000 instructions",
+    ),
+    "kind": (with_json("schema.json", lambda v: v[0].update(kind="evil")), "of kind 'evil'"),
+    "storage": (with_json("schema.json", lambda v: v[0].update(storage="../x")), "kept as"),
+    "buckets": (with_json("schema.json", lambda v: v[2].update(n_buckets=10**15)), "out of range"),
+    "column twice": (with_json("schema.json", lambda v: v.append(v[0])), "column twice"),
+    "codes": (with_json("features.json", lambda v: v[0].update(n_codes=10**18)), "codes"),
+    "width": (with_bytes("estimator.npz", lambda: coefficients(1, 2)), "takes 2 columns"),
+    "outputs": (with_bytes("estimator.npz", lambda: coefficients(7, 4)), "7 outputs"),
+}
+
+
+def coefficients(outputs: int, columns: int) -> bytes:
+    shape, n_bytes = (outputs, columns), 8 * outputs
+    return npz(
+        ("coef.npy", array(shape, data=bytes(n_bytes * columns))),
+        ("intercept.npy", array((outputs,), data=bytes(n_bytes))),
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_crafted_file_is_refused(name: str, model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    change, message = FILES[name]
+    change(folder)
+    seal(folder)
+    refused(folder, message)
+
+
+def isotonic(x: object, y: object) -> dict[str, Any]:
+    return {"decision": {"threshold": 0.5, "calibration": {"method": "isotonic", "x": x, "y": y}}}
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "task": ({"task": "regression", "labels": []}, "calibration of kind|estimator is for"),
+    "task unknown": ({"task": "evil"}, "the task is 'evil'"),
+    "labels": ({"labels": ["a", "b", "c"]}, "3 labels"),
+    "labels equal": ({"labels": ["a", "a"]}, "label twice"),
+    "threshold": ({"decision": {"threshold": 7, "calibration": None}}, "no probability"),
+    "threshold text": ({"decision": {"threshold": "x", "calibration": None}}, "no number"),
+    "lengths": (isotonic([0, 1], [0]), "maps 2 values to 1"),
+    "falling": (isotonic([0, 1], [1, 0]), "does not rise"),
+    "texts": (isotonic(["a"], ["b"]), "no number"),
+    "method": (
+        {"decision": {"threshold": 0.5, "calibration": {"method": "e", "slope": 1, "intercept": 1}}},
+        "kind 'e'",
+    ),
+    "reading": ({"reading": {"csv": {"encoding": "evil"}}}, "unknown encoding"),
+    "code": ({"kernels": [{"file": "../../etc/passwd", "sha256": "0"}]}, "holds Python code"),
+    "version": ({"format_version": 2}, "that wrote it"),
+    "no estimator": ({"estimator": []}, "not described"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_manifest_that_lies_is_refused(name: str, model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    seal(folder, lambda values: values.update(LIES[name][0]))
+    refused(folder, LIES[name][1])
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"task": "multiclass"}, "estimator is for multiclass"), ({"n_classes": 10**9}, "has 1000000000 classes"),
+        ({"classes": [0, 5]}, "codes of 2 classes"), ({"classes": []}, "0 of them trained"),
+        ({"feature_names": ["a"]}, "takes 4 columns"), ({"feature_names": "abc"}, "no list of names"),
+        ({"library": "pickle"}, "unknown library"), ({"library": "scikit-learn"}, "file is missing"),
+    ],
+)  # fmt: skip
+def test_an_estimator_that_is_described_otherwise_is_refused(
+    said: dict[str, Any], message: str, model: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    seal(folder, lambda values: values["estimator"].update(said))
+    refused(folder, message)
+
+
+def test_trees_that_lead_out_of_their_nodes_or_round_in_circles_are_refused(
+    trees: dict[str, Path], tmp_path: Path
+) -> None:
+    import skops.io
+    import xgboost
+
+    def forest(change: Callable[[Any], None], name: str = "random_forest") -> None:
+        folder = Path(shutil.copytree(trees[name], tmp_path / "model", dirs_exist_ok=True))
+        path = folder / "estimator.skops"
+        found = skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+        change(found)
+        skops.io.dump(found, path)
+        seal(folder)
+
+    def nodes(field: str, value: int) -> Callable[[Any], None]:
+        def change(found: Any) -> None:
+            state = found.estimators_[0].tree_.__getstate__()
+            state["nodes"] = state["nodes"].copy()
+            state["nodes"][field][0] = value
+            found.estimators_[0].tree_.__setstate__(state)
+
+        return change
+
+    for field, value, message in (
+        ("left_child", 10**6, "child that is not there"), ("left_child", 0, "child that is not there"),
+        ("feature", 10**6, "looks at column"), ("right_child", 1, "child of two"),
+    ):  # fmt: skip
+        forest(nodes(field, value))
+        refused(tmp_path / "model", message)
+    forest(lambda found: found._predictors[0][0].nodes["feature_idx"].__setitem__(0, 99), "hist_gradient_boosting")
+    refused(tmp_path / "model", "looks at column")
+    shutil.rmtree(tmp_path / "model")
+    booster = xgboost.Booster(model_file=trees["xgboost"] / "estimator.ubj")
+    document = json.loads(booster.save_raw("json"))
+    for name, value, message in (
+        ("left_children", 10**6, "child that is not there"), ("split_indices", 77, "looks at column"),
+        ("right_children", 1, "child of two"),
+    ):  # fmt: skip
+        changed = json.loads(json.dumps(document))
+        changed["learner"]["gradient_booster"]["model"]["trees"][0][name][0] = value
+        folder = Path(shutil.copytree(trees["xgboost"], tmp_path / "model", dirs_exist_ok=True))
+        (folder / "estimator.ubj").write_bytes(ubj(changed))
+        seal(folder)
+        refused(folder, message)
+    (folder / "estimator.ubj").write_bytes((trees["xgboost"] / "estimator.ubj").read_bytes()[:-50])
+    seal(folder)
+    refused(folder, "no binary JSON|where")
+
+
+ARRAYS = {"left_children": "l", "right_children": "l", "parents": "l", "split_indices": "l", "split_type": "U",
+          "default_left": "U", "base_weights": "d", "loss_changes": "d", "sum_hessian": "d", "split_conditions": "d",
+          "categories": "l", "categories_nodes": "l", "categories_segments": "L", "categories_sizes": "L"}  # fmt: skip
+TYPES = {"l": ">i4", "U": ">u1", "d": ">f4", "L": ">i8"}
+
+
+def ubj(value: Any, key: str = "") -> bytes:
+    """Return a value as XGBoost would spell it."""
+
+    def text(word: str) -> bytes:
+        return b"L" + struct.pack(">q", len(word.encode())) + word.encode()
+
+    if isinstance(value, dict):
+        return b"{" + b"".join(text(k) + ubj(v, k) for k, v in value.items()) + b"}"
+    if key in ARRAYS:
+        kind = ARRAYS[key]
+        return f"[${kind}#L".encode() + struct.pack(">q", len(value)) + np.array(value, TYPES[kind]).tobytes()
+    if isinstance(value, list):
+        return b"[#L" + struct.pack(">q", len(value)) + b"".join(ubj(item) for item in value)
+    return b"S" + text(value) if isinstance(value, str) else b"l" + struct.pack(">i", value)
+
+
+def test_a_link_out_of_the_folder_a_pipe_and_a_hard_link_to_a_secret_are_refused(model: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("do not show")
+    for make in (lambda path: path.symlink_to(secret), os.mkfifo, lambda path: os.link(secret, path)):
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        (folder / "learned.json").unlink()
+        make(folder / "learned.json")
+        with pytest.raises(ArtifactError, match=r"learned\.json") as caught:
+            gp.load_model(folder, "cpu")
+        assert "do not show" not in str(caught.value)
+        shutil.rmtree(folder)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model").symlink_to(model)
+    with pytest.raises(ArtifactError, match="link out of its run directory"):
+        gp.load_model(tmp_path / "run")
+
+
+def test_an_estimator_that_fails_on_sound_rows_is_a_model_error(trees: dict[str, Path]) -> None:
+    loaded = gp.load_model(trees["random_forest"], "cpu")
+    loaded.estimator.estimator.estimators_ = []
+    with pytest.raises(ArtifactError, match="fails on rows that suit"):
+        loaded.predict(pa.table({"a": [1.0], "b": [2], "c": ["x"]}))
+
+
+@pytest.mark.parametrize("raw", [b'{"a": 1, "a": 1}', b"[Infinity]", b"\xff\xfe[\x00]\x00", b"", b"[" * 5000])
+def test_json_that_we_do_not_write_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(raw)
