@@ -13,12 +13,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.formats import FORMATS
 from gpupipe.readers.read import BaseDir, input_files
@@ -34,7 +34,7 @@ UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1
          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 DRAFT = ".draft-"
 DAY_SECONDS = 86_400
-DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError)  # what reading a damaged entry may raise
+DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 
 
 class Cache:
@@ -48,6 +48,8 @@ class Cache:
         Says what the table is made of: see `cache_key`.
     limit_bytes : int
         The most that all entries of the folder may take together.
+    key_now : callable, optional
+        Returns the key that the input has by now: what was read of files that have changed is not kept.
 
     Attributes
     ----------
@@ -55,8 +57,14 @@ class Cache:
         The folder of this entry.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], key: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
-        self.folder = Path(folder)
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        key: str,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        key_now: Callable[[], str] | None = None,
+    ) -> None:
+        self.folder, self.key_now = Path(folder), key_now
         self.path = self.folder / key
         self.limit_bytes = limit_bytes
         self._notes: list[str] = []
@@ -75,7 +83,11 @@ class Cache:
         """
         if source.cache is False:
             return None
-        files = [file for section in (source, *(tables or {}).values()) for file in input_files(section, base_dir)]
+
+        def found() -> list[SourceFile]:
+            return [file for section in (source, *(tables or {}).values()) for file in input_files(section, base_dir)]
+
+        files = found()
         if source.cache == "auto" and sum(file.size for file in files if file.format in FORMATS) < AUTO_BYTES:
             return None
         if isinstance(source.cache, str) and source.cache != "auto":
@@ -83,12 +95,12 @@ class Cache:
         else:
             folder = Path(os.environ.get("GPUPIPE_CACHE") or _user_cache() / "gpupipe").expanduser()
         limit = os.environ.get("GPUPIPE_CACHE_LIMIT")
-        key = cache_key(files, source, tables)
-        return cls(folder, key, _bytes(limit) if limit else DEFAULT_LIMIT_BYTES)
+        most = _bytes(limit) if limit else DEFAULT_LIMIT_BYTES
+        return cls(folder, cache_key(files, source, tables), most, lambda: cache_key(found(), source, tables))
 
     def load(self) -> Table | None:
         """Return the table, its blocks read-only maps of the files; None if it is not there, or is damaged."""
-        if not self.path.is_dir():
+        if not os.path.isdir(self.path):  # Path.is_dir raises where a name is too long
             return None
         try:
             table = read_table(self.path)
@@ -102,11 +114,17 @@ class Cache:
     def store(self, table: Table) -> list[str]:
         """Write `table`; return what is to be said of it: that the entry was damaged, or could not be written."""
         notes, self._notes = self._notes, []
+        if not self._is_of_these_files():
+            return [*notes, "the encoded table is not kept: files have changed since the run began"]
         draft = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            least, free = sum(block.nbytes for block in table.blocks.values()), shutil.disk_usage(self.folder).free
+            if free < least:
+                return [*notes, f"the encoded table is not kept: it has {least:,} bytes, and {free:,} are free"]
             draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=self.folder))
             write_table(table, draft)
+            _sync(draft)
             size = _size(draft)
             if size > self.limit_bytes:
                 return [*notes, f"the encoded table is not kept: it has {size:,} bytes, more than the cache may have"]
@@ -120,6 +138,12 @@ class Cache:
             if draft is not None:
                 shutil.rmtree(draft, ignore_errors=True)
         return notes
+
+    def _is_of_these_files(self) -> bool:
+        try:
+            return self.key_now is None or self.key_now() == self.path.name
+        except GpupipeError:  # one of them is gone
+            return False
 
 
 def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None = None) -> str:
@@ -142,6 +166,16 @@ def _make_room(folder: Path, limit_bytes: int) -> None:
             return
         shutil.rmtree(path, ignore_errors=True)
         excess -= sizes[path]
+
+
+def _sync(entry: Path) -> None:
+    """Bring an entry to the disk: after a power cut its files could have the right sizes, and nothing in them."""
+    for path in (*entry.iterdir(), entry):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _is_being_written(path: Path) -> bool:

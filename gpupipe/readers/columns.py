@@ -19,6 +19,7 @@ from gpupipe.errors import GpupipeError
 from gpupipe.readers.strings import TEXT
 
 MICROS = pa.timestamp("us")
+BEYOND_INT64 = "integers beyond int64, read as float64"
 BEYOND_MICROS = "times beyond the year 294246, read as null"
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -36,6 +37,8 @@ def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         If there is no plain type for it.
     """
     kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        return plain_column(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
     if isinstance(kind, pa.BaseExtensionType):
         return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
     if pa.types.is_dictionary(kind):
@@ -63,7 +66,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def is_nested(kind: pa.DataType) -> bool:
     """Whether the Arrow type is a list, struct, map or union: what cannot be a column of a table here."""
-    return bool(pa.types.is_nested(kind))
+    return bool(pa.types.is_nested(kind)) and not pa.types.is_run_end_encoded(kind)
 
 
 def _from_dictionary(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -98,11 +101,9 @@ def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return column.cast(pa.float32()), ""
     if pa.types.is_uint64(kind):
         fits = (pc.max(column).as_py() or 0) < 2**63
-        return column.cast(pa.int64() if fits else pa.float64(), safe=False), ""
+        return column.cast(pa.int64() if fits else pa.float64(), safe=False), "" if fits else BEYOND_INT64
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
         return column, ""
-    if pa.types.is_run_end_encoded(kind):
-        return plain_column(pc.run_end_decode(column))
     raise NoUse(str(kind))
 
 

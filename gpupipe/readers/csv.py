@@ -6,7 +6,7 @@ order). Empty lines are skipped.
 
 from __future__ import annotations
 
-import mmap
+import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +15,10 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.readers.columns import is_bytes
-from gpupipe.readers.csv_header import Header, read_header, wrong_encoding
+from gpupipe.readers.csv_encoding import rows_that_are_no_text, wrong_encoding
+from gpupipe.readers.csv_end import WithLastLine
+from gpupipe.readers.csv_header import Header, never_closed, read_head, read_header
+from gpupipe.readers.csv_strays import say_strays, textures
 from gpupipe.readers.csv_texts import cleaned, narrowest, with_numbers
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.formats import compression_of
@@ -63,13 +66,22 @@ def read(
             table, numbers = cleaned(table, name, source.csv)
             if name not in keep_text and (kind := narrowest(numbers)):
                 kinds[name] = kind
-    return with_numbers(table, kinds)
+    table = with_numbers(table, kinds, source.csv)
+    say_strays(textures(table, keep_text), notes)
+    return table
 
 
 def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:
     """Return the header of a file, or None if no row follows; see `gpupipe.readers.csv_header.read_header`."""
     with opened(file, unpack=True) as stream:
         return read_header(stream, file, source.csv, notes)
+
+
+def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
+    """Return the names of the columns of a file that may have no rows; none where it is empty."""
+    with opened(file, unpack=True) as stream:
+        rows = read_head(stream, file, settings).rows
+    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
 
 
 def declared_texts(source: TableSource) -> set[str]:
@@ -86,6 +98,7 @@ def read_rows(
     span: Span | None = None,
     as_text: Sequence[str] = (),
     kinds: Mapping[str, pa.DataType] | None = None,
+    lines_are_rows: bool = False,
 ) -> pa.Table:
     """Return rows as Arrow's parser types them, text before it is `cleaned`.
 
@@ -98,6 +111,8 @@ def read_rows(
         Parse these bytes of the file alone, which hold whole rows; else all rows behind the header.
     kinds : mapping of str to DataType, optional
         Read these columns alone, and as these types.
+    lines_are_rows : bool
+        Whether it is known that neither a line nor the file ends in quotes.
 
     Raises
     ------
@@ -118,7 +133,7 @@ def read_rows(
         auto_dict_max_cardinality=2**31 - 1,
         decimal_point=settings.decimal,
     )
-    table = _parse(file, header, settings, convert, notes, span)
+    table = _parse(file, header, settings, convert, notes, span, lines_are_rows)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise wrong_encoding(file, settings.encoding)
@@ -132,12 +147,13 @@ def _parse(
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
     span: Span | None,
+    lines_are_rows: bool,
 ) -> pa.Table:
     """Parse the file with ever larger blocks until every row fits into one."""
     block = BLOCK_BYTES
     while True:
         try:
-            return _parse_blocks(file, header, settings, convert, notes, block, span)
+            return _parse_blocks(file, header, settings, convert, notes, block, span, lines_are_rows)
         except DataError as error:
             if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
                 raise
@@ -152,37 +168,78 @@ def _parse_blocks(
     notes: Notes,
     block: int,
     span: Span | None,
+    lines_are_rows: bool,
 ) -> pa.Table:
-    skipped: list[int] = []
-
-    def on_bad_row(row: Any) -> str:
-        skipped.append(row.actual_columns)
-        return "skip" if settings.bad_rows == "skip" else "error"
-
+    bad = _BadRows(settings.bad_rows == "skip")
+    quoted = not lines_are_rows and _may_have_quoted_newlines(file, settings, span)
     parse = arrow_csv.ParseOptions(
         delimiter=header.delimiter,
         quote_char=settings.quote or False,
-        newlines_in_values=_may_have_quoted_newlines(file, settings, span),
-        invalid_row_handler=on_bad_row,
+        newlines_in_values=quoted,
+        invalid_row_handler=bad.see,
     )
     layout = arrow_csv.ReadOptions(
         column_names=header.names,
         skip_rows=0 if span else header.n_lines,
-        encoding=settings.encoding,
+        encoding="utf8" if quoted else settings.encoding,
         block_size=block,
     )
     try:
-        with opened(file, unpack=True, span=span) as stream:
+        with rows_that_are_no_text() as unreadable, opened(file, unpack=True, span=span) as stream:
+            if quoted:
+                stream = _with_last_line(stream, header, settings, bad)
             table = arrow_csv.read_csv(stream, layout, parse, convert)
     except DataError as error:
-        if skipped and settings.bad_rows == "error":
+        if unreadable:
+            raise wrong_encoding(file, settings.encoding) from None
+        if bad.widths and not bad.may_skip:
+            layout.encoding = settings.encoding
             raise _ragged(file, header, layout, parse) from None
         if "invalid UTF8" in error.what or "codec" in error.what or "UTF-16" in error.what:
             raise wrong_encoding(file, settings.encoding) from None
         raise
-    if skipped:
-        notes.skipped_rows(file.path, len(skipped))
+    if quoted and not bad.has_ended:
+        raise never_closed(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
+    if bad.widths:
+        notes.skipped_rows(file.path, len(bad.widths))
     return table
+
+
+class _BadRows:
+    """What is done with rows of another number of fields than the header.
+
+    Attributes
+    ----------
+    widths : list of int
+        The number of fields of each that is not blank.
+    last_line : str, optional
+        What stands behind the file: see `gpupipe.readers.csv_end`.
+    has_ended : bool
+        Whether that was found.
+    """
+
+    def __init__(self, may_skip: bool) -> None:
+        self.may_skip, self.widths = may_skip, list[int]()
+        self.last_line: str | None = None
+        self.has_ended = False
+
+    def see(self, row: Any) -> str:
+        """Return what Arrow is to do with a row."""
+        if row.text == self.last_line:
+            self.has_ended = True
+            return "skip"
+        if not row.text.strip():
+            return "skip"
+        self.widths.append(row.actual_columns)
+        return "skip" if self.may_skip else "error"
+
+
+def _with_last_line(stream: Any, header: Header, settings: CsvSettings, bad: _BadRows) -> Any:
+    if codecs.lookup(settings.encoding).name != "utf-8":
+        stream = pa.transcoding_input_stream(stream, settings.encoding, "utf-8")
+    marked = WithLastLine(stream, header.delimiter, len(header.names))
+    bad.last_line = marked.line
+    return marked.opened()
 
 
 def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Span | None) -> bool:
@@ -191,8 +248,12 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Spa
         return False
     if file.remote is not None or compression_of(file.path):
         return True
-    with open(file.path, "rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(settings.quote.encode(settings.encoding)[-1:], *(span or ())) >= 0
+    mark = settings.quote.encode(settings.encoding)[-1:]
+    with opened(file, span=span) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            if mark in block:
+                return True
+    return False
 
 
 def _ragged(
@@ -202,20 +263,27 @@ def _ragged(
     bad: list[Any] = []
 
     def on_bad_row(row: Any) -> str:
+        if not row.text.strip():
+            return "skip"
         bad.append(row)
         return "error"
 
     parse.invalid_row_handler = on_bad_row
     layout.use_threads = False
+    layout.skip_rows = header.n_lines
     try:
-        with opened(file, unpack=True) as stream:
+        with rows_that_are_no_text(), opened(file, unpack=True) as stream:
             arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
     except DataError:
         pass
+    if not bad:
+        return wrong_encoding(file, layout.encoding)
     row = bad[0]
-    excerpt = row.text if len(row.text) <= 80 else row.text[:80] + "..."
+    excerpt = repr(row.text if len(row.text) <= 80 else row.text[:80] + "...")
+    more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
     return DataError(
-        f"row {row.number} has {row.actual_columns} fields, the file has {row.expected_columns} columns: {excerpt!r}",
-        where=mask(file.path),
-        fix="correct the row, or leave such rows out: csv: {bad_rows: skip}; a wrong csv.delimiter shows like this too",
+        f"row {row.number:,} has {row.actual_columns:,} fields, the file has {row.expected_columns:,} columns: "
+        + (excerpt if len(excerpt) <= 100 else excerpt[:100] + "..."),
+        where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
+        fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import DataError
+from gpupipe.readers.csv_encoding import marked_encoding, require_no_nuls, wrong_encoding
 from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.settings import CsvSettings
@@ -18,7 +19,6 @@ from gpupipe.readers.settings import CsvSettings
 DELIMITERS = (",", ";", "\t", "|")
 HEAD_BYTES = 1 << 20  # a header of thousands of names fits
 HEAD_ROWS = 50
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
 
@@ -48,7 +48,8 @@ class Head:
     ----------
     delimiter : str
     rows : list of (int, list of str)
-        The line on which each row ends, and its fields; empty rows are left out.
+        The line on which each row ends, and its fields; empty rows are left out, and where one is a
+        header those of blanks alone too.
     is_all : bool
         Whether the file has no other rows.
     """
@@ -68,7 +69,10 @@ def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
     """
     text, is_all = _first_text(stream, file, settings.encoding)
     delimiter = settings.delimiter or _delimiter(text, file, settings)
-    return Head(delimiter, _rows(text, delimiter, settings.quote), is_all)
+    rows = _rows(text, delimiter, settings.quote)
+    if settings.names is None:  # a line of blanks is no header; a value it may be
+        rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
+    return Head(delimiter, rows, is_all)
 
 
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
@@ -77,7 +81,8 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     Raises
     ------
     DataError
-        If it is in another encoding, names a column twice, or has another number of fields than ``csv.names``.
+        If it is in another encoding, names a column twice, has another number of fields than ``csv.names``, or a
+        quotation mark that is never closed.
     """
     head = read_head(stream, file, settings)
     if not head.rows:
@@ -85,18 +90,20 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     if settings.names is not None:
         _check_width(settings.names, head.rows, file)
         return Header(list(settings.names), head.delimiter, 0)
-    if head.is_all and len(head.rows) == 1:
-        return None
     n_lines, names = head.rows[0]
+    if head.is_all and len(head.rows) == 1:
+        if any("\n" in name for name in names):
+            raise never_closed(file, 1)
+        return None
     return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
-def wrong_encoding(file: SourceFile, encoding: str, likely: str = "latin-1") -> DataError:
-    """Return the error for a file whose bytes are not in `encoding`."""
+def never_closed(file: SourceFile, row: int) -> DataError:
+    """Return the error for a file that ends within quotes, which were opened in a row; the header is row 1."""
     return DataError(
-        f"the text is not {encoding}",
+        f"a quotation mark of row {row:,} is never closed: all that follows would be one value",
         where=mask(file.path),
-        fix=f"state the encoding of the file, as in csv: {{encoding: {likely}}} (latin-1, cp1252, utf-16...)",
+        fix="close it; or if marks are a part of the text, csv: {quote: null}",
     )
 
 
@@ -104,18 +111,20 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
     """Return the first lines, the last of them whole, and whether there are no others."""
     with reading(file.path):
         raw = stream.read(HEAD_BYTES)
-    if raw.startswith(UTF16_MARKS) and codecs.lookup(encoding).name.startswith("utf-8"):
-        raise wrong_encoding(file, encoding, likely="utf-16")
+    if marked_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
+        raise wrong_encoding(file, encoding)
     try:
         text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
     except UnicodeError:
         raise wrong_encoding(file, encoding) from None
+    require_no_nuls(text, file, encoding)
     end = max(text.rfind("\n"), text.rfind("\r")) + 1
     is_all = len(raw) < HEAD_BYTES
     return (text if is_all or not end else text[:end]), is_all
 
 
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
+    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
     lines = io.StringIO(text, newline="")
     if quote is None:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Set
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.readers.settings import CsvSettings
 from gpupipe.readers.strings import NULL_VALUES, clean_texts
 
 NUMBERS = (pa.int64(), pa.float64())
+NO_NUMBER = "?"
 
 
 def cleaned(table: pa.Table, name: str, settings: CsvSettings) -> tuple[pa.Table, frozenset[pa.DataType]]:
     """Return the table with a column of text cleaned, and those of `NUMBERS` that hold all of its values then."""
     column, _ = clean_texts(table.column(name), [*NULL_VALUES, *settings.null_values], settings.strip)
-    numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, chunk.dictionary) for chunk in column.chunks))
+    levels = [_plainly(chunk.dictionary, settings) for chunk in column.chunks]
+    numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
     return table.set_column(table.column_names.index(name), name, column), numbers
 
 
@@ -24,12 +28,25 @@ def narrowest(numbers: Set[pa.DataType]) -> pa.DataType | None:
     return next((kind for kind in NUMBERS if kind in numbers), None)
 
 
-def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
     """Return the table with these columns of text as numbers of these types, which hold all of their values."""
     for name, kind in kinds.items():
-        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in table.column(name).chunks]
+        column = table.column(name)
+        chunks = [_plainly(chunk.dictionary, settings).cast(kind).take(chunk.indices) for chunk in column.chunks]
         table = table.set_column(table.column_names.index(name), name, pa.chunked_array(chunks, kind))
     return table
+
+
+def _plainly(texts: pa.Array, settings: CsvSettings) -> pa.Array:
+    """Return texts with numbers as Arrow reads them: a decimal point, nothing between thousands."""
+    point = settings.decimal
+    if settings.thousands is not None:
+        mark, end = re.escape(settings.thousands), rf"(?:{re.escape(point)}[0-9]*)?"
+        grouped = pc.match_substring_regex(texts, rf"^\s*[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+{end}\s*$")
+        texts = pc.if_else(grouped, pc.replace_substring(texts, settings.thousands, ""), texts)
+    if point != ".":  # a point is no decimal point then
+        texts = pc.replace_substring(pc.replace_substring(texts, ".", NO_NUMBER), point, ".")
+    return texts
 
 
 def _holds(kind: pa.DataType, texts: pa.Array) -> bool:

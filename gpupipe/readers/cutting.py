@@ -20,6 +20,7 @@ from gpupipe.readers.settings import TableSource
 from gpupipe.readers.spans import NEWLINE, data_start, even_spans
 from gpupipe.readers.stream import is_steady
 from gpupipe.readers.streams import Span, opened
+from gpupipe.readers.trial import try_files
 
 PACKED = 5  # about how many times its size a compressed file unpacks to
 ROW_BYTES = 200  # about those of a generated row
@@ -85,6 +86,7 @@ def cuts(source: TableSource, base_dir: BaseDir = None) -> list[Cut]:
     DataError, ConfigError
         If a file is absent.
     """
+    try_files(source, base_dir)
     return [_cut_of(file, source) for file in input_files(source, base_dir) if file.format in (*FORMATS, "generator")]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from gpupipe.readers.csv_strays import Texture, say_strays
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.plain import plain_table, say_missing
@@ -24,12 +25,15 @@ class FileNotes:
         What is said when its columns are made plain.
     missing : dict of str to set of str
         For each plain column, the texts that are read as missing.
+    textures : dict of str to Texture
+        What the columns of text of a CSV file are like.
     n_rows : int
     """
 
     def __init__(self) -> None:
         self.about_file, self.about_values = Notes(), Notes()
         self.missing: dict[str, set[str]] = {}
+        self.textures: dict[str, Texture] = {}
         self.n_rows = 0
 
     def include(self, other: FileNotes) -> None:
@@ -38,11 +42,16 @@ class FileNotes:
         self.about_values.include(other.about_values)
         for name, texts in other.missing.items():
             self.missing.setdefault(name, set()).update(texts)
+        for name, texture in other.textures.items():
+            self.textures[name] = self.textures[name] | texture if name in self.textures else texture
         self.n_rows += other.n_rows
 
     def say(self, file: SourceFile, notes: Notes) -> None:
         """Say everything, in the order in which reading the file at once says it."""
-        for line in [*_by_column(self.about_file, self.missing), *_by_column(self.about_values, self.missing)]:
+        for line in _by_column(self.about_file, self.missing):
+            notes.say(line)
+        say_strays({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
+        for line in _by_column(self.about_values, self.missing):
             notes.say(line)
         notes.include(self.about_file)  # the rows that were left out
         for name, texts in self.missing.items():

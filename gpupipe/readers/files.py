@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,9 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
            "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko",
            "smb": "smbprotocol"}  # fmt: skip
+
+DECRYPT = "decrypt it first; or, if some columns are encrypted and not all of it, leave these out with drop"
+STRANGE = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,8 @@ def reading(path: str) -> Iterator[None]:
         raise DataError("the file may not be read", where=mask(path), fix=fix) from error
     except Exception as error:  # Arrow's errors and those of any fsspec plugin have no ancestor in common
         reason = " ".join(str(error).split()) or type(error).__name__
-        if "encrypted" in reason or "decryption" in reason:
-            raise DataError("the file is encrypted", where=mask(path), fix="decrypt it first") from error
+        if re.search("encrypt|decrypt", reason, re.IGNORECASE):
+            raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error
         raise DataError(
             f"the file cannot be read: {mask(reason[:300])}",
             where=mask(path),
@@ -104,23 +109,34 @@ def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = No
 
 def _local_files(path: str, stated: str, base_dir: str | os.PathLike[str] | None) -> list[SourceFile]:
     full = Path(base_dir or ".", Path(path).expanduser()).absolute()
-    if full.is_dir():
-        names = [str(p) for p in sorted(full.rglob("*"), key=lambda p: p.parts) if p.is_file()]
-        return [_local_file(name, stated, str(full)) for name in _readable(names, str(full), stated)]
-    if full.is_file():
-        return [_local_file(str(full), stated, str(full.parent))]
-    if glob.has_magic(path):
-        hits = [Path(hit) for hit in glob.glob(str(full), recursive=True)]
-        names = [str(p) for p in sorted(hits, key=lambda p: p.parts) if p.is_file()]
-        if names:
-            root = _fixed_part(str(full))
-            return [_local_file(name, stated, root) for name in names]
-        raise DataError("no file matches", where=str(full), fix="check the pattern; ** goes into folders")
-    raise _no_such_file(full)
+    with reading(str(full)):  # a name that is too long, a folder that may not be listed
+        if full.is_dir():
+            names = [str(p) for p in sorted(full.rglob("*"), key=lambda p: p.parts) if not p.is_dir()]
+            return [_local_file(name, stated, str(full)) for name in _readable(names, str(full), stated)]
+        if os.path.lexists(full):
+            return [_local_file(str(full), stated, str(full.parent))]
+        if glob.has_magic(path):
+            hits = [Path(hit) for hit in glob.glob(str(full), recursive=True)]
+            names = [str(p) for p in sorted(hits, key=lambda p: p.parts) if not p.is_dir()]
+            if names:
+                root = _fixed_part(str(full))
+                return [_local_file(name, stated, root) for name in names]
+            raise DataError("no file matches", where=str(full), fix="check the pattern; ** goes into folders")
+        raise _no_such_file(full)
 
 
 def _local_file(name: str, stated: str, root: str) -> SourceFile:
-    status = os.stat(name)
+    try:
+        status = os.stat(name)
+    except OSError as error:
+        if not os.path.islink(name):
+            raise
+        fix = "mend the link, or take it away"
+        why = "itself" if error.errno == errno.ELOOP else f"{os.readlink(name)}, which is not there"
+        raise DataError(f"the link leads to {why}", where=name, fix=fix) from None
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever, a device might never end
+        kind = STRANGE.get(stat.S_IFMT(status.st_mode), "something else")
+        raise DataError(f"it is {kind}, and no file", where=name, fix="write the rows to a file, and name that one")
     return SourceFile(
         name, status.st_size, status.st_mtime_ns, require_format(name, stated), partitions=_partitions(name, root)
     )
@@ -175,17 +191,19 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _remote_file(system: Any, name: str, stated: str, root: str) -> SourceFile:
-    info = system.info(name)
+    size, mtime_ns, version = remote_identity(system.info(name))
+    file_format = require_format(name.split("?")[0], stated)
+    return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system)
+
+
+def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
+    """Return the size, time of change and version that a file system of fsspec says of a file."""
     changed = info.get("mtime") or info.get("LastModified") or info.get("created") or 0
     seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
-    return SourceFile(
-        name,
+    return (
         int(info.get("size") or 0),
         int(float(seconds) * 1e9) if isinstance(seconds, int | float) else 0,
-        require_format(name.split("?")[0], stated),
-        version=str(info.get("ETag") or info.get("etag") or info.get("md5Hash") or info.get("ino") or ""),
-        partitions=_partitions(name, root),
-        remote=system,
+        str(info.get("ETag") or info.get("etag") or info.get("md5Hash") or info.get("ino") or ""),
     )
 
 
@@ -212,6 +230,9 @@ def _partitions(name: str, root: str) -> dict[str, str | None]:
     for part in name[len(root) :].split("/")[:-1]:
         column, equals, value = part.partition("=")
         if equals and column:
+            if unquote(column) in found:
+                what = f"the folders say {unquote(column)!r} twice"
+                raise DataError(what, where=mask(name), fix="move the file to where one folder says it")
             found[unquote(column)] = None if value == HIVE_NULL else unquote(value)
     return found
 
@@ -221,7 +242,11 @@ def _fixed_part(pattern: str) -> str:
     return re.split(r"[*?\[]", pattern)[0].rpartition("/")[0]
 
 
+_NAMED = r"\$\{\w+\}"  # the name of a variable that holds a secret is none
+_USER = re.compile(rf"://(?!(?:{_NAMED}|:)+@)[^/?#]+@")  # up to the last @: a password may hold one
+_PARAMETER = re.compile(rf"([?&#;][^=&]+=)(?!{_NAMED})[^&]+")
+
+
 def mask(text: str) -> str:
-    """Return `text` with passwords and signatures in its URLs replaced by ``***``."""
-    text = re.sub(r"(\w+://)[^/@\s]+@", r"\1***@", text)
-    return re.sub(r"([?&][^=&\s]+=)[^&\s'\"]+", r"\1***", text)
+    """Return `text` with users, passwords and signatures in its URLs replaced by ``***``; ``${NAME}`` stays."""
+    return re.sub(r"\w+://[^\s'\"]+", lambda url: _PARAMETER.sub(r"\1***", _USER.sub("://***@", url[0])), text)

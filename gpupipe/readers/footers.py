@@ -1,23 +1,28 @@
-"""What the footer of a Parquet file says of the memory that its row groups take."""
+"""What the footer of a Parquet file says of the memory that its row groups take.
+
+Of its column chunks nothing is asked: pyarrow ends the process (SIGABRT), and raises nothing, where the footer of a
+damaged file, or of an encrypted one, says what cannot be decoded. What C++ reads by itself is safe.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.readers.columns import is_text
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.parquet import column_names
+from gpupipe.readers.parquet import PROBE_ROWS, column_names
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.wanted import Wanted
 
 CODE = 4  # bytes
 WIDEST = 8
-TEXT_BYTES = 16  # where nothing is known of a text
 
 
 @dataclass(frozen=True)
@@ -62,31 +67,40 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
         schema = pa.schema([probe.schema_arrow.field(name) for name in names]).remove_metadata()
         metadata = probe.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        decoded = [_row_group(group, schema, written_out) for group in groups]
+        lengths = _lengths(probe, schema) if written_out else {}
+        decoded = [_row_group(group, schema, lengths) for group in groups]
     n_rows = int(metadata.num_rows)
     encoded = n_rows * sum(CODE if _is_coded(kind) else min(WIDEST, max(4, _width(kind))) for kind in schema.types)
     return Groups(schema, n_rows, decoded, encoded)
 
 
-def _row_group(group: pq.RowGroupMetaData, schema: pa.Schema, written_out: bool) -> int:
-    """Return the bytes of a row group as Arrow, or a frame, holds it: 0 only where it has no rows."""
+def _row_group(group: pq.RowGroupMetaData, schema: pa.Schema, lengths: Mapping[str, float]) -> int:
+    """Return the bytes of a row group as Arrow, or a frame of texts of these lengths, holds it: 0 only without rows."""
     if not group.num_rows:
         return 0
     n_bytes = sum(_width(kind) for kind in schema.types) * group.num_rows
-    for i in range(group.num_columns):
-        chunk = group.column(i)
-        if chunk.path_in_schema in schema.names and _is_coded(schema.field(chunk.path_in_schema).type):
-            # The chunk holds the levels, or all texts.
-            n_bytes += _length(chunk) * group.num_rows if written_out else chunk.total_uncompressed_size
+    if lengths:
+        n_bytes += sum(lengths.values()) * group.num_rows
+    elif any(map(_is_coded, schema.types)):  # their levels are somewhere in what all columns together have
+        n_bytes += group.total_byte_size
     return int(n_bytes)
 
 
-def _length(chunk: pq.ColumnChunkMetaData) -> int:
-    """Return about how long a text is: as the least and the greatest are, if the footer says these."""
-    ends = chunk.statistics
-    if ends is None or not ends.has_min_max:
-        return TEXT_BYTES
-    return max(len(str(ends.min)), len(str(ends.max)))
+def _lengths(probe: pq.ParquetFile, schema: pa.Schema) -> dict[str, float]:
+    """Return about how many bytes a text of each column of texts has: as the first rows have."""
+    texts = [field.name for field in schema if _is_coded(field.type) and is_text(_values(field.type))]
+    first = next(probe.iter_batches(PROBE_ROWS, columns=texts), None) if texts else None
+    if first is None or not first.num_rows:
+        return dict.fromkeys(texts, 0.0)
+    return {name: _n_bytes(first.column(name)) / first.num_rows for name in texts}
+
+
+def _n_bytes(texts: pa.Array) -> int:
+    return int(pc.sum(pc.binary_length(texts.cast(_values(texts.type)))).as_py() or 0)
+
+
+def _values(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_coded(kind: pa.DataType) -> bool:

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.readers.files import SourceFile, mask, reading
+from gpupipe.readers.files import SourceFile, mask
+from gpupipe.readers.json_faults import ONE_A_LINE, find_fault
+from gpupipe.readers.json_guard import Guarded
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.plain import usable_names
 from gpupipe.readers.settings import TableSource
@@ -33,10 +35,7 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
         If a column holds values of several types, or one that is asked for by name is nested.
     """
     table = read_lines(file)
-    if not table.num_columns:
-        return None
-    with reading(file.path):  # names may be no text
-        return table.select(usable_names(table.schema, file, wanted, notes))
+    return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 
 def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, pa.DataType] | None = None) -> pa.Table:
@@ -61,7 +60,10 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
     while True:
         try:
             with opened(file, unpack=True, span=span) as stream:
-                return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=block), parse)
+                guarded = Guarded(stream, file).opened()
+                table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
+                table.schema.names  # noqa: B018  (raises where one is no text)
+                return table
         except DataError as error:
             if "Empty JSON file" in error.what:
                 return pa.table({})
@@ -71,12 +73,15 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
 
 
 def _explained(error: DataError, file: SourceFile) -> DataError:
+    """Return the error that names the line; where none is to blame, that of the parser in plain words."""
+    if (fault := find_fault(file)) is not None:
+        return fault
     if mixed := MIXED.search(error.what):
         if not mixed["column"]:
             return DataError(
                 f"a line is no JSON object but {'an array' if mixed['second'] == 'array' else 'a ' + mixed['second']}",
                 where=mask(file.path),
-                fix="write one object per line: {...} newline {...}; for example with jq -c '.[]'",
+                fix=ONE_A_LINE,
             )
         return _mixed(f"column {mixed['column']!r} holds both {mixed['first']} and {mixed['second']} values", file)
     if unlike := UNLIKE.search(error.what):

@@ -1,4 +1,4 @@
-"""Tables that wait, in less memory: the codes of texts are as narrow as there are levels."""
+"""Tables that wait: in less memory, as the codes of texts are as narrow as there are levels, and in one chunk."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def packed(table: pa.Table) -> pa.Table:
 def unpacked(table: pa.Table) -> pa.Table:
     """Return the table that `packed` was given."""
     return _each(table, lambda column: _with_codes(column, pa.int32()) if _is_packed(column.type) else column)
+
+
+def in_one_chunk(table: pa.Table) -> pa.Table:
+    """Return a table with one chunk a column: each costs anew in every step. Codes must lie within their levels."""
+    return table.unify_dictionaries().combine_chunks()
 
 
 def _each(table: pa.Table, change: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> pa.Table:

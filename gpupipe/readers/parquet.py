@@ -45,7 +45,14 @@ def read_groups(
         ancient = _int96_columns(probe, names)
         for groups in parts:
             # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
-            table = _read(handle, probe, names, dictionaries, "us", groups).select(names)
+            try:
+                table = _read(handle, probe, names, dictionaries, "us", groups)
+            except (OSError, NotImplementedError) as error:
+                if not dictionaries or "ot yet implemented" not in str(error):
+                    raise
+                dictionaries = []  # strings in the DELTA encodings, which Arrow reads written out alone
+                table = _read(handle, probe, names, dictionaries, "us", groups)
+            table = table.select(names)
             if ancient:
                 seconds = _read(handle, probe, ancient, [], "s", groups).select(ancient)
                 table = _without_wrapped_times(table, seconds, notes)
@@ -114,18 +121,5 @@ def _is_utf8(values: pa.Array) -> bool:
 
 
 def _dictionary_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    """Return the columns to read as dictionaries: strings, but for the encodings that Arrow cannot read so."""
-    texts = [n for n in names if is_text(kind := probe.schema_arrow.field(n).type) or pa.types.is_binary(kind)]
-    delta = _delta_encoded(probe.metadata)
-    return [name for name in texts if name not in delta]
-
-
-def _delta_encoded(metadata: pq.FileMetaData) -> set[str]:
-    found = set()
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            if any(encoding.startswith("DELTA_") for encoding in chunk.encodings):
-                found.add(chunk.path_in_schema)
-    return found
+    """Return the columns to read as dictionaries: strings."""
+    return [n for n in names if is_text(kind := probe.schema_arrow.field(n).type) or pa.types.is_binary(kind)]

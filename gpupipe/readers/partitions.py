@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gpupipe.readers.files import SourceFile
+from gpupipe.errors import SchemaError
+from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.strings import TEXT
 from gpupipe.readers.wanted import Wanted
 
@@ -24,6 +28,46 @@ class Partitions:
             if name not in table.column_names:
                 table = table.append_column(name, _constant(file.partitions[name], self.kinds[name], table.num_rows))
         return table
+
+
+def require_agreement(table: pa.Table, file: SourceFile) -> None:
+    """Refuse a plain table of a file that has a column of its folders, and other values in it than they say.
+
+    Raises
+    ------
+    SchemaError
+        With the first such value.
+    """
+    for name, said in file.partitions.items():
+        if name not in table.column_names:
+            continue
+        for value in pc.unique(table.column(name)).to_pylist():
+            if not _is_said(value, said):
+                raise SchemaError(
+                    f"column {name!r} has the value {value!r}, where the folder of the file says {said!r}",
+                    where=mask(file.path),
+                    fix=f"write the files without the column, move the file, or leave it out: drop: [{name}]",
+                )
+
+
+def _is_said(value: Any, said: str | None) -> bool:
+    """Whether a value of a file is what its folder says: ``2024``, ``2024.0``, ``true`` and dates in several ways."""
+    if value is None or said is None:
+        return value is None and said is None
+    if isinstance(value, bool):
+        return said.lower() == str(value).lower()
+    if isinstance(value, int | float):
+        return _number(said) == value
+    if isinstance(value, dt.datetime):
+        return said[: len("2024-01-31")] == value.isoformat()[: len("2024-01-31")]
+    return said == str(value)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text) if not text.lstrip("-").isdecimal() else int(text)
+    except ValueError:
+        return float("nan")
 
 
 def _kind(values: Sequence[str | None]) -> pa.DataType:

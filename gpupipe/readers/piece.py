@@ -25,11 +25,14 @@ class Piece:
         Row groups of a Parquet file, or stripes of an ORC file.
     span : (int, int), optional
         Bytes of a CSV or JSON lines file; or, of a generator, the first row and the one behind the last.
+    lines_are_rows : bool
+        Whether each line of a CSV file is known to be a row: rows are found faster then.
     """
 
     file: SourceFile
     groups: tuple[int, ...] | None = None
     span: Span | None = None
+    lines_are_rows: bool = False
 
     @property
     def is_whole(self) -> bool:

@@ -14,14 +14,17 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError, GpupipeError
 from gpupipe.readers.combine import cast_to
-from gpupipe.readers.csv import header_of, read_rows
+from gpupipe.readers.csv import declared_texts, header_of, read_rows
+from gpupipe.readers.csv_strays import textures
 from gpupipe.readers.csv_texts import cleaned, with_numbers
 from gpupipe.readers.file_notes import FileNotes, plain_part
+from gpupipe.readers.files import mask
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.formats import load_reader
 from gpupipe.readers.jsonl import read_lines
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.orc import read_stripes
+from gpupipe.readers.packing import in_one_chunk
 from gpupipe.readers.parquet import read_groups
 from gpupipe.readers.partitions import Partitions
 from gpupipe.readers.piece import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
@@ -78,7 +81,9 @@ def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: Fil
     columns : FileColumns
         The columns of the file: those that the piece lacks are null there.
     """
-    table, notes = with_numbers(_with_columns(table, columns.kinds), columns.numbers), FileNotes()
+    table, notes = with_numbers(_with_columns(table, columns.kinds), columns.numbers, source.csv), FileNotes()
+    if piece.file.format == "csv":
+        notes.textures = textures(table, declared_texts(source))
     if piece.file.format != "generator":  # what is made is plain
         try:
             table = plain_part(table, piece.file, Wanted(source), notes)
@@ -111,10 +116,11 @@ def final_piece(
 
 def _with_columns(table: pa.Table, kinds: Kinds) -> pa.Table:
     """Return these columns of a table; one that it lacks is null."""
+    places = {name: i for i, name in enumerate(table.column_names)}
     columns = {}
     for name, kind in kinds.items():
-        lacks = name not in table.column_names
-        columns[name] = pa.nulls(table.num_rows, kind) if lacks else cast_to(table.column(name), kind)
+        at = places.get(name)
+        columns[name] = pa.nulls(table.num_rows, kind) if at is None else cast_to(table.column(at), kind)
     return pa.table(columns)
 
 
@@ -128,9 +134,14 @@ def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> p
         return generated(source, wanted, piece.span or (0, source.rows))
     if file.format == "csv":
         header = header_of(file, source, notes)
-        return pa.table({}) if header is None else read_rows(file, header, wanted, source, notes, piece.span)
+        if header is None:
+            return pa.table({})
+        table = read_rows(file, header, wanted, source, notes, piece.span, lines_are_rows=piece.lines_are_rows)
+        return table if piece.is_whole else in_one_chunk(table)
     if piece.span is not None:
         table = read_lines(file, piece.span)
+        if not table.num_columns and table.num_rows:  # rows of {}: that they are rows is lost without a column
+            raise DataError("the rows are empty objects", where=mask(file.path))  # it is read as a whole then
         return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else table
     if piece.groups is not None:
         if file.format == "orc":
@@ -145,5 +156,6 @@ def _parse_as(piece: Piece, source: TableSource, name: str, kind: pa.DataType) -
     if file.format == "csv":
         header = header_of(file, source, Notes())
         assert header is not None
-        return read_rows(file, header, Wanted(source), source, Notes(), piece.span, kinds={name: kind})
+        given = header, Wanted(source), source, Notes(), piece.span
+        return read_rows(file, *given, kinds={name: kind}, lines_are_rows=piece.lines_are_rows)
     return read_lines(file, piece.span, kinds={name: kind})

@@ -9,8 +9,12 @@ from gpupipe.errors import DataError, SchemaError
 from gpupipe.readers.columns import NoUse, is_nested, plain_column
 from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
+from gpupipe.readers.partitions import require_agreement
 from gpupipe.readers.strings import TEXT, clean_texts
 from gpupipe.readers.wanted import Wanted
+
+TEXT_FORMATS = ("csv", "jsonl")
+BEYOND_INT64 = 2.0**63
 
 
 def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
@@ -30,6 +34,8 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Not
             where=mask(file.path),
             fix="rename the columns where the file is written",
         )
+    if not schema.names:
+        raise DataError("the file has no columns", where=mask(file.path), fix="check that it is the right file")
     picked = wanted.pick(schema.names)
     if not picked:
         raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
@@ -70,7 +76,7 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
     DataError
         If nothing is left.
     SchemaError
-        If a column that is asked for by name cannot be used.
+        If a column that is asked for by name cannot be used, or contradicts the folders of the file.
     """
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -83,11 +89,27 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
             if not is_left_out(name, str(error), file, wanted, notes):
                 columns[name] = column
             continue
-        if change:
-            notes.say(f"column {name!r} has {change}")
+        for remark in (change, _remarkable(plain) if file.format in TEXT_FORMATS else ""):
+            if remark:
+                notes.say(f"column {name!r} has {remark}")
         columns[name] = plain
     _require_some(list(columns), file)
-    return pa.table(columns)
+    plain = pa.table(columns)
+    require_agreement(plain, file)
+    return plain
+
+
+def _remarkable(column: pa.ChunkedArray) -> str:
+    """Return what is to be known of the values that a file of text had, often nothing."""
+    if pa.types.is_floating(column.type):
+        bounds = pc.min_max(column).as_py()
+        if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_INT64:
+            return "numbers beyond int64 or infinite ones: a float64 keeps some 16 digits, and nothing above 1.8e308"
+    elif column.type == TEXT and any(
+        pc.any(pc.match_substring(chunk.dictionary, "\0")).as_py() for chunk in column.chunks
+    ):
+        return "NUL characters in its texts"
+    return ""
 
 
 def _check_codes(column: pa.ChunkedArray) -> None:

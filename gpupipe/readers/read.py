@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.readers.combine import clashes, combine, mixed_note
+from gpupipe.readers.csv import header_names
 from gpupipe.readers.csv import read as read_csv
 from gpupipe.readers.files import SourceFile, find_files, mask
 from gpupipe.readers.filter import filter_rows
@@ -20,9 +21,14 @@ from gpupipe.readers.partitions import Partitions
 from gpupipe.readers.plain import plain_table, without_null_texts
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.strings import TEXT
+from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
 
 BaseDir = str | os.PathLike[str] | None
+
+
+class NoRows(DataError):
+    """None of the files has a row."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
 
 
-def read_arrow(source: TableSource, base_dir: BaseDir = None, columns: Iterable[str] | None = None) -> Loaded:
+def read_arrow(
+    source: TableSource, base_dir: BaseDir = None, columns: Iterable[str] | None = None, *, may_be_empty: bool = False
+) -> Loaded:
     """Read one table.
 
     Parameters
@@ -56,6 +64,8 @@ def read_arrow(source: TableSource, base_dir: BaseDir = None, columns: Iterable[
         The folder of the configuration, which relative paths are relative to.
     columns : iterable of str, optional
         Read exactly these, and the target, instead of what ``columns:`` and ``drop:`` leave.
+    may_be_empty : bool
+        Whether files that name columns and have no rows are a table, of texts, instead of an error.
 
     Returns
     -------
@@ -68,12 +78,20 @@ def read_arrow(source: TableSource, base_dir: BaseDir = None, columns: Iterable[
     SchemaError
         If a column is absent or of no use, or differs between files.
     """
+    try_files(source, base_dir)
     wanted, notes = Wanted(source, columns), Notes()
     files = input_files(source, base_dir)
     if source.generate:
         table = generated(source, wanted, (0, source.rows))
     else:
-        table = _read_files([file for file in files if file.format in FORMATS], wanted, source, notes)
+        of_rows = [file for file in files if file.format in FORMATS]
+        try:
+            table = _read_files(of_rows, wanted, source, notes)
+        except NoRows:
+            names = _names_of(of_rows, wanted, source) if may_be_empty else []
+            if not names:
+                raise
+            return Loaded(pa.table({name: pa.chunked_array([], TEXT) for name in names}), files, notes.lines())
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
     return Loaded(_finish(table, wanted, source), files, notes.lines())
@@ -119,7 +137,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     partitions = Partitions(files)
     found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
     if not found:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise NoRows("there are no rows", where=mask(source.label), fix="check that it is the right file")
     tables, files = [table for table, _ in found], [file for _, file in found]
     mixed = clashes(tables)
     if mixed and all(file.format == "csv" for file in files):
@@ -127,6 +145,15 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
         tables = [_as_text(table, mixed, file, wanted, source) for table, file in found]
     tables = [partitions.added_to(table, file, wanted) for table, file in zip(tables, files, strict=True)]
     return tables[0] if len(tables) == 1 else combine(tables, files, notes)
+
+
+def _names_of(files: Sequence[SourceFile], wanted: Wanted, source: TableSource) -> list[str]:
+    """Return the columns that files without rows name."""
+    names = dict.fromkeys(wanted.seen)
+    for file in files:
+        if file.format == "csv":
+            names.update(dict.fromkeys(header_names(file, source.csv)))
+    return [name for name in names if wanted.is_wanted(name)]
 
 
 def _read_file(

@@ -10,13 +10,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import feather, ipc, orc
+from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
+from gpupipe.readers.arrow import batches, is_feather_1, reader_of
 from gpupipe.readers.files import HIVE_NULL, SourceFile, find_files, mask
 from gpupipe.readers.formats import compression_of
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
+from gpupipe.readers.trial import try_files
 
 SAMPLE_ROWS = 20_000
 PLACES = 16  # of a file, or files: rows that lie together are often alike
@@ -60,6 +62,7 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})
         return Sampled(_uncached(part), source.rows, part.rows, 0, True)
+    try_files(source)
     files = [file for file in find_files(source) if file.size]
     if not files:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
@@ -98,6 +101,7 @@ def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[in
             found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
             if parts:
                 part = pa.concat_tables(parts)
+                part.validate(full=True)  # offsets and codes of a damaged file could point anywhere
                 pq.write_table(part, _place(replace(file, format="parquet"), number, folder))
                 n_sample += part.num_rows
         n_rows += found
@@ -122,14 +126,17 @@ def _orc(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
 
 
 def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
-    """Count the rows of the batches: memory-mapped, none of their values is read."""
-    mark = stream.read(6)
-    stream.seek(0)
-    if mark.startswith(b"FEA1"):
+    """Count the rows of the batches, of which a file is read for one column alone, and take the first."""
+    if is_feather_1(stream):
         table = feather.read_table(stream)
-    else:
-        table = (ipc.open_file if mark == b"ARROW1" else ipc.open_stream)(stream).read_all()
-    return int(table.num_rows), [table.slice(0, most)] if most else []
+        return int(table.num_rows), [table.slice(0, most)] if most else []
+    parts, missing, first = [], most, [0] if reader_of(stream).schema.names else []
+    for batch in batches(reader_of(stream)) if most else ():
+        parts.append(pa.Table.from_batches([batch.slice(0, missing)]))
+        missing -= batch.num_rows
+        if missing <= 0:
+            break
+    return sum(batch.num_rows for batch in batches(reader_of(stream, first))), parts
 
 
 # format → what counts the rows of an open file, and returns about so many of them

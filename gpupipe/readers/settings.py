@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import Any, Literal
 
 from pydantic import (
@@ -35,13 +34,19 @@ class CsvSettings(Settings):
     strip: bool = Field(True, description="Trim the blanks around text.")
     bad_rows: Literal["error", "skip"] = Field("error", description="Rows with another number of fields.")
     decimal: str = Field(".", min_length=1, max_length=1, description="The decimal point.")
+    thousands: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="What sets thousands apart, as in 1.234,56 or 1'234.",
+    )
     quote: str | None = Field('"', min_length=1, max_length=1, description="The quotation mark; null for none.")
 
     @field_validator("encoding")
     @classmethod
     def _is_known(cls, encoding: str) -> str:
         try:
-            codecs.lookup(encoding)
+            "".encode(encoding)  # which what is no encoding of text (hex, zip...) refuses
         except LookupError:
             raise ValueError(f"unknown encoding {encoding!r}; for example utf8, latin-1, cp1252, utf-16") from None
         return encoding
@@ -53,6 +58,12 @@ class CsvSettings(Settings):
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return names
+
+    @model_validator(mode="after")
+    def _tells_marks_apart(self) -> CsvSettings:
+        if self.thousands is not None and self.thousands in (self.decimal, self.delimiter, self.quote):
+            raise ValueError(f"thousands: {self.thousands!r} is a mark of something else already")
+        return self
 
 
 class ColumnSettings(Settings):
@@ -111,6 +122,11 @@ class TableSource(Settings):
         "Runs on the table as read, before the row filter and before kinds are inferred.",
     )
     csv: CsvSettings = Field(CsvSettings(), description="How CSV files are written.")
+    isolate: bool = Field(
+        False,
+        description="Read the files in a process of their own first: one that crashes its reader is then an error that "
+        "names it. For files that nobody vouches for; takes a second reading.",
+    )
 
     @field_validator("path")
     @classmethod
@@ -186,6 +202,22 @@ class Source(TableSource):
         if self.positive is None:
             return ()
         return self.positive if isinstance(self.positive, tuple) else (self.positive,)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Columns that are read though it may leave them out."""
+        return ()
+
+
+class CheckedSource(Source):
+    """A source of which columns are read that it leaves out: rules are about them. No section of a configuration."""
+
+    also: tuple[str, ...] = ()
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Columns that are read though it may leave them out."""
+        return self.also
 
 
 class KeyPair(Settings):

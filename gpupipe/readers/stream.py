@@ -22,6 +22,7 @@ from gpupipe.readers.parquet import read_groups
 from gpupipe.readers.partitions import Partitions
 from gpupipe.readers.read import BaseDir, input_files, wanted_columns
 from gpupipe.readers.settings import JoinedTable, TableSource
+from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
 
 PART_BYTES = 256 << 20  # the most of a part, as Arrow holds it
@@ -118,6 +119,7 @@ def in_parts(
     """
     if source.generate or source.prepare or any(table.is_joined for table in tables.values()):
         return None
+    try_files(source, base_dir)
     files = [file for file in input_files(source, base_dir) if file.format in FORMATS]
     if any(file.format != "parquet" for file in files):
         return None

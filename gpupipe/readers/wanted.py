@@ -25,6 +25,7 @@ class Wanted:
         self.keep = tuple(columns) if columns is not None else source.columns
         self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
         self.target = source.target if isinstance(source, Source) else None
+        self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
         self.to_filter = columns_of(source.where)
         self.everything = source.prepare is not None  # a hook may make any column of any other
         self.seen: dict[str, None] = {}
@@ -40,7 +41,7 @@ class Wanted:
 
     def is_wanted(self, name: str) -> bool:
         """Whether the column belongs to the result (one that only the row filter needs does not)."""
-        if name == self.target:
+        if name == self.target or name in self.checked:
             return True
         return (self.keep is None or _matches(name, self.keep)) and not _matches(name, self.drop)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpupipe.errors import DataError
-from gpupipe.splits.holdout import known_times
+from gpupipe.splits.holdout import FewRows, known_times
 from gpupipe.splits.settings import Split
 
 Array = Any
@@ -55,8 +55,5 @@ def _require_members(y: Array, cv: int) -> None:
     counts = np.bincount(y)
     rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
     if counts[rarest] < cv:
-        raise DataError(
-            f"class code {rarest} has {counts[rarest]} rows, fewer than the {cv} folds",
-            where="split.cv",
-            fix="use fewer folds, drop or merge that class, or set stratify: false",
-        )
+        what = f"has {counts[rarest]} rows, fewer than the {cv} folds"
+        raise FewRows(rarest, what, "split.cv", "use fewer folds, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpupipe.errors import ConfigError, DataError
@@ -9,6 +10,31 @@ from gpupipe.splits.cutoff import parse_cutoff
 
 Array = Any
 NAT = -(2**63)  # a missing time, as in gpupipe.table.schema
+
+
+class FewRows(DataError):
+    """A class has too few rows.
+
+    Parameters
+    ----------
+    code : int
+        Of the class.
+    what : str
+        What is wrong with it.
+    where : str
+    more : str
+        What can be done beside merging classes.
+    """
+
+    def __init__(self, code: int, what: str, where: str, more: str = "") -> None:
+        super().__init__(
+            f"class code {code} {what}", where=where, fix=f"{more}drop or merge that class, or set stratify: false"
+        )
+        self.code, self._what = code, what
+
+    def named(self, labels: Sequence[Any]) -> DataError:
+        """Return the error in the words of the target: `labels` of the codes."""
+        return DataError(f"class {labels[self.code]!r} {self._what}", where=self.where, fix=self.fix)
 
 
 def held_out(
@@ -37,11 +63,7 @@ def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Ar
         return mask
     counts = np.bincount(strata)
     if (counts == 1).any():
-        raise DataError(
-            f"class code {counts.tolist().index(1)} has a single row and cannot be shared out",
-            where="split.stratify",
-            fix="drop or merge that class, or set stratify: false",
-        )
+        raise FewRows(counts.tolist().index(1), "has a single row and cannot be shared out", "split.stratify")
     strata = strata.astype(np.min_scalar_type(len(counts)))
     for code, n_held in enumerate(_apportion(counts, count_of(n_rows, share))):
         _put_right(mask, strata == code, n_held, generator)

@@ -30,6 +30,7 @@ from gpupipe.table.times import as_times, infer_format, is_text, write_times
 
 BOOLEAN_LEVELS = ("false", "true")
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
+TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin
 FEW_LEVELS = 50  # so many distinct strings are categories however short the table
 
 
@@ -153,6 +154,11 @@ def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan
     return enforce(empty, column)
 
 
+def is_time(kind: pa.DataType) -> bool:
+    """Whether the type is that of points in time."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
 def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
     """Return whether a row of what is no number has no value: null or NaN, or a blank where texts are parsed."""
     if column.null_count:
@@ -195,6 +201,10 @@ def kind_of(column: pa.ChunkedArray) -> Any:
 def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
     """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
     if column.kind == "numeric":
+        if is_time(values.type) and not column.dtype.startswith(TIMES):  # 1970 and on in microseconds would do
+            raise SchemaError(
+                f"column {column.name!r} holds times, and was {column.dtype}", fix="give it the values that it had"
+            )
         numbers = as_numbers(column.name, values)
         return Plan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":

@@ -16,6 +16,7 @@ from gpupipe.table.schema import FIRST_LEVEL, Column, Declared
 from gpupipe.table.strings import as_dictionary, sort_levels, used
 from gpupipe.table.times import FORMATS, is_text, micros
 
+FIRST_ROWS = 4096
 TEXTS = pa.large_string()  # the levels of many parts may be more than 2 GiB
 
 
@@ -85,7 +86,11 @@ class SeenColumn:
 
     def _add_levels(self, coded: pa.ChunkedArray) -> None:
         for chunk in coded.chunks:
-            is_used = pc.is_in(_numbers(chunk.dictionary), value_set=chunk.indices.unique().cast(pa.int64()))
+            codes = used_codes(chunk)
+            if len(codes) == len(chunk.dictionary):
+                self.used.add(chunk.dictionary)
+                continue
+            is_used = pc.is_in(_numbers(chunk.dictionary), value_set=codes.cast(pa.int64()))
             self.used.add(chunk.dictionary.filter(is_used))
             self.unused.add(chunk.dictionary.filter(pc.invert(is_used)))
         self._require_few_levels()
@@ -146,6 +151,12 @@ class Texts:
         if self._new:
             self._known, self._new = pc.unique(pa.concat_arrays([self._known, *self._new])), []
         return self._known
+
+
+def used_codes(chunk: pa.DictionaryArray) -> pa.Array:
+    """Return the codes that rows of a dictionary array have, each once; mostly the first rows have all of them."""
+    codes = chunk.indices.slice(0, FIRST_ROWS).unique().drop_null()
+    return codes if len(codes) == len(chunk.dictionary) else chunk.indices.unique().drop_null()
 
 
 def _numbers(values: pa.Array) -> pa.Array:

@@ -79,7 +79,7 @@ def test_small_tables_are_kept_too(tmp_path: Path, n_rows: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["int8.npy", "float64.npy", "levels.json", "texts.arrow", "table.json"])
-@pytest.mark.parametrize("harm", ["truncate", "remove", "garbage"])
+@pytest.mark.parametrize("harm", ["truncate", "remove", "garbage", "flip a bit"])
 def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, harm: str) -> None:
     Cache(tmp_path, "k").store(encoded())
     path = tmp_path / "k" / name
@@ -87,6 +87,10 @@ def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, 
         path.write_bytes(path.read_bytes()[:-10])
     elif harm == "remove":
         path.unlink()
+    elif harm == "flip a bit":
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content)
     elif name == "table.json":
         path.write_text("{}")
     else:

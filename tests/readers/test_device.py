@@ -21,6 +21,7 @@ from gpupipe.config import load_config
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
+from gpupipe.readers.files import SourceFile
 from gpupipe.readers.on_device.csv_rows import _Marks
 from gpupipe.readers.on_device.obstacles import Obstacle, reading_on_device, require_plain
 from gpupipe.readers.on_device.read import read_frame
@@ -366,9 +367,9 @@ def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: Backend) -
 
 
 def test_memory_that_runs_out_is_not_the_fault_of_the_file() -> None:
-    with pytest.raises(MemoryError, match="out_of_memory"), reading_on_device("t.parquet"):
+    with pytest.raises(MemoryError, match="out_of_memory"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
         raise MemoryError("std::bad_alloc: out_of_memory")
-    with pytest.raises(DataError, match=r"t\.parquet"), reading_on_device("t.parquet"):
+    with pytest.raises(DataError, match=r"t\.parquet"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
         raise RuntimeError("no magic bytes")
 
 

@@ -15,22 +15,25 @@ from hypothesis import strategies as st
 from gpupipe.readers import spans
 from gpupipe.readers.agreement import NoAgreement, file_columns, to_read_again
 from gpupipe.readers.cutting import cuts
-from gpupipe.readers.packing import packed, unpacked
+from gpupipe.readers.packing import in_one_chunk, packed, unpacked
 from gpupipe.readers.piece import FileColumns, Parsed
 from gpupipe.readers.pieces import read_again, read_piece
 from gpupipe.readers.settings import CsvSettings, Source
-from gpupipe.readers.spans import data_start, even_spans, scan, whole_rows
+from gpupipe.readers.spans import RowSpans, data_start, even_spans, scan, whole_rows
 from gpupipe.readers.strings import TEXT
 
 QUOTE, COMMA = ord('"'), ord(",")
 
 
+def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowSpans | None:
+    even = even_spans(0, path.stat().st_size, most)
+    return whole_rows(even, [scan(str(path), span, quote, COMMA) for span in even])
+
+
 def cut(path: Path, most: int, quote: int | None = QUOTE) -> list[bytes] | None:
     """Return the parts of a file of text, cut at the ends of rows."""
-    content = path.read_bytes()
-    even = even_spans(0, len(content), most)
-    whole = whole_rows(even, [scan(str(path), span, quote, COMMA) for span in even])
-    return None if whole is None else [content[a:b] for a, b in whole]
+    content, whole = path.read_bytes(), row_spans(path, most, quote)
+    return None if whole is None else [content[a:b] for a, b in whole.spans]
 
 
 FIELDS = st.text(st.sampled_from('ab",\n '), max_size=6)
@@ -47,6 +50,8 @@ def test_every_part_has_whole_rows(tmp_path_factory: pytest.TempPathFactory, row
     assert parts is not None
     assert b"".join(parts) == path.read_bytes()
     assert [row for part in parts for row in csv.reader(io.StringIO(part.decode(), newline=""))] == rows
+    whole = row_spans(path, most)
+    assert whole is not None and whole.lines_are_rows == (not any("\n" in field for row in rows for field in row))
 
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 20])
@@ -67,6 +72,25 @@ def test_a_file_with_quotation_marks_within_fields_is_not_cut(
     (tmp_path / "t.csv").write_text(f'a,b\n1,2\n{row}\n3,"4"\n')
     assert cut(tmp_path / "t.csv", 5) is None
     assert cut(tmp_path / "t.csv", 5, quote=None) is not None
+
+
+def test_a_carriage_return_in_quotes_may_end_a_line_too(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b'a,"x\ry"\r\n1,2\r\n')
+    whole = row_spans(tmp_path / "t.csv", 6)
+    assert whole is not None and not whole.lines_are_rows
+
+
+def test_a_file_that_ends_in_quotes_is_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('a,b\n1,2\n3,4\n5,"6')
+    assert cut(tmp_path / "t.csv", 5) is None
+
+
+def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: Path) -> None:
+    rows = [f'"{"x" * n}",{n}\n' for n in (0, 61, 62, 63, 64, 65, 127, 128, 300_000, 1)]
+    (tmp_path / "t.csv").write_text("".join(rows))
+    parts = cut(tmp_path / "t.csv", 64)
+    assert parts is not None and b"".join(parts).decode() == "".join(rows)
+    assert all(part.endswith(b"\n") and part.startswith(b'"') for part in parts)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -149,3 +173,12 @@ def test_a_packed_table_is_unpacked_to_what_it_was(n_levels: int) -> None:
     kind = pa.int8() if n_levels <= 2**7 else pa.int16() if n_levels <= 2**15 else pa.int32()
     assert small.field("t").type.index_type == kind
     assert unpacked(small).equals(table) and unpacked(small).schema == table.schema
+
+
+def test_chunks_become_one_with_the_levels_of_all() -> None:
+    chunks = [pa.array([None, str(i), "x"], pa.string()).dictionary_encode() for i in range(3)]
+    table = pa.table({"t": pa.chunked_array(chunks), "n": pa.chunked_array([[i, None, 1] for i in range(3)])})
+    one = in_one_chunk(table)
+    assert [column.num_chunks for column in one.columns] == [1, 1] and one.schema == table.schema
+    assert one.to_pylist() == table.to_pylist()
+    assert one.column("t").chunk(0).dictionary.to_pylist() == ["0", "x", "1", "2"]

@@ -92,7 +92,7 @@ def _fields(
     if skipped:
         notes.skipped_rows(file.path, len(skipped))
         content = without_rows(file, skipped)
-    with reading_on_device(file.path):
+    with reading_on_device(file):
         frame = backend.read_texts(content, header.names, names, header.delimiter, quote, header.n_lines)
     return frame.fillna("")
 

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from gpupipe.errors import DataError
+from gpupipe.readers.changes import unchanged
 from gpupipe.readers.columns import is_nested
 from gpupipe.readers.files import SourceFile, reading
 from gpupipe.readers.formats import FORMATS, compression_of
 from gpupipe.readers.read import BaseDir, input_files
 from gpupipe.readers.settings import CsvSettings, JoinedTable, TableSource
 from gpupipe.readers.streams import opened
+from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
 from gpupipe.readers.where import parse_where
 
@@ -46,14 +48,15 @@ def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedT
 
 def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
     """Return the files of a source that hold rows."""
+    try_files(source, base_dir)
     return [file for file in input_files(source, base_dir) if file.format in FORMATS]
 
 
 @contextmanager
-def reading_on_device(path: str) -> Iterator[None]:
-    """Turn whatever a reader raises into a DataError, but for memory that runs out: that is not the file's fault."""
+def reading_on_device(file: SourceFile) -> Iterator[None]:
+    """As `gpupipe.readers.streams.opened` for a device's own reader; memory that runs out is not the file's fault."""
     try:
-        with reading(path):
+        with reading(file.path), unchanged(file):
             yield
     except DataError as error:
         if isinstance(error.__cause__, MemoryError):
@@ -143,6 +146,8 @@ def _require_plain_csv(file: SourceFile, settings: CsvSettings) -> None:
         raise Obstacle(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
     if settings.decimal != ".":
         raise Obstacle(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
+    if settings.thousands is not None:
+        raise Obstacle("thousands are set apart", "source.csv.thousands", "write the numbers without")
     if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
         raise Obstacle("a mark is no ASCII character", "source.csv", "use ASCII marks")
 

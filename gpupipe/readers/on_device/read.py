@@ -26,6 +26,7 @@ from pyarrow import orc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
+from gpupipe.readers.columns import BEYOND_INT64
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.on_device.csv import csv_columns
@@ -125,7 +126,7 @@ def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, back
             schema = orc.ORCFile(stream).schema if file.format == "orc" else pq.read_schema(stream)
         names = usable_names(schema, file, wanted, notes)
         typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]  # readers differ in these
-        with reading_on_device(file.path):
+        with reading_on_device(file):
             frame = backend.read_columns(file.format, file.path, typed)
         if len(frame):
             kinds = kinds or {name: schema.field(name).type for name in names}  # the other files have the same
@@ -135,7 +136,11 @@ def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, back
     if not frames:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
     frame = frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
-    return {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
+    columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
+    for name, column in columns.items():
+        if isinstance(column, Numbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
+            notes.say(f"column {name!r} has {BEYOND_INT64}")
+    return columns
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:

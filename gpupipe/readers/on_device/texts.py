@@ -10,7 +10,7 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.readers.csv import TEXT_KINDS
 from gpupipe.readers.csv import read as read_csv
-from gpupipe.readers.csv_header import wrong_encoding
+from gpupipe.readers.csv_encoding import wrong_encoding
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.plain import plain_table

@@ -1,0 +1,54 @@
+"""Whether a CSV file ends within quotes: its parser takes all that follows a mark which is never closed for a value.
+
+So a line follows the last one that is no row, whatever the file holds: where the parser does not find it, the file
+has ended within quotes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+class WithLastLine:
+    """A stream with one more line; as `pyarrow.PythonFile` reads it.
+
+    Parameters
+    ----------
+    stream : pyarrow.NativeFile
+        Of UTF-8 text.
+    delimiter : str
+    n_columns : int
+
+    Attributes
+    ----------
+    line : str
+        Has another number of fields than the rows of the file.
+    """
+
+    closed = False
+
+    def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:
+        mark = "\x1d" if delimiter == "\x1e" else "\x1e"
+        self.line = mark if n_columns > 1 else mark + delimiter
+        self._stream, self._rest = stream, f"\n{self.line}\n".encode()
+
+    def read(self, n_bytes: int) -> Any:
+        """Return the next bytes, none of them copied."""
+        found = self._stream.read_buffer(n_bytes)
+        if len(found):
+            return found
+        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return found
+
+    def opened(self) -> pa.PythonFile:
+        """Return the stream as Arrow reads it."""
+        return pa.PythonFile(self, mode="r")
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def close(self) -> None:
+        """Leave the stream to whoever has opened it."""
