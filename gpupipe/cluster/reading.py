@@ -89,7 +89,7 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
         table = encoded(found, workers, declared)
     table = spread(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
-    gone = left_out(config.source.drop, kinds, config.source.target)
+    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
     return ReadPartitions(table, tuple(notes), (*remarks, f"{len(table.parts)} partitions"))
 

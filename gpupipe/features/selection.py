@@ -39,8 +39,8 @@ def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: S
     return [name for name in chosen if name not in dropped]
 
 
-def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None) -> list[str]:
-    """Return the columns that selectors of kinds in ``drop:`` mean; never the target.
+def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None, kept: Sequence[str] = ()) -> list[str]:
+    """Return the columns that selectors of kinds in ``drop:`` mean; never the target, nor those to be `kept` so far.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None) 
     gone = resolve(selectors, kinds) if selectors else []
     if len(gone) == len(kinds):
         raise SchemaError("no column is left to learn from", where="source.drop", fix="drop fewer")
-    return gone
+    return [name for name in gone if name not in kept]
 
 
 def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:

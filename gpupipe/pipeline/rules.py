@@ -1,0 +1,269 @@
+"""The rules of ``data:`` in a run and in its model: which columns they mean, and what is said where they are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config
+from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
+from gpupipe.features.selection import left_out, resolve
+from gpupipe.pipeline.spread import AnyTable, broken_rules
+from gpupipe.readers.files import mask
+from gpupipe.readers.formats import FORMATS
+from gpupipe.readers.join import read_joined
+from gpupipe.readers.read import input_files, read_arrow
+from gpupipe.readers.settings import CheckedSource, Source
+from gpupipe.readers.wanted import Wanted
+from gpupipe.rules import Broken, ColumnRules, lines
+from gpupipe.table.device_columns import DeviceText
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import KINDS, Declared, Schema
+
+Rules = Mapping[str, Sequence[ColumnRules]]
+NameRow = Callable[[int], str]
+
+GLOB = "*?["
+LOOSEN = "change the rules (data:), or let them warn (otherwise: warn)"
+
+
+@dataclass(frozen=True)
+class ServedRules:
+    """The rules of a column as a model keeps them.
+
+    Attributes
+    ----------
+    column : str
+    declared : Declared
+        What the column was in training.
+    rules : ColumnRules
+    """
+
+    column: str
+    declared: Declared
+    rules: ColumnRules
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the manifest holds."""
+        rules = self.rules.model_dump(mode="json", exclude_defaults=True)
+        return {
+            "column": self.column,
+            "kind": self.declared.kind,
+            "format": self.declared.time_format,
+            "rules": rules,
+        }
+
+    @staticmethod
+    def from_json(said: Mapping[str, Any]) -> ServedRules:
+        """Return what `to_json` described; raise KeyError, TypeError or ValueError if it is nothing of the sort."""
+        if said["kind"] not in KINDS:
+            raise ValueError(f"there is no kind {said['kind']!r} of columns")
+        declared = Declared(said["kind"], time_format=said["format"])
+        return ServedRules(str(said["column"]), declared, ColumnRules.model_validate(said["rules"]))
+
+
+@dataclass(frozen=True)
+class Enforced:
+    """What the rules of a table have come to.
+
+    Attributes
+    ----------
+    broken : tuple of Broken
+        Those that only warn.
+    warnings : tuple of str
+        The same in words.
+    served : tuple of ServedRules
+        What the model is to keep.
+    """
+
+    broken: tuple[Broken, ...] = ()
+    warnings: tuple[str, ...] = ()
+    served: tuple[ServedRules, ...] = ()
+
+
+NO_RULES = Enforced()
+
+
+def with_ruled_columns(config: Config) -> Config:
+    """Return the configuration to read by: columns that ``drop:`` or ``columns:`` leave out are read for their rules.
+
+    That is so for columns that rules name; a glob means those that are there.
+    """
+    source, names = config.source, [n for n in config.data if not (n.startswith(("@", "!")) or set(n) & set(GLOB))]
+    gone = [name for name in names if not Wanted(source).is_wanted(name)]
+    if any(table.is_joined for table in config.tables.values()):
+        gone = [name for name in gone if name in source.drop]  # the others may be columns of the joined tables
+    kept = [name for name in names if Wanted(source).is_wanted(name)]
+    if not gone and not any(name.startswith("@") for name in source.drop):
+        return config
+    fields = {name: getattr(source, name) for name in type(source).model_fields}
+    return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
+
+
+def enforce(table: AnyTable, config: Config, backend: Backend) -> Enforced:
+    """Judge the whole table as it was read, with the columns that are there for their rules alone.
+
+    Raises
+    ------
+    ConfigError
+        If a rule is about a column that is not there, or cannot judge it.
+    SchemaError
+        If rules are broken; all of them are shown.
+    """
+    if not config.data:
+        return NO_RULES
+    rules = ruled_columns(config, table.schema)
+    broken = _broken(table, rules, config, backend)
+    warnings = settle(broken, *_rows_named(config, table.n_rows, broken), fix=f"correct the rows; or {LOOSEN}")
+    target = config.source.target
+    served = [
+        ServedRules(name, _declared(table.schema, name), each)
+        for name, given in rules.items()
+        if name != target  # rows to predict have none
+        for each in given
+    ]
+    return Enforced(tuple(broken), tuple(warnings), tuple(served))
+
+
+def for_rules_alone(config: Config, schema: Schema) -> list[str]:
+    """Return the columns of a table, read by `with_ruled_columns`, that the configuration itself leaves out."""
+    source, kinds = config.source, {column.name: column.kind for column in schema}
+    wanted, gone = Wanted(source), left_out(source.drop, kinds, source.target)
+    checked = with_ruled_columns(config).source.checked
+    return [name for name in checked if name in kinds and (name in gone or not wanted.is_wanted(name))]
+
+
+def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]]:
+    """Return the rules of each column that has some."""
+    kinds, alone = {column.name: column.kind for column in schema}, for_rules_alone(config, schema)
+    kept = {name: kind for name, kind in kinds.items() if name not in alone}  # what globs and @kinds mean
+    rules: dict[str, list[ColumnRules]] = {}
+    for selector, given in config.data.items():
+        try:
+            names = resolve(selector, kinds if selector in kinds else kept)
+        except ConfigError as error:
+            raise ConfigError(f"{error.what} for a rule", where=f"data.{selector}", fix=error.fix) from None
+        for name in names:
+            rules.setdefault(name, []).append(given)
+    return rules
+
+
+def _declared(schema: Schema, name: str) -> Declared:
+    column = schema[name]
+    return Declared(column.kind, time_format=column.time_format)
+
+
+def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[Broken]:
+    texts = [name for name in rules if isinstance(getattr(table, "texts", {}).get(name), DeviceText)]
+    broken = broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
+    if not texts:
+        return broken
+    backend.fall_back(
+        f"rules of {', '.join(texts)}: a device keeps no texts", "read: data", "leave the rules of these columns out"
+    )
+    loaded = read_joined(config.source, config.tables, columns=texts)
+    on_host = encode(loaded.table.select(texts), backend.host, {name: Declared("text") for name in texts})
+    return [*broken, *broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
+
+
+def settle(broken: Sequence[Broken], name_row: NameRow, where: str, fix: str) -> list[str]:
+    """Return what is to be said of broken rules that only warn.
+
+    Raises
+    ------
+    SchemaError
+        If there are others; all that is broken is shown.
+    """
+    refused = [each for each in broken if not each.warns]
+    warned = [each for each in broken if each.warns]
+    if refused:
+        said = "\n  ".join([*lines(refused, name_row), *(f"{each} (only warns)" for each in lines(warned, name_row))])
+        count = "a rule of `data:` is" if len(refused) == 1 else f"{len(refused)} rules of `data:` are"
+        raise SchemaError(f"{count} broken:\n  {said}", where=where, fix=fix)
+    return lines(warned, name_row)
+
+
+def enforce_served(arrow: pa.Table, served: Sequence[ServedRules], backend: Backend, label: str) -> list[str]:
+    """Judge a table that is to be predicted; return what is to be said of it.
+
+    A column that is not there is not judged: the model says itself what it misses.
+
+    Raises
+    ------
+    SchemaError
+        If rules are broken, or a column holds values of another kind than in training.
+    """
+    found = [each for each in served if each.column in arrow.column_names]
+    if not found:
+        return []
+    declared = {each.column: each.declared for each in found}
+    table = encode(arrow.select(list(declared)), backend.host, declared)
+    return settle_served(broken_rules(table, by_column(found), backend.host), label)
+
+
+def settle_served(broken: Sequence[Broken], label: str) -> list[str]:
+    """Return what is to be said of a table that is to be predicted; as `settle`."""
+    where = f"{label}; data rows are counted from 1"
+    return settle(broken, _row, where, "correct the rows, or leave them out; the rules are those of the training")
+
+
+def by_column(served: Sequence[ServedRules]) -> dict[str, list[ColumnRules]]:
+    """Return the rules of each column."""
+    rules: dict[str, list[ColumnRules]] = {}
+    for each in served:
+        rules.setdefault(each.column, []).append(each.rules)
+    return rules
+
+
+def _row(row: int) -> str:
+    return f"row {row + 1:,}"
+
+
+def _rows_named(config: Config, n_rows: int, broken: Sequence[Broken]) -> tuple[NameRow, str]:
+    """Return how rows are called in messages, and where they are."""
+    source = config.source
+    where = f"{mask(source.label)}; data rows are counted from 1"
+    where += ", after prepare" if source.prepare else ""
+    where += ", of those that pass source.where" if source.where else ""
+    where += ", less those that csv.bad_rows skips" if source.csv.bad_rows == "skip" else ""
+    files = _rows_of_files(source, n_rows) if any(each.rows for each in broken) else []
+    if not files:
+        return _row, where
+
+    ends = np.cumsum([height for _, height in files])
+
+    def name_row(row: int) -> str:
+        file = int(np.searchsorted(ends, row, side="right"))
+        return f"{_row(row - (ends[file] - files[file][1]))} of {files[file][0]}"
+
+    return name_row, f"{where}, in each file"
+
+
+def _rows_of_files(source: Source, n_rows: int) -> list[tuple[str, int]]:
+    """Return how many rows each of several files has, which is read again for that; nothing if that cannot be told."""
+    files = [] if source.generate or source.prepare else input_files(source)
+    files = [file for file in files if file.format in FORMATS]
+    if len(files) < 2 or any(file.remote is not None for file in files):
+        return []
+    try:
+        heights = [_height(source, file.path) for file in files]
+    except GpupipeError:
+        return []
+    names = [file.path.rpartition("/")[2] for file in files]
+    labels = names if len(set(names)) == len(names) else [mask(file.path) for file in files]
+    return list(zip(labels, heights, strict=True)) if sum(heights) == n_rows else []
+
+
+def _height(source: Source, path: str) -> int:
+    one = source.model_copy(update={"path": path})
+    try:
+        return int(read_arrow(one, columns=[] if source.target else None).table.num_rows)
+    except SchemaError:
+        raise
+    except DataError:
+        return 0  # none of its rows passes the filter, or it has none: the others were read

@@ -1,0 +1,119 @@
+"""A rule that rows are against: how many, the first of them, and what would accept them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+ROWS_SHOWN = 10
+LEAST_SHOWN = 3  # of each rule, where many are broken: the message is one screen
+LINES = 24
+WIDTH = 40  # of a value
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A rule of a column, and the rows that are against it.
+
+    Attributes
+    ----------
+    column : str
+    rule : str
+        As it is written: ``"range: [0, 100]"``.
+    n_rows : int
+        Rows that are against it; 0 where it is no single row but the column as a whole: `remark` says so then.
+    rows : tuple of int
+        The first of them, at most `ROWS_SHOWN`, counted from 0.
+    values : tuple of str
+        What they hold, as text.
+    warns : bool
+        Whether that is a remark, not an error.
+    extremes : tuple of two numbers or times, optional
+        Of a range: the least and the greatest value of the column, times in microseconds.
+    remark : str
+        What the column is, where the rule is of its kind.
+    """
+
+    column: str
+    rule: str
+    n_rows: int
+    rows: tuple[int, ...]
+    values: tuple[str, ...]
+    warns: bool = False
+    extremes: tuple[Any, Any] | None = None
+    remark: str = ""
+
+    def shifted(self, by: int) -> Broken:
+        """Return the same of a table in which so many rows are before these."""
+        return replace(self, rows=tuple(row + by for row in self.rows))
+
+    @property
+    def breach(self) -> str:
+        """What is broken, and by how many rows, in some words."""
+        rows = f"{self.n_rows:,} {'row is' if self.n_rows == 1 else 'rows are'}" if self.n_rows else ""
+        return ", ".join(filter(None, [self.remark, rows])) + f" against {self.rule}"
+
+    def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN) -> str:
+        """Return what is broken, the rows, and what would accept them, as one line."""
+        pairs = list(zip(self.rows, self.values, strict=True))[:most]
+        shown = "; ".join(f"{name_row(row)}: {_cut(value)}" for row, value in pairs)
+        more = "; ..." if self.n_rows > len(pairs) else ""
+        said = f"{self.column}: {self.breach}{':' if pairs else ''}"
+        return " ".join(filter(None, [said, shown + more, self._accepted()]))
+
+    def _accepted(self) -> str:
+        rule = self.rule.partition(":")[0]
+        if rule == "dtype":
+            kind = self.rule.partition(": ")[2]
+            return f"(accepted where source.schema declares {{{self.column}: {kind}}})" if not self.n_rows else ""
+        if rule == "range" and self.extremes is not None:
+            low, high = (when(v) if isinstance(v, int) else _number(v) for v in self.extremes)
+            return f"(the column has {low} to {high})"
+        if rule == "set":
+            return f"(accepted with {', '.join(map(_cut, dict.fromkeys(self.values)))} in the set)"
+        return {"nulls": "(accepted by nulls: true)", "unique": "(accepted by unique: false)"}.get(rule, "")
+
+
+def merged(parts: Sequence[Sequence[Broken]], starts: Sequence[int]) -> list[Broken]:
+    """Return what is broken in a table by what is broken in its parts, whose first rows are `starts`."""
+    found: dict[tuple[str, str], Broken] = {}
+    for part, start in zip(parts, starts, strict=True):
+        for new in part:
+            key, new = (new.column, new.rule), new.shifted(start)
+            found[key] = _both(found[key], new) if key in found else new
+    return list(found.values())
+
+
+def _both(first: Broken, second: Broken) -> Broken:
+    extremes = [e for e in (first.extremes, second.extremes) if e is not None]
+    return replace(
+        first,
+        n_rows=first.n_rows + second.n_rows,
+        rows=(*first.rows, *second.rows)[:ROWS_SHOWN],
+        values=(*first.values, *second.values)[:ROWS_SHOWN],
+        extremes=(min(low for low, _ in extremes), max(high for _, high in extremes)) if extremes else None,
+    )
+
+
+def lines(broken: Sequence[Broken], name_row: Callable[[int], str]) -> list[str]:
+    """Return a line for each rule that is broken; no more than fit on a screen."""
+    most = ROWS_SHOWN if len(broken) <= LINES // 3 else LEAST_SHOWN
+    shown = [each.line(name_row, most) for each in broken[:LINES]]
+    return [*shown, *([f"and {len(broken) - LINES} more"] if len(broken) > LINES else [])]
+
+
+def when(micros: int) -> str:
+    """Return a time as text, ISO and in UTC."""
+    import numpy as np
+
+    text = str(np.datetime64(micros, "us"))
+    return text.removesuffix(".000000").removesuffix("T00:00:00")
+
+
+def _number(value: float) -> str:
+    return f"{value:.15g}"
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= WIDTH else f"{value[: WIDTH - 3]}..."

@@ -1,0 +1,138 @@
+"""Categories, booleans and texts: judged by their distinct values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Backend
+from gpupipe.rules.question import Question, block_rows
+from gpupipe.rules.settings import TEXTS, ColumnRules
+from gpupipe.table.blocks import Table
+from gpupipe.table.encode import BOOLEAN_WORDS
+from gpupipe.table.numbers import parse_numbers
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
+from gpupipe.table.strings import as_dictionary, dictionaries, write_codes
+from gpupipe.table.times import FORMATS, micros
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A column as codes of its distinct values.
+
+    Attributes
+    ----------
+    column : Column
+    codes : array of int, shape (n_rows,)
+    texts : pyarrow.Array of large_string
+        The value of code ``FIRST_LEVEL + i`` is ``texts[i]``.
+    backend : Backend
+        Where the codes are.
+    """
+
+    column: Column
+    codes: Array
+    texts: pa.Array
+    backend: Backend
+
+    @classmethod
+    def of(cls, table: Table, name: str, backend: Backend) -> Levels:
+        """Return a column of a table: one of text is coded for that, on the host."""
+        column = table.schema[name]
+        if column.levels is not None:
+            return cls(column, table.column(name), pa.array(column.levels, pa.large_string()), backend)
+        coded = as_dictionary(table.texts[name])
+        tables = dictionaries(coded)
+        # Arrow counts in int32 what a text array holds, and the texts of all chunks may be more than 2 GiB.
+        empty = pa.array([], pa.large_string())
+        distinct = pa.concat_arrays([empty, *(each.cast(empty.type) for each in tables)]).dictionary_encode()
+        of_all = (pc.fill_null(distinct.indices, NULL - FIRST_LEVEL).to_numpy() + FIRST_LEVEL).astype(np.int32)
+        cuts = np.cumsum([len(each) for each in tables])[:-1]
+        codes = np.empty(len(coded), np.int32)
+        write_codes(coded, list(zip(tables, np.split(of_all, cuts), strict=False)), codes)
+        return cls(column, codes, distinct.dictionary, backend.host)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, the reserved ones included."""
+        return FIRST_LEVEL + len(self.texts)
+
+    @cached_property
+    def counts(self) -> Array:
+        """Rows of each code; int64, shape (n_codes,), on the host."""
+        counts, step, xp = np.zeros(self.n_codes, np.int64), block_rows(self.backend), self.backend.xp
+        for start in range(0, len(self), step):
+            counts += self.backend.to_host(xp.bincount(self.codes[start : start + step], minlength=self.n_codes))
+        return counts
+
+    def questions(self, rules: ColumnRules, given: Sequence[str]) -> list[Question]:
+        """Return the rules `given` as questions."""
+        wrong: dict[str, Callable[[], Array]] = {
+            "nulls": lambda: np.arange(self.n_codes) == NULL,
+            "set": lambda: self._levels(pc.invert(pc.is_in(self.texts, value_set=self._allowed(rules.set or ())))),
+            "regex": lambda: self._levels(pc.invert(pc.match_substring_regex(self.texts, rf"\A(?:{rules.regex})\z"))),
+            "unique": lambda: (self.counts > 1) & (np.arange(self.n_codes) >= FIRST_LEVEL),
+        }
+        return [self._question(rules.text(rule), wrong[rule]()) for rule in given if rule in wrong]
+
+    def kind_question(self, rules: ColumnRules) -> Question:
+        """Return the question which texts are not of the kind that the rules want; perhaps all are, as texts."""
+        able: dict[str, Callable[[], Array]] = {
+            "numeric": lambda: pc.is_valid(parse_numbers(pc.utf8_trim_whitespace(self.texts))),
+            "boolean": lambda: _each(self.texts, lambda text: text.strip().lower() in BOOLEAN_WORDS),
+            "datetime": lambda: _each(self.texts, _is_time),
+        }
+        is_text = self.column.kind in TEXTS
+        if is_text and rules.kind in able:
+            wrong = self._levels(pc.invert(able[rules.kind]()))
+        else:
+            wrong = np.arange(self.n_codes) >= FIRST_LEVEL
+        question = self._question(rules.text("dtype" if rules.dtype else "range"), wrong)
+        remark = f"it is {self.column.kind}" + (f", which can be read as {rules.kind}" if not question.n_rows else "")
+        return Question(question.rule, question.against, question.n_rows, remark=remark, is_of_column=True)
+
+    def shown(self, rows: Sequence[int]) -> list[str]:
+        """Return the values of some rows as text."""
+        codes = self.backend.to_host(self.codes[self.backend.to_device(np.array(rows))]).tolist()
+        return ["null" if code < FIRST_LEVEL else repr(self.texts[code - FIRST_LEVEL].as_py()) for code in codes]
+
+    def _question(self, rule: str, wrong: Array) -> Question:
+        there = self.backend.to_device(wrong)
+        n_rows = int(self.counts[wrong].sum())
+        return Question(rule, lambda start, stop: there[self.codes[start:stop].astype("int64")], n_rows)
+
+    def _levels(self, wrong: Any) -> Array:
+        """Return which codes are wrong by which values are; the reserved ones are not."""
+        return np.concatenate([np.zeros(FIRST_LEVEL, bool), np.asarray(wrong)])
+
+    def _allowed(self, labels: Iterable[Any]) -> pa.Array:
+        return pa.array([_level(label, self.column.kind) for label in labels], pa.large_string())
+
+
+def _level(label: Any, kind: str) -> str:
+    """Return the level that a value of a configuration means."""
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    text = str(label).lower() if isinstance(label, bool) else str(label)
+    if kind == "boolean" and text.strip().lower() in BOOLEAN_WORDS:
+        return ("false", "true")[BOOLEAN_WORDS[text.strip().lower()]]
+    return text
+
+
+def _each(texts: pa.Array, holds: Callable[[str], bool]) -> pa.Array:
+    return pa.array([holds(text) for text in texts.to_pylist()], pa.bool_())
+
+
+def _is_time(text: str) -> bool:
+    return any(micros(text, form) is not None for form in FORMATS)

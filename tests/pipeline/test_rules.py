@@ -1,0 +1,332 @@
+"""The rules of ``data:`` in a run, and in what serves its model: on one machine, and on workers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from gpupipe.backends import Backend, choose
+from gpupipe.cli import main
+from gpupipe.cluster import rules
+from gpupipe.cluster.workers import Handle, Inline
+from gpupipe.config import Config, parse_config
+from gpupipe.errors import ArtifactError, ConfigError, SchemaError
+from gpupipe.pipeline.api import Pipeline
+from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.reading import read_spread, read_table
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.rules import enforce
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.scoring import score_spread
+from gpupipe.table.device_columns import DeviceText
+from gpupipe.table.encode import encode
+
+N = 240
+RULES: dict[str, Any] = {
+    "id": {"unique": True, "nulls": False},
+    "tenure": {"dtype": "int", "range": [0, 100], "nulls": False},
+    "plan": {"set": ["monthly", "yearly"]},
+    "since": {"range": ["2020-01-01", None]},
+    "mail": {"regex": ".+@.+", "otherwise": "warn"},
+    "left": {"set": ["yes", "no"]},
+}
+BROKEN = """\
+6 rules of `data:` are broken:
+  id: 1 row is against nulls: false: row 201: null (accepted by nulls: true)
+  id: 2 rows are against unique: true: row 4: 'c230'; row 231: 'c230' (accepted by unique: false)
+  tenure: 1 row is against dtype: int: row 150: 1.5
+  tenure: 2 rows are against range: [0, 100]: row 17: 130; row 181: -4 (the column has -4 to 130)
+  plan: 1 row is against set: [monthly, yearly]: row 91: 'weekly' (accepted with 'weekly' in the set)
+  since: 1 row is against range: [2020-01-01, null]: row 240: 1999-12-31 (the column has 1999-12-31 to 2024-08-26)
+  mail: 1 row is against regex: .+@.+: row 61: 'nobody' (only warns)
+"""
+
+
+def good() -> pd.DataFrame:
+    rows = range(N)
+    return pd.DataFrame(
+        {
+            "id": [f"c{i}" for i in rows],
+            "tenure": [float(i * 7 % 73) for i in rows],
+            "plan": ["monthly" if i % 3 else "yearly" for i in rows],
+            "since": pd.Timestamp("2024-01-01") + pd.to_timedelta(pd.Series(rows).mod(239), "D"),
+            "mail": [f"u{i}@example.org" for i in rows],
+            "left": ["yes" if i * 7 % 73 > 30 + i % 20 else "no" for i in rows],
+        }
+    )
+
+
+def bad() -> pd.DataFrame:
+    frame = good()
+    frame.loc[[16, 149, 180], "tenure"] = [130.0, 1.5, -4.0]
+    frame.loc[90, "plan"], frame.loc[60, "mail"], frame.loc[3, "id"] = "weekly", "nobody", "c230"
+    frame.loc[239, "since"], frame.loc[200, "id"] = pd.Timestamp("1999-12-31"), None
+    return frame
+
+
+class Sent(Inline):
+    """Workers that get and give nothing that is not pickled, as those of another process."""
+
+    def submit(self, function: Any, *arguments: Any, **options: Any) -> Handle[Any]:
+        given = [a if isinstance(a, Handle) else pickle.loads(pickle.dumps(a)) for a in arguments]
+        (made,) = self.gather([super().submit(function, *given, **options)])
+        return super().put(pickle.loads(pickle.dumps(made)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rules")
+    for name, frame in {"good": good(), "bad": bad()}.items():
+        frame.to_parquet(path / f"{name}.parquet", row_group_size=50)
+        (path / name).mkdir()
+        for i in range(3):
+            frame[i * 100 : i * 100 + 100].to_csv(path / name / f"{i}.csv", index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def backend() -> Backend:
+    return choose("cpu")
+
+
+def configured(path: Path, rules: Any = None, **more: Any) -> Config:
+    source = {"path": str(path), "target": "left", "drop": ["id", "mail"], "cache": False, **more.pop("source", {})}
+    models = {"models": ["logistic_regression"], "report": {"plots": False}, "evaluate": {"importance": False}}
+    return parse_config({"source": source, "data": RULES if rules is None else rules, **models, **more})
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Run:
+    rules = RULES | {"mail": {"regex": "[a-z]+@.+", "otherwise": "warn"}, "t*": {"range": [0, 60], "otherwise": "warn"}}
+    return run_pipeline(configured(folder / "good.parquet", rules), folder / "run")
+
+
+@pytest.fixture(scope="module")
+def model(run: Run) -> Model:
+    return load_model(run.path)
+
+
+def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> None:
+    with pytest.raises(SchemaError) as caught:
+        read_table(configured(folder / "bad.parquet"), backend)
+    assert str(caught.value).startswith(BROKEN)
+    assert caught.value.where == f"{folder}/bad.parquet; data rows are counted from 1"
+
+
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_workers_find_what_one_machine_finds(folder: Path, backend: Backend, n: int) -> None:
+    with pytest.raises(SchemaError) as caught:
+        read_spread(configured(folder / "bad.parquet"), Sent(backend, n), backend)
+    assert str(caught.value).startswith(BROKEN)
+    spread = read_spread(configured(folder / "good.parquet"), Sent(backend, n), backend)
+    assert spread.table.schema.names == ("tenure", "plan", "since", "left")
+
+
+def test_texts_that_are_too_many_to_gather_at_once_are_gathered_in_shares(
+    folder: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "TEXTS_AT_ONCE", 1_000)
+    config = configured(folder / "bad.parquet", {"id": {"unique": True}, "mail": {"unique": True}})
+    with pytest.raises(SchemaError, match=r"broken:\n  id: 2 rows .*row 4: 'c230'; row 231: 'c230'"):
+        read_spread(config, Sent(backend, 3), backend)
+
+
+def test_rows_of_several_files_are_those_of_their_file(folder: Path, backend: Backend) -> None:
+    config = configured(folder / "bad", {"tenure": RULES["tenure"]}, source={"where": "left != 'maybe'"})
+    with pytest.raises(SchemaError) as caught:
+        read_table(config, backend)
+    assert "row 17 of 0.csv: 130; row 81 of 1.csv: -4" in str(caught.value)
+    assert caught.value.where.endswith("counted from 1, of those that pass source.where, in each file")
+
+
+@pytest.mark.parametrize("drop", [["id", "mail"], ["@text", "i*"]])
+def test_columns_that_are_left_out_are_read_for_their_rules_alone(
+    folder: Path, backend: Backend, drop: list[str]
+) -> None:
+    source = {"drop": drop}
+    plain = read_table(configured(folder / "good.parquet", {}, source=source), backend)
+    ruled = read_table(configured(folder / "good.parquet", source=source), backend)
+    assert ruled.table.schema == plain.table.schema and ruled.rules.broken == ()
+    with pytest.raises(SchemaError, match="'c230'"):
+        read_table(configured(folder / "bad.parquet", source=source), backend)
+
+
+def test_columns_that_are_not_among_those_asked_for_are_read_for_their_rules(folder: Path, backend: Backend) -> None:
+    source = {"columns": ["tenure", "plan"], "drop": []}
+    assert read_table(configured(folder / "good.parquet", source=source), backend).table.schema.names == (
+        "tenure", "plan", "left"
+    )  # fmt: skip
+    with pytest.raises(SchemaError, match="'c230'"):
+        read_table(configured(folder / "bad.parquet", source=source), backend)
+
+
+def test_a_glob_means_the_columns_that_are_there(folder: Path, backend: Backend) -> None:
+    found = read_table(configured(folder / "bad.parquet", {"*": {"nulls": False}}), backend)
+    assert [each.column for each in found.rules.served] == ["tenure", "plan", "since"]
+    named = configured(folder / "good.parquet", {"id": {"unique": True}, "@all": {"nulls": False}})
+    served = read_table(named, backend).rules.served
+    assert [(each.column, each.rules.names) for each in served][:2] == [("id", ["unique"]), ("tenure", ["nulls"])]
+
+
+def test_columns_of_a_joined_table_have_rules_too(folder: Path, backend: Backend, tmp_path: Path) -> None:
+    pd.DataFrame({"plan": ["monthly", "yearly"], "price": [10.0, -100.0]}).to_csv(tmp_path / "plans.csv", index=False)
+    tables = {"plans": {"path": str(tmp_path / "plans.csv"), "on": "plan", "cardinality": "many_to_one"}}
+    config = configured(folder / "good.parquet", {"price": {"range": [0, None]}, "id": {"unique": True}}, tables=tables)
+    with pytest.raises(SchemaError, match=r"price: 80 rows are against range: \[0, null\]: row 1: -100; row 4: -100"):
+        read_table(config, backend)
+
+
+def test_an_encoded_table_from_the_cache_has_the_same_rules(folder: Path, backend: Backend, tmp_path: Path) -> None:
+    cached = configured(folder / "bad.parquet", source={"cache": str(tmp_path)})
+    for _ in range(2):
+        with pytest.raises(SchemaError) as caught:
+            read_table(cached, backend)
+        assert str(caught.value).startswith(BROKEN)
+    assert len(list(tmp_path.iterdir())) == 1
+    unruled = read_table(cached.model_copy(update={"data": {}}), backend)
+    assert "id" not in unruled.table.schema
+
+
+def test_where_columns_are_derived_the_rules_hold_as_well(folder: Path, backend: Backend) -> None:
+    features = [{"lag": {"key": "plan", "time": "since", "columns": "tenure"}}]
+    with pytest.raises(SchemaError) as caught:
+        read_table(configured(folder / "bad.parquet", features=features), backend)
+    assert str(caught.value).startswith(BROKEN)
+    found = read_table(configured(folder / "good.parquet", features=features), backend)
+    assert found.sources is not None
+    assert "id" not in found.sources.main.arrow.column_names
+    with pytest.raises(SchemaError, match="6 rules"):
+        Pipeline(configured(folder / "bad.parquet")).features(bad())
+
+
+def test_texts_that_a_device_does_not_keep_are_judged_as_the_host_reads_them(folder: Path, backend: Backend) -> None:
+    config = configured(folder / "bad.parquet", {"id": RULES["id"], "mail": {"regex": ".+@.+"}, "plan": RULES["plan"]})
+    table = encode(pa.Table.from_pandas(bad()), backend)
+    texts = {name: DeviceText(np.asarray(text.is_null()), backend) for name, text in table.texts.items()}
+    with pytest.raises(SchemaError) as caught:
+        enforce(replace(table, texts=texts), config, backend)
+    assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:5]] == ["plan", "id", "id", "mail"]
+    assert "row 4: 'c230'; row 231: 'c230'" in str(caught.value) and "row 61: 'nobody'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rules", "what", "fix"),
+    [
+        ({"tenur": {"nulls": False}}, "no column 'tenur' for a rule", "did you mean 'tenure'?"),
+        ({"x*": {"nulls": False}}, "no column 'x*' for a rule", "the columns are"),
+        ({"tenure": {"regex": "a"}}, "regex cannot judge 'tenure': the column is numeric", "declare it"),
+    ],
+)
+def test_a_rule_of_no_column_or_of_the_wrong_one_is_a_mistake_of_the_configuration(
+    folder: Path, backend: Backend, rules: Any, what: str, fix: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_table(configured(folder / "good.parquet", rules), backend)
+    assert what in str(caught.value) and fix in caught.value.fix
+    assert caught.value.where.startswith(f"data.{next(iter(rules))}")
+
+
+def test_what_only_warns_is_said_and_kept_in_the_report(run: Run) -> None:
+    said = [note.text for note in run.timeline.all_notes("warning")]
+    assert said[1].startswith("mail: 240 rows are against regex: [a-z]+@.+: row 1: 'u0@example.org'; row 2:")
+    assert said[0].startswith("tenure: 39 rows are against range: [0, 60]: row 10: 63;")
+    assert "39 rows are against range: [0, 60]" in (run.path / "report.html").read_text()
+
+
+def test_the_model_keeps_the_rules_but_those_of_the_target(run: Run, model: Model) -> None:
+    kept = json.loads((run.path / "model" / "manifest.json").read_text())["data"]
+    assert [(each["column"], each["kind"]) for each in kept] == [
+        ("id", "text"), ("tenure", "numeric"), ("tenure", "numeric"), ("plan", "categorical"), ("since", "datetime"),
+        ("mail", "text"),
+    ]  # fmt: skip
+    assert model.inputs == ("tenure", "plan", "since")
+    assert model.verify().passed  # with rows that no rule would let through
+
+
+@pytest.mark.parametrize("kind", ["frame", "arrow", "path"])
+def test_a_table_that_breaks_the_rules_is_not_predicted(folder: Path, model: Model, kind: str) -> None:
+    table = {"frame": bad(), "arrow": pa.Table.from_pandas(bad()), "path": folder / "bad.parquet"}[kind]
+    with pytest.raises(SchemaError) as caught:
+        model.predict(table)
+    lines = str(caught.value).splitlines()
+    assert lines[:7] == BROKEN.splitlines()[:7]
+    assert caught.value.where.startswith(f"{folder}/bad.parquet" if kind == "path" else "the table that was given")
+
+
+def test_a_table_that_only_warns_is_predicted_and_said(model: Model) -> None:
+    frame = good()
+    model.backend.take_remarks()
+    assert len(model.predict(frame)) == N
+    assert [text.partition(":")[0] for text in model.backend.take_remarks()] == ["tenure", "mail"]
+
+
+def test_columns_that_the_model_does_not_read_may_be_absent(model: Model) -> None:
+    frame = good().drop(columns=["id", "mail", "left"])
+    assert len(model.predict(frame)) == N and len(model.predict(frame[:0])) == 0
+    with pytest.raises(SchemaError, match="not in the data: plan"):
+        model.predict(frame.drop(columns="plan"))
+
+
+def test_unique_is_meant_of_each_table_that_is_given(model: Model) -> None:
+    first = good()[:1]
+    assert model.predict(first) == model.predict(first)
+    with pytest.raises(SchemaError, match="unique: true: row 1: 'c0'; row 2: 'c0'"):
+        model.predict(pd.concat([first, first]))
+
+
+def test_levels_that_training_never_saw_are_judged_by_what_they_are(run: Run, folder: Path, tmp_path: Path) -> None:
+    config = configured(folder / "good.parquet", {"plan": {"regex": "[a-z]+"}})
+    model = load_model(run_pipeline(config, tmp_path / "run").path)
+    frame = good()
+    frame.loc[5, "plan"] = "weekly"
+    assert len(model.predict(frame)) == N
+    frame.loc[6, "plan"] = "Weekly"
+    with pytest.raises(SchemaError, match=r"plan: 1 row is against regex: \[a-z\]\+: row 7: 'Weekly'"):
+        model.predict(frame)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_workers_judge_all_rows_before_they_score_one(folder: Path, model: Model, tmp_path: Path, n: int) -> None:
+    workers = Sent(model.backend, n)
+    model.backend.take_remarks()
+    with pytest.raises(SchemaError) as caught:
+        score_spread(model, str(folder / "bad.parquet"), tmp_path, workers)
+    assert str(caught.value).splitlines()[:7] == BROKEN.splitlines()[:7]
+    assert list(tmp_path.iterdir()) == []
+    said: list[str] = []
+    assert score_spread(model, str(folder / "good.parquet"), tmp_path, workers, say=said.append) == N
+    assert [text.partition(":")[0] for text in said] == ["tenure", "mail"]
+
+
+def test_the_command_line_refuses_with_exit_code_5_and_says_what_warns(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def predict(name: str) -> tuple[int, str]:
+        arguments = ["predict", str(run.path), str(folder / name), "-o", str(tmp_path / "p.csv")]
+        code = main(arguments)
+        return code, capsys.readouterr().err
+
+    code, said = predict("bad.parquet")
+    assert code == 5 and "row 17: 130; row 181: -4" in said
+    assert not (tmp_path / "p.csv").exists()
+    code, said = predict("good.parquet")
+    assert code == 0 and "tenure: 39 rows are against range: [0, 60]" in said
+
+
+def test_rules_that_are_none_make_no_model(run: Run, model: Model) -> None:
+    from gpupipe.artifact import ArtifactReader
+    from gpupipe.pipeline.model import open_model
+
+    for said in ([{"column": "id", "kind": "odd", "format": None, "rules": {"nulls": False}}], [{"column": "id"}], [7]):
+        reader = ArtifactReader(run.path / "model")
+        reader.manifest["data"] = said
+        with pytest.raises(ArtifactError, match="not one that this version reads"):
+            open_model(reader, model.backend, False)

@@ -1,0 +1,71 @@
+"""The section ``data:``: what it takes, and how it says what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupipe.config import parse_config, resolved_yaml
+from gpupipe.config.schema import json_schema
+from gpupipe.errors import ConfigError
+from gpupipe.rules import ColumnRules
+from gpupipe.rules.settings import to_micros
+
+
+def configured(**rules: Any) -> Any:
+    return parse_config({"source": {"path": "t.csv"}, "data": {"tenure": rules}})
+
+
+@pytest.mark.parametrize(
+    ("rules", "what"),
+    [
+        ({"rnage": [0, 1]}, "data.tenure.rnage: unknown key; did you mean 'range'?"),
+        ({"dtype": "numerc"}, "data.tenure.dtype: unknown dtype 'numerc': did you mean 'numeric'?"),
+        ({"range": [5, 1]}, "data.tenure.range: nothing is at least 5.0 and at most 1.0"),
+        ({"range": ["2025-01-01", "2024-01-01"]}, "nothing is at least 2025-01-01 and at most 2024-01-01"),
+        ({"range": [None, None]}, "both bounds are null"),
+        ({"range": [0]}, "write it as [low, high]"),
+        ({"range": 5}, "write it as [low, high]"),
+        ({"range": [0, "2024-01-01"]}, "one bound is a number, the other a date"),
+        ({"range": ["soon", None]}, "'soon' is neither a number nor an ISO date"),
+        ({"range": [0, float("nan")]}, "expected a finite number"),
+        ({"regex": "(a"}, "data.tenure.regex: no regular expression of RE2: missing )"),
+        ({"regex": "a)|(b"}, "no regular expression of RE2"),
+        ({"regex": "(?=a)"}, "no regular expression of RE2"),
+        ({"set": []}, "expected at least 1 items"),
+        ({"otherwise": "ignore"}, "expected 'refuse' or 'warn'"),
+        ({"nulls": True}, "data.tenure: it has no rule"),
+        ({"dtype": "text", "range": [0, 1]}, "dtype text has no range of numbers"),
+        ({"dtype": "int", "range": ["2024-01-01", None]}, "dtype int has no range of dates"),
+        (
+            {"dtype": "float32", "regex": "a"},
+            "regex is of categorical or text columns; by its dtype",
+        ),
+        ({"range": [0, 1], "regex": "a"}, "by its range this one is numeric"),
+        ({"dtype": "date", "set": ["2024-01-01"]}, "by its dtype this one is datetime"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_at_its_place(rules: Any, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured(**rules)
+    assert what in str(caught.value)
+
+
+def test_rules_survive_being_written_and_read() -> None:
+    rules = {"dtype": "int", "nulls": False, "range": [0, None], "set": [1, 2.5], "unique": True, "otherwise": "warn"}
+    config = configured(**rules)
+
+    assert parse_config(yaml.safe_load(resolved_yaml(config))) == config
+    assert config.data["tenure"].names == ["dtype", "nulls", "range", "set", "unique"]
+
+
+def test_the_json_schema_has_the_rules() -> None:
+    rules = json_schema()["$defs"]["ColumnRules"]["properties"]
+    assert set(rules) == set(ColumnRules.model_fields)
+
+
+def test_a_date_is_one_in_utc_unless_it_says_otherwise() -> None:
+    assert to_micros("1970-01-02") == 86_400_000_000
+    assert to_micros("1970-01-02T01:00:00+01:00") == 86_400_000_000
