@@ -5,9 +5,10 @@
     ├── LimitError            3  does not fit: memory, disk, a limit of the configuration
     ├── DeviceError           4  device requirement not met
     │   └── ClusterError      4  workers that cannot be had, or were lost
-    └── DataError             5  data unreadable
-        ├── SchemaError       5  data readable, but not what the schema says
-        └── ArtifactError     5  a model directory that is damaged, altered or of another format
+    ├── DataError             5  data unreadable
+    │   ├── SchemaError       5  data readable, but not what the schema says
+    │   └── ArtifactError     5  a model directory that is damaged, altered or of another format
+    └── StoppedError    128 + n  asked to stop by signal n: 130 Ctrl-C, 143 SIGTERM
 
 A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback is shown with ``--debug`` only.
 """
@@ -94,6 +95,24 @@ class ArtifactError(DataError):
     """A model directory is damaged, was altered, or has a format that this version does not read (exit code 5)."""
 
     title = "Model error"
+
+
+class StoppedError(GpupipeError):
+    """The run was asked to stop, and did so at a safe point (exit code 128 + the number of the signal).
+
+    Parameters
+    ----------
+    what : str
+    signal_number : int
+    where, fix : str
+        See `GpupipeError`.
+    """
+
+    title = "Stopped"
+
+    def __init__(self, what: str, signal_number: int, *, where: str = "", fix: str = "") -> None:
+        self.exit_code = 128 + signal_number
+        super().__init__(what, where=where, fix=fix)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -48,7 +48,8 @@ def cli(invocation: Invocation, debug: bool) -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args` (the process's own by default) and return the exit code.
 
-    0 done, 1 internal error, 2 configuration or usage, 3 does not fit, 4 no such device, 5 data; 130 interrupted.
+    0 done, 1 internal error, 2 configuration or usage, 3 does not fit, 4 no such device, 5 data; 130 interrupted, 143
+    terminated.
     """
     invocation = Invocation()
     try:
@@ -56,9 +57,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         click.echo("interrupted", err=True)
-        return INTERRUPTED
+        return getattr(error.__cause__, "exit_code", INTERRUPTED)  # click's Abort comes of what was raised
     except Exception as error:
         return show_error(error, invocation.debug)
     return code if isinstance(code, int) else 0

@@ -21,4 +21,4 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
-    click.echo(f"OK {config}: source {checked.source.label}{tables}; {ops}; {models}")
+    click.echo(f"OK {config}: source {checked.origin.borrowed.hide(checked.source.label)}{tables}; {ops}; {models}")

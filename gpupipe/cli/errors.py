@@ -8,6 +8,7 @@ import traceback
 from gpupipe.errors import GpupipeError, LimitError
 from gpupipe.report.text import printable
 
+MOST = 800  # characters of a line
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -24,7 +25,10 @@ def show_error(error: Exception, debug: bool) -> int:
         title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
     if code == GpupipeError.exit_code and not debug:
         text += "\n  to do: run `gpupipe --debug ...` for the traceback, and report it: this is a bug of gpupipe"
-    text = printable(text, keep="\n")  # it may quote data, and data must not steer a terminal
+    from gpupipe.readers.files import mask  # here: `--help` has no need of it
+
+    text = printable(mask(text), keep="\n")  # it may quote data, and data must not steer a terminal
+    text = "\n".join(line if len(line) <= MOST else f"{line[:MOST]}..." for line in text.split("\n"))  # nor fill it
     if sys.stderr.isatty():
         _show_panel(title, text)
     else:

@@ -52,7 +52,9 @@ def command(
     from gpupipe.pipeline.plan.make import make_plan
 
     extra = [] if device is None else [f"device={device}"]
-    plan = make_plan(load_config(config, [*overrides, *extra]), assume_gpu)
+    settings = load_config(config, [*overrides, *extra])
+    with settings.origin.borrowed.hidden():
+        plan = make_plan(settings, assume_gpu)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))
     else:
@@ -68,6 +70,7 @@ def _show(plan: Plan) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from gpupipe.pipeline.limits import shown
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None
@@ -92,6 +95,12 @@ def _show(plan: Plan) -> None:
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
     console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
+    if plan.on_disk:
+        disk = f"{_gib(plan.disk_bytes)} GiB of partitions on the disk, one at a time in memory"
+        console.print(f"{disk}: {plan.on_disk}")
+    if plan.limits:
+        limits = ", ".join(f"{name} {shown(name, limit)}" for name, limit in plan.limits.items())
+        console.print(f"the run stops where it reaches: {limits}; how much it takes is known when it runs")
 
 
 def _gib(n_bytes: int | None) -> str:

@@ -16,7 +16,7 @@ import click
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the run: started here, or a scheduler's."
 )
 @click.option("--output", type=click.Path(path_type=Path), help="The run directory itself.")
-@click.option("--resume", is_flag=True, help="Train networks on from where an interrupted run had come to.")
+@click.option("--resume", is_flag=True, help="Take up what an interrupted run has kept of the same stages.")
 @click.option("--nproc", type=click.IntRange(min=1), default=1, help="Processes that share the training of a network.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
@@ -38,19 +38,22 @@ def command(
     """
     if cluster is not None and nproc > 1:
         raise click.UsageError("--nproc does not go with --cluster: there the workers share the training")
+    from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
     from gpupipe.pipeline.console import Console
+    from gpupipe.pipeline.stopping import Stopping
     from gpupipe.pipeline.torchrun import leading
 
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
-    with leading() as leads, Console(quiet=quiet, as_json=as_json) as console:
+    stopping, shown = Stopping(), Console(quiet=quiet, as_json=as_json)
+    with stopped_by_signals(stopping, shown.stopping), leading() as leads, shown as console:
         if not leads:
             return
         from gpupipe.pipeline.leaderboard import leaderboard_rows
         from gpupipe.pipeline.run import run_pipeline
 
-        done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc)
+        done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stopping=stopping)
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)

@@ -1,25 +1,33 @@
 """The run directory: written under a hidden name beside its place, and renamed into it when all of it is there.
 
-A run that fails or is killed leaves under the final name what was there before, or nothing. Two hidden names are used,
-both of this machine's process: ``.NAME.tmp-PID-RANDOM`` is being written, ``.NAME.old-PID-RANDOM`` is the directory
-that is just being replaced.
+A run that fails or is killed leaves under the final name what was there before, or nothing. An earlier run changes
+names with the new one in one step of the system. Where there is no such step (some network file systems) it is called
+``.NAME.old-RANDOM`` for a moment. What is being written is ``.NAME.tmp-RANDOM``, locked by its process; later runs in
+the same folder sweep those that have lost their process.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
-import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from gpupipe.errors import ConfigError
+from gpupipe.pipeline.drafts import hold, make_draft, remove, sweep
 from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.pipeline.renaming import exchange, sync, sync_tree
 
 OURS = ("config.yaml", "metrics.json")  # a directory that has both was written by a run
+HIDDEN = re.compile(r"\.(.+)\.(tmp|old)-[0-9a-f]{16}")
+CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)  # another has just taken the name, or given it up
+TRIES = 100  # to be put in place while others are put there, too
 
 
 def default_run_directory(output: Path, name: str) -> Path:
@@ -36,7 +44,7 @@ class RunDirectory:
     final : Path
         Its name. What exists there may be an empty directory or an earlier run, which is replaced.
     keep : bool
-        Keep what a failed run wrote, as ``.NAME.failed-PID-RANDOM``.
+        Keep what a failed run wrote, as ``.NAME.failed-RANDOM``.
 
     Attributes
     ----------
@@ -56,29 +64,28 @@ class RunDirectory:
         self.final = Path(os.path.abspath(final))
         self.keep = keep
         self.kept: Path | None = None
-        self._id = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self.path = self._hidden("tmp")
+        self.path = self.final
+        self._lock = -1
 
     def __enter__(self) -> RunDirectory:
-        _require_replaceable(self.final)
         try:
+            _require_replaceable(self.final)
             self.final.parent.mkdir(parents=True, exist_ok=True)
-            clean_stale(self.final)
-            self.path.mkdir()
+            sweep_leftovers(self.final.parent)
+            self.path, self._lock = make_draft(self._hidden("tmp"))
         except OSError as error:
             fix = "name a directory whose parent can be written to"
             raise ConfigError(f"cannot write here: {error.strerror}", where=str(self.final), fix=fix) from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if error is None:
-            try:
+        try:
+            if error is None:
                 self._commit()
-            except BaseException:
+        finally:
+            if self.path != self.final:
                 self._discard()
-                raise
-        else:
-            self._discard()
+            os.close(self._lock)
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file: keys in the order given, NaN as null."""
@@ -89,49 +96,76 @@ class RunDirectory:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def _hidden(self, kind: str) -> Path:
-        return self.final.parent / f".{self.final.name}.{kind}-{self._id}"
+        return self.final.parent / f".{self.final.name}.{kind}-"
 
     def _commit(self) -> None:
         """Put the written directory under the final name; at no instant is a part of it there."""
         _require_replaceable(self.final)
-        _sync_tree(self.path)
-        old = self._hidden("old")
-        replaced = self.final.exists()
-        if replaced:
-            self.final.rename(old)
-        try:
-            self.path.rename(self.final)
-        except BaseException:
-            if replaced:
-                old.rename(self.final)
-            raise
-        _sync(self.final.parent)
+        sync_tree(self.path)
+        old = self._put_in_place()
+        sync(self.final.parent)
         self.path = self.final
-        if replaced:
-            shutil.rmtree(old, ignore_errors=True)  # the run is safe; what is left goes at the next start
+        if old is not None:
+            remove(old)  # the run is safe; what is left goes at the next start
+
+    def _put_in_place(self) -> Path | None:
+        """Rename the written directory to its final name; return where an earlier one is now.
+
+        Others may do the same with the same name at the same time: the last one stays.
+        """
+        for _ in range(TRIES):
+            try:
+                if not self.final.exists():
+                    self.path.rename(self.final)
+                    return None
+                return self.path if exchange(self.path, self.final) else self._in_two_steps()
+            except OSError as error:
+                if error.errno not in CHANGED:
+                    raise
+        raise ConfigError("others change this directory all the time", where=str(self.final), fix="name another")
+
+    def _in_two_steps(self) -> Path:
+        old = Path(f"{self._hidden('old')}{secrets.token_hex(8)}")
+        lock = hold(self.final)  # so that nobody puts it back meanwhile
+        try:
+            self.final.rename(old)
+            try:
+                self.path.rename(self.final)
+            except BaseException:
+                old.rename(self.final)
+                raise
+        finally:
+            if lock is not None:
+                os.close(lock)
+        return old
 
     def _discard(self) -> None:
-        if self.keep and self.path.exists():
-            self.kept = self._hidden("failed")
-            self.path.rename(self.kept)
-        elif self.path != self.final:
-            shutil.rmtree(self.path, ignore_errors=True)
+        if not self.keep:
+            remove(self.path)
+            return
+        self.kept = self.path.with_name(self.path.name.replace(".tmp-", ".failed-"))
+        self.path.rename(self.kept)
 
 
-def clean_stale(final: Path) -> None:
-    """Clear what killed runs left beside `final`; a directory that was just being replaced is put back if it can be.
+def sweep_leftovers(folder: Path) -> None:
+    """Clear what killed runs left in a folder of runs; one that was just being replaced is put back if it can be.
 
-    Only names of exactly our pattern are touched, and only where no process of that number is alive on this machine.
+    Only names of exactly our pattern are touched, and only where no living process has them.
     """
-    pattern = re.compile(rf"\.{re.escape(final.name)}\.(tmp|old)-([1-9]\d*)-[0-9a-f]{{8}}")
-    for entry in sorted(final.parent.iterdir()):
-        match = pattern.fullmatch(entry.name)
-        if not match or entry.is_symlink() or not entry.is_dir() or _is_alive(int(match[2])):
+    for entry in sorted(folder.iterdir()):
+        match = HIDDEN.fullmatch(entry.name)
+        if match is None:
             continue
-        if match[1] == "old" and not final.exists():
-            entry.rename(final)
-        else:
-            shutil.rmtree(entry, ignore_errors=True)
+        final = folder / match[1]
+        sweep(entry, _put_back(final) if match[2] == "old" and not final.exists() else None)
+
+
+def _put_back(final: Path) -> Callable[[Path], None]:
+    def put(old: Path) -> None:
+        with suppress(OSError):  # another was faster
+            old.rename(final)
+
+    return put
 
 
 def _require_replaceable(final: Path) -> None:
@@ -156,29 +190,3 @@ def _problem_with(final: Path) -> str:
     if any(final.iterdir()) and not all((final / name).is_file() for name in OURS):
         return "it exists and is no run directory of ours"
     return ""
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _sync_tree(folder: Path) -> None:
-    """Bring all files and directories below to the disk, so that no rename outlives its content in a power cut."""
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            _sync(Path(parent) / name)
-        _sync(Path(parent))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

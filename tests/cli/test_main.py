@@ -12,7 +12,7 @@ import pytest
 
 from gpupipe import __version__
 from gpupipe.cli import COMMANDS, main
-from gpupipe.errors import ConfigError, DataError, DeviceError, GpupipeError, LimitError
+from gpupipe.errors import ConfigError, DataError, DeviceError, GpupipeError, LimitError, SchemaError
 
 HEAVY = {
     *("numpy", "pandas", "pyarrow", "sklearn", "scipy", "numba", "torch", "cudf", "cupy", "cuml", "dask"),
@@ -94,6 +94,18 @@ def test_every_error_has_its_exit_code_and_no_traceback(
     assert "what happened" in shown
     assert "Traceback" not in shown
     assert ("--debug" in shown) == (getattr(kind, "exit_code", 1) == 1)
+
+
+def test_a_long_value_does_not_fill_the_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*args: object) -> None:
+        raise SchemaError(f"column 'a' holds {'x' * 100_000}", where="a.csv", fix="mend it")
+
+    monkeypatch.setattr("gpupipe.config.load_config", fail)
+    assert main(["check", "any.yaml"]) == 5
+    shown = capsys.readouterr().err
+    assert len(shown) < 1000 and shown.endswith("...\n  where: a.csv\n  to do: mend it\n")
 
 
 def test_an_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

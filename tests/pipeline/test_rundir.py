@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,12 +29,6 @@ def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def dead_pid() -> int:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return child.pid
-
-
 def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     final = tmp_path / "runs" / "churn"
     with RunDirectory(final) as run:
@@ -41,7 +37,7 @@ def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_bes
         (run.path / "model" / "manifest.json").write_text("{}")
         assert not final.exists()
         assert run.path.parent == final.parent
-        assert re.fullmatch(rf"\.churn\.tmp-{os.getpid()}-[0-9a-f]{{8}}", run.path.name)
+        assert re.fullmatch(r"\.churn\.tmp-[0-9a-f]{16}", run.path.name)
     assert run.path == final
     assert tree(tmp_path / "runs") == ["churn", "churn/metrics.json", "churn/model", "churn/model/manifest.json"]
     assert json.loads((final / "metrics.json").read_text()) == {"best": "x", "models": {"x": {"roc_auc": None}}}
@@ -117,30 +113,55 @@ def test_what_came_to_be_there_during_the_run_is_not_overwritten(tmp_path: Path)
     assert tree(tmp_path) == ["churn", "churn/mine.txt"]
 
 
-def test_only_leftovers_of_dead_processes_with_exactly_our_name_are_cleaned(tmp_path: Path) -> None:
-    dead, alive = dead_pid(), os.getpid()
-    gone = [f".churn.tmp-{dead}-0123abcd", f".churn.old-{dead}-0123abcd"]
+LEFT = "0123456789abcdef"
+
+
+def test_only_leftovers_of_dead_processes_with_exactly_our_names_are_cleaned(tmp_path: Path) -> None:
+    gone = [f".churn.tmp-{LEFT}", f".churn.old-{LEFT}", f".another-20260101-101010-abcdef.tmp-{LEFT}"]
     stay = [
-        f".churn.tmp-{alive}-0123abcd", f".churn.tmp-{dead}-0123abc", f".churn.tmp-{dead}-0123ABCD",
-        f".churn.tmp-{dead}-0123abcd-notes", f".churn2.tmp-{dead}-0123abcd", f"churn.tmp-{dead}-0123abcd",
-        f".churn.failed-{dead}-0123abcd", ".churn.tmp-0-0123abcd", f".xchurn.tmp-{dead}-0123abcd",
+        f".churn.tmp-{LEFT[:-1]}", f".churn.tmp-{LEFT.upper()}", f".churn.tmp-{LEFT}-notes", f"churn.tmp-{LEFT}",
+        f".churn.failed-{LEFT}", f".tmp-{LEFT}",
     ]  # fmt: skip
     write_run(tmp_path / "churn")
     for name in gone + stay:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").write_text("x")
-    (tmp_path / f".churn.tmp-{dead}-aaaaaaaa").write_text("a file of that name is not ours")
-    write_run(tmp_path / "churn")
-    assert {path.name for path in tmp_path.iterdir()} == {"churn", f".churn.tmp-{dead}-aaaaaaaa", *stay}
+    file = tmp_path / f".churn.tmp-{LEFT[::-1]}"
+    file.write_text("a file of that name is not ours")
+    with RunDirectory(tmp_path / "other") as alive:
+        write_run(tmp_path / "churn")
+        assert {path.name for path in tmp_path.iterdir()} == {"churn", file.name, alive.path.name, *stay}
 
 
 def test_a_run_killed_between_the_two_renames_gives_the_old_directory_back_at_the_next_start(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
-    (tmp_path / "churn").rename(tmp_path / f".churn.old-{dead_pid()}-0123abcd")
-    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn"):
+    (tmp_path / "churn").rename(tmp_path / f".churn.old-{LEFT}")
+    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "other"):
         raise ValueError("late")
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
     assert len(tree(tmp_path)) == 1 + len(FILES)
+
+
+def test_runs_at_once_under_one_name_never_mix_and_never_leave_the_name_empty(tmp_path: Path) -> None:
+    final = tmp_path / "churn"
+    write_run(final, "first")
+
+    def replace_it(mark: str) -> None:
+        for i in range(15):
+            write_run(final, f"{mark}{i}")
+
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(replace_it, mark) for mark in "abcd"]
+        while not all(future.done() for future in running):
+            folder = os.open(final, os.O_RDONLY)  # whatever is there at this moment
+            with suppress(FileNotFoundError):  # it was replaced meanwhile, and is being removed
+                texts = [Path(f"/proc/self/fd/{folder}/{name}").read_text() for name in FILES]
+                marks = {text.removeprefix(start) for text, start in zip(texts, FILES.values(), strict=True)}
+                assert len(marks) == 1
+            os.close(folder)
+        for future in running:
+            future.result()
+    assert tree(tmp_path) == ["churn", *(f"churn/{name}" for name in sorted(FILES))]
 
 
 LOOP = """
@@ -178,7 +199,8 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_directory_or_none(tmp_path: P
             assert len(texts) == 1
             assert len(texts.pop()) == 16000
         leftovers = [path.name for path in tmp_path.iterdir() if path != final]
-        assert all(re.fullmatch(rf"\.churn\.(tmp|old)-{child.pid}-[0-9a-f]{{8}}", name) for name in leftovers)
+        assert all(re.fullmatch(r"\.churn\.tmp-[0-9a-f]{16}", name) for name in leftovers)
+        assert final.exists() or not seen_whole  # once there, there is one at every moment
     assert seen_whole > 0
     write_run(tmp_path / "churn")
     assert [path.name for path in tmp_path.iterdir()] == ["churn"]

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.untrusted.documents import parse_json
 
 NAME = "architecture.json"
 FORMAT = "gpupipe-network"
@@ -50,14 +51,14 @@ def read_architecture(path: Path, description: Mapping[str, Any]) -> Architectur
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES >> 20} MiB")
-        values = json.loads(path.read_bytes())
+        values = parse_json(path.read_bytes())
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"it does not say that its format is {FORMAT!r}")
         if values.get("format_version") != FORMAT_VERSION:
             raise ValueError(f"its version is {values.get('format_version')!r}, and version {FORMAT_VERSION} is read")
         architecture = _checked(values.get("network"))
         _check_agreement(architecture, values.get("task"), description)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ArtifactError(
             f"{path.name} does not describe this network: {error}", where=str(path), fix="export the model again"
         ) from error

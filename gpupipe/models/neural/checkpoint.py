@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from gpupipe.errors import DataError, LimitError
-from gpupipe.models.resources import Checkpoints
+from gpupipe.errors import LimitError
 
-FORMAT = 1  # of the state: one of another format is never found
 DIGEST = 32  # bytes of SHA-256, before the content
 
 
 class Checkpoint:
-    """The state of one training, under a name that says all it depends on: a run on other data never finds it.
+    """The state of one training.
 
     Parameters
     ----------
-    checkpoints : Checkpoints
-    name : str
-        See `fingerprint`.
+    path : Path
+        Its name stands for all that the training depends on: one on other data never finds it.
+    resume : bool
+        Whether the training goes on from what is there.
+
+    Attributes
+    ----------
+    damage : str
+        Why what was there could not be read; "" where it could.
     """
 
-    def __init__(self, checkpoints: Checkpoints, name: str) -> None:
-        self.path = checkpoints.file(name)
-        self.resume = checkpoints.resume
+    def __init__(self, path: Path, resume: bool = False) -> None:
+        self.path, self.resume = path, resume
+        self.damage = ""
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was saved, on the host, or None.
-
-        Raises
-        ------
-        DataError
-            If the file is damaged.
-        """
+        """Return what was saved, on the host, or None; what is damaged counts as not there."""
         if not self.resume or not self.path.is_file():
             return None
         try:
@@ -53,11 +50,8 @@ class Checkpoint:
             state: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
             return state
         except Exception as error:  # PyTorch raises whatever its parser meets
-            raise DataError(
-                f"the checkpoint cannot be read: {str(error).splitlines()[0]}",
-                where=str(self.path),
-                fix="delete it, or run without --resume",
-            ) from error
+            self.damage = f"{self.path}: {str(error).splitlines()[0]}"
+            return None
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace what was saved; a power cut leaves the old state or the new one.
@@ -94,27 +88,3 @@ class Checkpoint:
                 where=str(self.path),
                 fix="make room, or name another --output",
             ) from error
-
-
-def fingerprint(settings: Mapping[str, Any], *arrays: Tensor | None) -> str:
-    """Return 32 hexadecimal digits of all that a training depends on.
-
-    Parameters
-    ----------
-    settings : mapping
-        JSON values.
-    *arrays : Tensor of 4 or 8 bytes a cell, or None
-        Summed bit by bit where they are, each cell times its row, modulo 2⁶⁴: no copy to the host.
-    """
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for array in arrays:
-        digest.update(b"none" if array is None else repr(_checksums(array)).encode())
-    return digest.hexdigest()[:32]
-
-
-def _checksums(array: Tensor) -> list[Any]:
-    columns = array.unsqueeze(1) if array.ndim == 1 else array
-    place = torch.arange(1, len(columns) + 1, device=array.device)
-    bits = torch.int32 if array.element_size() == 4 else torch.int64
-    sums = [int((columns[:, j].contiguous().view(bits).to(torch.int64) * place).sum()) for j in range(columns.shape[1])]
-    return [tuple(array.shape), str(array.dtype), sums]

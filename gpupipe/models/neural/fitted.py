@@ -79,7 +79,7 @@ class FittedNeural(FittedModel):
     def importances(self) -> None:
         """Return None: a network has none of its own."""
 
-    def save(self, folder: str | Path) -> dict[str, Any]:
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the network on the CPU; see `FittedModel.save`.
 
         ``onnx`` of the description says how far the ONNX file is from the network, or why there is none.
@@ -90,8 +90,8 @@ class FittedNeural(FittedModel):
             If the ONNX file does not compute what the network computes.
         """
         if self.backend is not None:
-            return self._on_host.save(folder)
-        description = super().save(folder)
+            return self._on_host.save(folder, quick=quick)
+        description = super().save(folder, quick=quick)
         folder = Path(folder)
         architecture_file.write_architecture(folder / architecture_file.NAME, self.estimator.architecture, self.task)
         description["files"].append(architecture_file.NAME)

@@ -10,7 +10,7 @@ import torch
 
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.checkpoint import FORMAT, Checkpoint, fingerprint
+from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fitted import FittedNeural
 from gpupipe.models.neural.job import Job, lead
 from gpupipe.models.neural.launched import launched_here
@@ -81,7 +81,8 @@ def fit_network(
         recipe = recipe_of(model, context.task, context.seed, len(lesson.training), processes.size, device)
         indices = (torch.as_tensor(chosen, device=device) for chosen in (lesson.training, lesson.validation))
         job = Job(architecture, recipe, rows, *indices)
-        network, progress = lead(job, processes, _checkpoint(job, processes.size, context))
+        checkpoint = checkpoint_of(context.resources)
+        network, progress = lead(job, processes, checkpoint, context.resources.safe_point)
     if network.categories is not None and rows.ids is not None:
         seen = rows.ids[job.training]
         network.categories.fill_unseen([seen[:, j].bincount(minlength=n) for j, n in enumerate(cardinalities)])
@@ -115,15 +116,9 @@ def _n_processes(context: FitContext) -> int:
     return n
 
 
-def _checkpoint(job: Job, n_processes: int, context: FitContext) -> Checkpoint | None:
-    resources = context.resources
-    if resources.checkpoints is None:
-        return None
-    versions = {"format": FORMAT, "torch": torch.__version__}
-    settings = {"architecture": asdict(job.architecture), "recipe": asdict(job.recipe), "processes": n_processes}
-    settings, rows = settings | versions, job.rows
-    name = fingerprint(settings, rows.features, rows.ids, rows.target, rows.weight, job.training)
-    return Checkpoint(resources.checkpoints, name)
+def checkpoint_of(resources: Resources) -> Checkpoint | None:
+    """Return where a training keeps its state; None if it keeps none."""
+    return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
 
 
 def notes(
@@ -136,7 +131,9 @@ def notes(
         f"{len(progress.epochs)} epochs of batches of {recipe.batch_size:,} rows{shared}, {recipe.precision}; the best "
         f"is epoch {progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
     )
-    if resources.checkpoints is not None and resources.checkpoints.resume:
+    if progress.damage:
+        yield f"what was kept is damaged, so from the start: {progress.damage}"
+    elif resources.checkpoint is not None and resources.resume:
         yield f"resumed after epoch {progress.resumed}" if progress.resumed else "nothing to resume: from the start"
     if progress.micro_batch < recipe.batch_size // n_processes:
         yield f"memory was short: batches went through in parts of {progress.micro_batch:,} rows, gradients added up"

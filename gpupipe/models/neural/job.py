@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from gpupipe.models.neural.processes import Group, Processes
 from gpupipe.models.neural.recipe import Recipe
 from gpupipe.models.neural.rows import take_rows
 from gpupipe.models.neural.training import Progress, Trainer
+from gpupipe.models.resources import go_on
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 
@@ -73,12 +74,14 @@ class Job:
         return cls(Architecture(**plain["architecture"]), Recipe(**plain["recipe"]), rows, next(left), next(left))
 
 
-def lead(job: Job, processes: Processes, checkpoint: Checkpoint | None) -> tuple[Network, Progress]:
+def lead(
+    job: Job, processes: Processes, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on
+) -> tuple[Network, Progress]:
     """Train with the other processes, if there are any; return the network with its best weights."""
     if processes.size > 1:
         processes.tell(job.to_plain())
         processes.send(job.tensors)
-    return run(job, processes, checkpoint)
+    return run(job, processes, checkpoint, safe_point)
 
 
 def take_part(plain: dict[str, Any], group: Group) -> None:
@@ -88,7 +91,9 @@ def take_part(plain: dict[str, Any], group: Group) -> None:
     run(Job.from_plain(plain, tensors), group, None)
 
 
-def run(job: Job, processes: Processes, checkpoint: Checkpoint | None) -> tuple[Network, Progress]:
+def run(
+    job: Job, processes: Processes, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on
+) -> tuple[Network, Progress]:
     """Train this process's part of a job."""
     recipe, rows = job.recipe, job.rows
     rank, size = processes.rank, processes.size
@@ -100,7 +105,7 @@ def run(job: Job, processes: Processes, checkpoint: Checkpoint | None) -> tuple[
     mean_weight = 1.0 if training.weight is None else float(training.weight.double().sum()) / len(training)
     network = new_network(job.architecture, recipe.seed, edges).to(rows.features.device)
     trainer = Trainer(network, recipe, shuffled, validation, rows_of_steps, mean_weight, processes)
-    return network, run_trainer(trainer, checkpoint)
+    return network, run_trainer(trainer, checkpoint, safe_point)
 
 
 def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) -> Network:
@@ -112,10 +117,10 @@ def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) 
     return network
 
 
-def run_trainer(trainer: Trainer, checkpoint: Checkpoint | None) -> Progress:
+def run_trainer(trainer: Trainer, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on) -> Progress:
     """Train to the end; an error of PyTorch's compiler is told as what it means to the user."""
     with _compiler_explained(trainer.recipe.compile):
-        return trainer.run(checkpoint)
+        return trainer.run(checkpoint, safe_point)
 
 
 @contextmanager

@@ -17,6 +17,11 @@ def is_follower() -> bool:
     return is_launched() and int(os.environ["RANK"]) > 0
 
 
+def launched() -> int:
+    """Return how many processes ``torchrun`` has started on all machines, 1 where it has not started this one."""
+    return int(os.environ["WORLD_SIZE"]) if is_launched() else 1
+
+
 def launched_here() -> int:
     """Return how many processes ``torchrun`` has started on this machine, 1 where it has not started this one."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_launched() else 1

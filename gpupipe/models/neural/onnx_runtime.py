@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ArtifactError
+from gpupipe.models.neural.onnx_check import check_onnx
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -19,14 +20,21 @@ def open_session(path: Path) -> Any:
     Raises
     ------
     ArtifactError
-        If the file is none that ONNX Runtime loads.
+        If the file is none that ONNX Runtime loads, or reads what is outside of it.
     """
     import onnxruntime
 
+    data = path.read_bytes()
+    try:
+        check_onnx(data)
+    except ValueError as error:
+        raise ArtifactError(
+            f"{path.name} is no network of ours: {error}", where=str(path), fix="export the model again"
+        ) from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong comes as an exception; the log would go to the console
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base class of their own
         raise ArtifactError(
             f"{path.name} is none that ONNX Runtime loads: {str(error).splitlines()[0]}",

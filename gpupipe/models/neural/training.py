@@ -17,6 +17,7 @@ from gpupipe.models.neural.loss import row_losses
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.recipe import Recipe
 from gpupipe.models.neural.rows import take_rows
+from gpupipe.models.resources import go_on
 from gpupipe.tensors.batch import TensorBatch
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Progress:
         Rows that go through the network at once.
     resumed : int
         How many epochs were done when this process took over.
+    damage : str
+        Why a state that was kept could not be read; "" where it could, or there was none.
     """
 
     epochs: list[Epoch] = field(default_factory=list)
@@ -58,6 +61,7 @@ class Progress:
     weights: dict[str, Tensor] = field(default_factory=dict)
     micro_batch: int = 0
     resumed: int = 0
+    damage: str = ""
 
     def is_over(self, recipe: Recipe) -> bool:
         """Return whether all epochs are done, or the best lies too far back."""
@@ -105,13 +109,15 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
         self.progress = Progress()
 
-    def run(self, checkpoint: Checkpoint | None = None) -> Progress:
+    def run(self, checkpoint: Checkpoint | None = None, safe_point: Callable[[str], None] = go_on) -> Progress:
         """Train to the end, or on to it from `checkpoint`; leave the best weights in the network.
 
         Parameters
         ----------
         checkpoint : Checkpoint, optional
             Of the leading process; the others are told what it holds.
+        safe_point : callable
+            Called after each epoch but the last; what it raises ends the training.
 
         Raises
         ------
@@ -121,12 +127,16 @@ class Trainer:
         state = self.processes.tell(None if checkpoint is None else checkpoint.load())
         if state is not None:
             self.load_state(state)
+        if checkpoint is not None:
+            self.progress.damage = checkpoint.damage
         if state is None or state["processes"] != self.processes.size:
             self._find_micro_batch()
         while not self.progress.is_over(self.recipe):
             self._epoch(len(self.progress.epochs))
             if checkpoint is not None:
                 checkpoint.save(self.state())
+            if not self.progress.is_over(self.recipe):
+                safe_point(f"after epoch {len(self.progress.epochs)}")
         if self.progress.best < 0:
             raise ConfigError(
                 f"the loss of the held-out rows is {self.progress.epochs[-1].validation}",

@@ -1,0 +1,1 @@
+"""Runs to which something happens: ``python -m gpupipe.bench.faults``."""

@@ -1,0 +1,109 @@
+"""Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second ends it now."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from gpupipe.errors import StoppedError
+from gpupipe.pipeline.stopping import Stopping
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+GRACE = 3.0  # seconds from "now" until the process ends even if native code does not return
+
+
+class EndedNow(KeyboardInterrupt):
+    """The run was told twice to end. A class of its own: Python ends by SIGINT, whatever becomes of a plain one."""
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(exit_code)
+
+
+class Interrupts:
+    """Who listens to the signals of a run.
+
+    A handler of Python's runs between two of its instructions: not before a library's loop in C has ended. So a thread
+    hears of signals by a socket, at once.
+
+    Parameters
+    ----------
+    told : callable
+        Called by that thread at the first signal.
+    """
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.told = told
+        self._first = 0  # the signal that asked first
+        self._heard = self._handled = 0
+        self._over = threading.Event()
+
+    def check(self, where: str) -> None:
+        """Raise a StoppedError if the run was asked to stop; `where` is the safe point that it is at."""
+        if self._first:
+            by = NAMES[signal.Signals(self._first)]
+            fix = "go on with --resume, by the same command: what was done is kept"
+            raise StoppedError(f"the run was stopped by {by}", self._first, where=where, fix=fix)
+
+    def listen(self, socket_: socket.socket) -> None:
+        """Hear signals until the socket is closed."""
+        while number := socket_.recv(1):
+            if number[0] not in SIGNALS:
+                continue
+            self._heard += 1
+            if self._heard == 1:
+                self._first = number[0]
+                self.told()
+            elif not self._over.wait(GRACE):
+                os._exit(128 + number[0])
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """End the run at the second signal."""
+        self._handled += 1
+        if self._over.is_set():
+            os._exit(128 + number)
+        if max(self._heard, self._handled) > 1:  # several signals at once are handled once
+            raise EndedNow(128 + number)
+
+    def end(self) -> bool:
+        """Have a further signal end the process; return whether there was any, and so whether one may come."""
+        self._over.set()
+        return bool(self._heard)
+
+
+@contextmanager
+def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM stop the run of the ``with`` block; elsewhere than in the main thread nothing happens.
+
+    Raises
+    ------
+    EndedNow
+        At the second signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupts = Interrupts(told)
+    stopping.watch(interrupts.check)
+    here, there = socket.socketpair()
+    there.setblocking(False)
+    ear = threading.Thread(target=interrupts.listen, args=(here,), name="gpupipe-signals", daemon=True)
+    ear.start()
+    before = {number: signal.signal(number, interrupts.handle) for number in SIGNALS}
+    wakeup = signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        if not interrupts.end():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        there.close()
+        ear.join()
+        here.close()

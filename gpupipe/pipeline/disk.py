@@ -1,0 +1,62 @@
+"""Room on the disk: asked for before much is written, and its lack told as what it means."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpupipe.errors import GpupipeError, LimitError
+from gpupipe.report.text import size
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SAID = ("No space left on device", "Disk quota exceeded", "File too large")  # by libraries with errors of their own
+
+
+@contextmanager
+def room_on(folder: Path, fix: str) -> Iterator[None]:
+    """Do something that writes into `folder`.
+
+    Raises
+    ------
+    LimitError
+        If the disk is full, or a quota is used up; `fix` says what to do once there is room.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, GpupipeError) or not is_full(error):
+            raise
+        free = f"; {size(found)} are free there" if (found := free_bytes(folder)) is not None else ""
+        raise LimitError(f"the disk is full, or a quota is used up{free}", where=str(folder), fix=fix) from error
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error, or what it came of, says that a disk is full."""
+    found: BaseException | None = error
+    while found is not None:
+        if (isinstance(found, OSError) and found.errno in FULL) or any(text in str(found) for text in SAID):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def require_room(folder: Path, n_bytes: int, what: str) -> None:
+    """Raise a LimitError if `n_bytes`, which `what` will take, are not free on the disk of `folder`."""
+    free = free_bytes(folder)
+    if free is not None and free < n_bytes:
+        raise LimitError(
+            f"{what} will take {size(n_bytes)}, and {size(free)} are free on the disk",
+            where=str(folder),
+            fix="make room, or name another --output",
+        )
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return how many bytes may still be written to the disk of a folder that is there; None if that is not known."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
