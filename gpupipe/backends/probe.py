@@ -7,27 +7,17 @@ initialised (a process that has initialised it can no longer fork GPU workers), 
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+
+from gpupipe.backends.nvml import Nvml, Refusal, visible_gpus
 
 # The oldest that any RAPIDS wheel of the cuda12 extra runs on; the cuda13 wheels need (13, 0) and (7, 5).
 MIN_CUDA = (12, 0)
 MIN_CAPABILITY = (7, 0)
 
 GPU_PACKAGES = ("cudf", "cuml", "cupy", "rmm")
-
-NVML_ERRORS = {
-    3: "this driver does not support the call",
-    4: "no permission to use the GPU",
-    8: "a GPU's power cables are not attached",
-    9: "the NVIDIA kernel driver is not loaded",
-    12: "a part of the driver's own library is missing",
-    15: "the GPU has fallen off the bus: restart the machine",
-    18: "kernel driver and driver library are of different versions: restart the machine or reinstall the driver",
-}
 
 
 @dataclass(frozen=True)
@@ -66,14 +56,6 @@ class Gpu:
     obstacle: str = ""
 
 
-class _Refusal(Exception):
-    """The sentence that says why there is no usable GPU, and the word for it."""
-
-    def __init__(self, sentence: str, obstacle: str) -> None:
-        self.obstacle = obstacle
-        super().__init__(sentence)
-
-
 def probe_gpu() -> Gpu:
     """Return what is known about this machine's GPU; never raises.
 
@@ -102,94 +84,18 @@ def missing_packages_reason(missing: tuple[str, ...]) -> str:
     return f"the GPU packages are incomplete: {', '.join(missing)} {verb} not installed"
 
 
-def _ask(describe: Callable[[_Nvml, list[int]], tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
+def _ask(describe: Callable[[Nvml, list[int]], tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
     try:
-        _refuse_if_hidden()
-        nvml = _Nvml()
+        nvml = Nvml()
         try:
-            return tuple(map(_judge, describe(nvml, _visible(nvml))))
+            return tuple(map(_judge, describe(nvml, visible_gpus(nvml))))
         finally:
             nvml.close()
-    except _Refusal as refusal:
+    except Refusal as refusal:
         return (Gpu(usable=False, reason=str(refusal), obstacle=refusal.obstacle),)
 
 
-def _refuse_if_hidden() -> None:
-    if os.environ.get("GPUPIPE_FORCE_CPU", "") not in ("", "0"):
-        raise _Refusal("GPUPIPE_FORCE_CPU is set", "hidden")
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
-        raise _Refusal(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU", "hidden")
-
-
-def _open_library(name: str, refusal: str, obstacle: str) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        raise _Refusal(f"{refusal}: {name} cannot be loaded", obstacle) from None
-
-
-class _Nvml:
-    """The few calls of NVIDIA's management library that the probe makes; each failure is a `_Refusal`."""
-
-    def __init__(self) -> None:
-        self._library = _open_library("libnvidia-ml.so.1", "no NVIDIA driver", "no_driver")
-        without_cuda = "an NVIDIA driver without CUDA (in a container: start it with --gpus all)"
-        _open_library("libcuda.so.1", without_cuda, "no_cuda")
-        self.call("nvmlInit_v2")
-
-    def call(self, function: str, *arguments: object) -> None:
-        try:
-            code = getattr(self._library, function)(*arguments)
-        except AttributeError:
-            sentence = f"the driver's management library has no function {function}"
-            raise _Refusal(sentence, "no_function") from None
-        if code != 0:
-            meaning = NVML_ERRORS.get(code, "see nvidia-smi")
-            raise _Refusal(f"the driver answers {function} with error {code}: {meaning}", f"nvml_{code}")
-
-    def close(self) -> None:
-        self._library.nvmlShutdown()
-
-    def text(self, function: str, *arguments: object) -> str:
-        buffer = ctypes.create_string_buffer(96)
-        self.call(function, *arguments, buffer, ctypes.c_uint(len(buffer)))
-        return buffer.value.decode(errors="replace")
-
-    def count(self) -> int:
-        count = ctypes.c_uint()
-        self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-        return count.value
-
-    def cuda_version(self) -> tuple[int, int]:
-        version = ctypes.c_int()
-        self.call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(version))
-        return version.value // 1000, version.value % 1000 // 10
-
-    def handle(self, index: int) -> ctypes.c_void_p:
-        handle = ctypes.c_void_p()
-        self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
-        return handle
-
-    def uuid(self, index: int) -> str:
-        return self.text("nvmlDeviceGetUUID", self.handle(index))
-
-    def capability(self, handle: ctypes.c_void_p) -> tuple[int, int]:
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self.call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
-        return major.value, minor.value
-
-    def memory(self, handle: ctypes.c_void_p) -> tuple[int, int]:
-        """Return the bytes of the GPU, and those that are free."""
-        total_free_used = (ctypes.c_ulonglong * 3)()
-        self.call("nvmlDeviceGetMemoryInfo", handle, total_free_used)
-        return int(total_free_used[0]), int(total_free_used[1])
-
-    def driver(self) -> str:
-        return self.text("nvmlSystemGetDriverVersion")
-
-
-def _describe(nvml: _Nvml, index: int, count: int) -> Gpu:
+def _describe(nvml: Nvml, index: int, count: int) -> Gpu:
     """Return every figure of one GPU, as one of `count`; whether they suffice is for `_judge` to say."""
     driver, handle = nvml.driver(), nvml.handle(index)
     name = nvml.text("nvmlDeviceGetName", handle)
@@ -221,40 +127,3 @@ def _judge(gpu: Gpu) -> Gpu:
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-def _visible(nvml: _Nvml) -> list[int]:
-    """Return the driver's indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; at least one."""
-    installed = nvml.count()
-    if installed == 0:
-        raise _Refusal(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
-    value = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if value is None:
-        return list(range(installed))
-    visible: list[int] = []
-    for entry in value.split(","):
-        index = _index_of(entry.strip(), nvml, installed)
-        if index is None:  # CUDA drops an entry that it cannot resolve, and all that follow
-            break
-        visible.append(index)
-    if not visible:
-        why = _why_none(value.split(",")[0].strip(), installed)
-        raise _Refusal(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
-    return visible
-
-
-def _index_of(entry: str, nvml: _Nvml, installed: int) -> int | None:
-    if entry.isdecimal():
-        return int(entry) if int(entry) < installed else None
-    if entry.startswith("GPU-"):  # CUDA takes any unambiguous beginning of the identifier
-        matches = [index for index in range(installed) if nvml.uuid(index).startswith(entry)]
-        return matches[0] if len(matches) == 1 else None
-    return None
-
-
-def _why_none(entry: str, installed: int) -> str:
-    if entry.startswith("MIG-"):
-        return "names a slice of a GPU (MIG), which gpupipe does not understand: name a whole GPU"
-    if entry.isdecimal() or entry.startswith("GPU-"):
-        return f"names none of this machine's {installed} GPU{'s' if installed > 1 else ''}"
-    return "is not understood: write numbers (0,1) or identifiers (GPU-…, from nvidia-smi -L)"

@@ -13,12 +13,14 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from gpupipe.pipeline.stopping import Stopping
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend, DeviceUse
@@ -93,6 +95,7 @@ class Stage:
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)
     _listeners: Sequence[Listener] = field(default=(), repr=False)
+    _hide: Callable[[str], str] = field(default=str, repr=False)
 
     @property
     def rows_per_second(self) -> float | None:
@@ -101,7 +104,7 @@ class Stage:
 
     def note(self, text: str, level: Level = "info") -> None:
         """Remark on something that the reader of the log should know."""
-        note = Note(text, level, self.name)
+        note = Note(self._hide(text), level, self.name)
         self.notes.append(note)
         for listener in self._listeners:
             listener.noted(note)
@@ -162,19 +165,29 @@ class Timeline:
     ----------
     listeners : sequence of Listener
         Told of each stage and note at once.
+    stopping : Stopping, optional
+        Asked before each stage that is not inside another, nor in an `unbroken` block.
+    hide : callable
+        What notes and reasons are put through, so that no secret is kept or told.
 
     Attributes
     ----------
     stages : list of Stage
     notes : list of Note
         The notes made outside of all stages.
+    limits : callable
+        Returns what was used of the limits, up to now, as records of timeline.json.
     """
 
-    def __init__(self, listeners: Sequence[Listener] = ()) -> None:
-        self.listeners = tuple(listeners)
+    def __init__(
+        self, listeners: Sequence[Listener] = (), stopping: Stopping | None = None, hide: Callable[[str], str] = str
+    ) -> None:
+        self.listeners, self.stopping = tuple(listeners), stopping or Stopping()
+        self._hide = hide
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
-        self._depth = 0
+        self.limits: Callable[[], list[dict[str, Any]]] = list
+        self._depth, self._is_unbroken = 0, False
         self._began = datetime.now(UTC)
         self._clock = time.perf_counter()
 
@@ -191,11 +204,19 @@ class Timeline:
         name, device, reason : str
         meter : Backend, optional
             Whose figures of the device the stage takes over: only what the device has finished is counted.
+
+        Raises
+        ------
+        BaseException
+            What `stopping` raises, if the run should end before this stage.
         """
+        if not self._depth and not self._is_unbroken:
+            self.stopping.check(f"before {name}")
         if meter is not None:
             meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
-        stage = Stage(name, device, reason, self._depth, start - self._clock, _listeners=self.listeners)
+        stage = Stage(name, device, self._hide(reason), self._depth, start - self._clock)
+        stage._listeners, stage._hide = self.listeners, self._hide
         self.stages.append(stage)
         self._depth += 1
         for listener in self.listeners:
@@ -219,9 +240,18 @@ class Timeline:
             for listener in self.listeners:
                 listener.ended(stage)
 
+    @contextmanager
+    def unbroken(self) -> Iterator[None]:
+        """Have the run not stop before the stages of the ``with`` block: what came before them is not kept yet."""
+        self._is_unbroken = True
+        try:
+            yield
+        finally:
+            self._is_unbroken = False
+
     def note(self, text: str, level: Level = "info") -> None:
         """Remark on something outside of all stages."""
-        note = Note(text, level)
+        note = Note(self._hide(text), level)
         self.notes.append(note)
         for listener in self.listeners:
             listener.noted(note)
@@ -237,11 +267,12 @@ class Timeline:
         return time.perf_counter() - self._clock
 
     def to_json(self) -> dict[str, Any]:
-        """Return what timeline.json holds: when it began (UTC), the seconds up to now, and the stages."""
+        """Return what timeline.json holds: when it began (UTC), the seconds up to now, the stages, used limits."""
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
             "stages": [stage.to_json() for stage in self.stages],
+            "limits": self.limits(),
         }
 
 

@@ -1,0 +1,158 @@
+"""What processors use: their own meters where there are any, else watts that somebody vouches for."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from gpupipe.backends.nvml import Nvml, Refusal, visible_gpus
+
+POWERCAP = Path("/sys/class/powercap")
+READ_EVERY = 1.0  # seconds: a counter of RAPL runs over within minutes, and power is a figure of the moment
+
+
+class Unmeasured(Exception):
+    """The sentence that says why energy cannot be measured."""
+
+
+class Meter(ABC):
+    """Joules from now on.
+
+    Attributes
+    ----------
+    how : str
+        What measures: "RAPL", "NVML counter", "NVML power × time", "120 W given".
+    is_polled : bool
+        Whether it has to be read every `READ_EVERY` seconds to be true.
+    """
+
+    how: str
+    is_polled: bool = False
+
+    @abstractmethod
+    def joules(self) -> float:
+        """Return what was used since the meter was made; raise `Unmeasured` if that can no longer be told."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of what the meter holds."""
+
+
+class GivenPower(Meter):
+    """Constant power, all the time."""
+
+    def __init__(self, watts: float) -> None:
+        self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
+
+    def joules(self) -> float:
+        """See `Meter.joules`."""
+        return self._watts * (time.perf_counter() - self._began)
+
+
+class Rapl(Meter):
+    """The processors of this machine, and their memory where it has a counter: all that runs there.
+
+    Parameters
+    ----------
+    folder : Path
+        Where Linux shows the counters; most systems let only root read them.
+    """
+
+    how = "RAPL"
+    is_polled = True
+
+    def __init__(self, folder: Path = POWERCAP) -> None:
+        self._zones = [_Zone(path) for path in sorted(folder.glob("intel-rapl:*")) if _is_counted(path)]
+        if not self._zones:
+            raise Unmeasured(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
+
+    def joules(self) -> float:
+        """See `Meter.joules`."""
+        return sum(zone.microjoules() for zone in self._zones) / 1e6
+
+
+class _Zone:
+    """One counter of RAPL; it begins at 0 again beyond its range."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "energy_uj"
+        self._range = _number(folder / "max_energy_range_uj")
+        self._last, self._used = _number(self._file), 0
+
+    def microjoules(self) -> int:
+        """Return what was used since the zone was made."""
+        now = _number(self._file)
+        self._used += now - self._last if now >= self._last else self._range - self._last + now
+        self._last = now
+        return self._used
+
+
+class NvmlMeter(Meter):
+    """The first GPUs that this process may use: all that runs on them.
+
+    Parameters
+    ----------
+    n_gpus : int
+    """
+
+    def __init__(self, n_gpus: int) -> None:
+        try:
+            self._nvml = Nvml()
+            self._gpus = [self._nvml.handle(index) for index in visible_gpus(self._nvml)[:n_gpus]]
+            self._counts = self._has_counters()
+            self._began = [self._nvml.millijoules(gpu) for gpu in self._gpus] if self._counts else []
+            self._watts, self._read = 0.0 if self._counts else self._power(), time.perf_counter()
+        except Refusal as refusal:
+            raise Unmeasured(str(refusal)) from None
+        self.how = "NVML counter" if self._counts else "NVML power × time"
+        self.is_polled = not self._counts
+        self._joules = 0.0
+
+    def joules(self) -> float:
+        """See `Meter.joules`."""
+        try:
+            if self._counts:
+                return sum(self._nvml.millijoules(g) - b for g, b in zip(self._gpus, self._began, strict=True)) / 1e3
+            self._add_power()
+        except Refusal as refusal:
+            raise Unmeasured(str(refusal)) from None
+        return self._joules
+
+    def close(self) -> None:
+        """See `Meter.close`."""
+        self._nvml.close()
+
+    def _has_counters(self) -> bool:
+        try:
+            return bool([self._nvml.millijoules(gpu) for gpu in self._gpus])
+        except Refusal:
+            return False
+
+    def _power(self) -> float:
+        return sum(self._nvml.milliwatts(gpu) for gpu in self._gpus) / 1e3
+
+    def _add_power(self) -> None:
+        """Add the mean power since the last reading times the time since then."""
+        watts, now = self._power(), time.perf_counter()
+        self._joules += (watts + self._watts) / 2 * (now - self._read)
+        self._watts, self._read = watts, now
+
+
+def _is_counted(zone: Path) -> bool:
+    """Return whether a zone adds to the others: packages, and memory, which is outside of them.
+
+    A package's other parts are in its own figure, and "psys" is the whole machine once more.
+    """
+    name = _text(zone / "name")
+    return name.startswith("package") or name == "dram"
+
+
+def _number(file: Path) -> int:
+    return int(_text(file))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise Unmeasured(f"{file} cannot be read: {error.strerror}") from None

@@ -1,0 +1,152 @@
+"""NVIDIA's management library, through ctypes: the calls that gpupipe makes, and the GPUs that this process may use.
+
+Nothing of CUDA is initialised: a process that has done so can no longer fork GPU workers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+NVML_ERRORS = {
+    3: "this driver does not support the call",
+    4: "no permission to use the GPU",
+    8: "a GPU's power cables are not attached",
+    9: "the NVIDIA kernel driver is not loaded",
+    12: "a part of the driver's own library is missing",
+    15: "the GPU has fallen off the bus: restart the machine",
+    18: "kernel driver and driver library are of different versions: restart the machine or reinstall the driver",
+}
+
+
+class Refusal(Exception):
+    """The sentence that says what the driver does not do, and the word for it."""
+
+    def __init__(self, sentence: str, obstacle: str) -> None:
+        self.obstacle = obstacle
+        super().__init__(sentence)
+
+
+class Nvml:
+    """The few calls of NVIDIA's management library that gpupipe makes; each failure is a `Refusal`."""
+
+    def __init__(self) -> None:
+        _refuse_if_hidden()
+        self._library = _open_library("libnvidia-ml.so.1", "no NVIDIA driver", "no_driver")
+        without_cuda = "an NVIDIA driver without CUDA (in a container: start it with --gpus all)"
+        _open_library("libcuda.so.1", without_cuda, "no_cuda")
+        self.call("nvmlInit_v2")
+
+    def call(self, function: str, *arguments: object) -> None:
+        try:
+            code = getattr(self._library, function)(*arguments)
+        except AttributeError:
+            sentence = f"the driver's management library has no function {function}"
+            raise Refusal(sentence, "no_function") from None
+        if code != 0:
+            meaning = NVML_ERRORS.get(code, "see nvidia-smi")
+            raise Refusal(f"the driver answers {function} with error {code}: {meaning}", f"nvml_{code}")
+
+    def close(self) -> None:
+        self._library.nvmlShutdown()
+
+    def text(self, function: str, *arguments: object) -> str:
+        buffer = ctypes.create_string_buffer(96)
+        self.call(function, *arguments, buffer, ctypes.c_uint(len(buffer)))
+        return buffer.value.decode(errors="replace")
+
+    def count(self) -> int:
+        count = ctypes.c_uint()
+        self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        return count.value
+
+    def cuda_version(self) -> tuple[int, int]:
+        version = ctypes.c_int()
+        self.call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(version))
+        return version.value // 1000, version.value % 1000 // 10
+
+    def handle(self, index: int) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+        return handle
+
+    def uuid(self, index: int) -> str:
+        return self.text("nvmlDeviceGetUUID", self.handle(index))
+
+    def capability(self, handle: ctypes.c_void_p) -> tuple[int, int]:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
+        return major.value, minor.value
+
+    def memory(self, handle: ctypes.c_void_p) -> tuple[int, int]:
+        """Return the bytes of the GPU, and those that are free."""
+        total_free_used = (ctypes.c_ulonglong * 3)()
+        self.call("nvmlDeviceGetMemoryInfo", handle, total_free_used)
+        return int(total_free_used[0]), int(total_free_used[1])
+
+    def driver(self) -> str:
+        return self.text("nvmlSystemGetDriverVersion")
+
+    def millijoules(self, handle: ctypes.c_void_p) -> int:
+        """Return what the GPU has used since its driver was loaded."""
+        energy = ctypes.c_ulonglong()
+        self.call("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.byref(energy))
+        return energy.value
+
+    def milliwatts(self, handle: ctypes.c_void_p) -> int:
+        """Return the power of the GPU now; from Ampere on the mean of the last second."""
+        power = ctypes.c_uint()
+        self.call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power))
+        return power.value
+
+
+def visible_gpus(nvml: Nvml) -> list[int]:
+    """Return the driver's indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; at least one."""
+    installed = nvml.count()
+    if installed == 0:
+        raise Refusal(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return list(range(installed))
+    visible: list[int] = []
+    for entry in value.split(","):
+        index = _index_of(entry.strip(), nvml, installed)
+        if index is None:  # CUDA drops an entry that it cannot resolve, and all that follow
+            break
+        visible.append(index)
+    if not visible:
+        why = _why_none(value.split(",")[0].strip(), installed)
+        raise Refusal(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
+    return visible
+
+
+def _index_of(entry: str, nvml: Nvml, installed: int) -> int | None:
+    if entry.isdecimal():
+        return int(entry) if int(entry) < installed else None
+    if entry.startswith("GPU-"):  # CUDA takes any unambiguous beginning of the identifier
+        matches = [index for index in range(installed) if nvml.uuid(index).startswith(entry)]
+        return matches[0] if len(matches) == 1 else None
+    return None
+
+
+def _why_none(entry: str, installed: int) -> str:
+    if entry.startswith("MIG-"):
+        return "names a slice of a GPU (MIG), which gpupipe does not understand: name a whole GPU"
+    if entry.isdecimal() or entry.startswith("GPU-"):
+        return f"names none of this machine's {installed} GPU{'s' if installed > 1 else ''}"
+    return "is not understood: write numbers (0,1) or identifiers (GPU-…, from nvidia-smi -L)"
+
+
+def _refuse_if_hidden() -> None:
+    if os.environ.get("GPUPIPE_FORCE_CPU", "") not in ("", "0"):
+        raise Refusal("GPUPIPE_FORCE_CPU is set", "hidden")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
+        raise Refusal(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU", "hidden")
+
+
+def _open_library(name: str, refusal: str, obstacle: str) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        raise Refusal(f"{refusal}: {name} cannot be loaded", obstacle) from None
