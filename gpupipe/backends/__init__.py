@@ -64,7 +64,7 @@ def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
         auto: the GPU if it, its packages and its backend are there, else the CPU, whose ``reason`` then says what is
         missing.
     options : DeviceOptions
-        How a GPU is to be used.
+        How a GPU is to be used, and how much of the host.
 
     Raises
     ------
@@ -76,14 +76,14 @@ def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
     if device not in get_args(Device):
         raise ConfigError(f"unknown device {device!r}", fix=f"one of {', '.join(get_args(Device))}")
     if device == "cpu":
-        return _create("cpu", "asked for")
+        return _create("cpu", "asked for", options)
     gpu, missing = probe_gpu(), missing_packages()
     obstacle = _gpu_obstacle(gpu, missing)
     if not obstacle:
         return _create("gpu", gpu.reason, options)
     if device == "gpu":
         raise DeviceError(f"the GPU was asked for and cannot be used: {obstacle}", where="device: gpu", fix=_fix(gpu))
-    return _create("cpu", obstacle)
+    return _create("cpu", obstacle, options)
 
 
 def _gpu_obstacle(gpu: Gpu, missing: tuple[str, ...]) -> str:

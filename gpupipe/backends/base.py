@@ -42,7 +42,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """How a device is to be used; the host has no use for them.
+    """How a device is to be used, and how much of the host.
 
     Attributes
     ----------
@@ -58,6 +58,8 @@ class DeviceOptions:
         The most bytes that may be allocated at once; None: all that the device has.
     spill : bool
         Whether cuDF may move what it does not use to the host.
+    host_limit : int, optional
+        The bytes of the host that this process is to make do with; None: all that the machine gives it.
     """
 
     fallback: Literal["forbid", "allow"] = "allow"
@@ -65,6 +67,7 @@ class DeviceOptions:
     initial_pool: int | None = None
     limit: int | None = None
     spill: bool = False
+    host_limit: int | None = None
 
 
 DEFAULT_OPTIONS = DeviceOptions()

@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import Array, Backend, DeviceUse, Item, Memory, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
 from gpupipe.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -61,12 +61,14 @@ class CpuBackend(Backend):
     ----------
     reason : str
         Why it was chosen, in words.
+    options : DeviceOptions
+        Of which only the limit of the host's memory is its own.
     """
 
     name: Literal["cpu", "gpu"] = "cpu"
 
-    def __init__(self, reason: str = "asked for") -> None:
-        self.reason = reason
+    def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        self.reason, self._options = reason, options
         # Idle OpenMP threads that spin steal from those that work as soon as the machine has other things to do: a
         # histogram gradient boosting took 56 s instead of 2 so. Read when the library is loaded, so set before that.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -236,4 +238,4 @@ class CpuBackend(Backend):
 
     def memory(self) -> Memory:
         """Return host memory figures in bytes, limits of a container counted."""
-        return machine.memory()
+        return machine.memory(limit=self._options.host_limit)

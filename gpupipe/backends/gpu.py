@@ -60,7 +60,7 @@ class GpuBackend(Backend):
         """The backend of the host; its reason is that the device leaves work to it."""
         from gpupipe.backends.cpu import CpuBackend
 
-        return CpuBackend(HOST_STEP)
+        return CpuBackend(HOST_STEP, self.options)
 
     @property
     def frame(self) -> Any:
@@ -204,7 +204,7 @@ class GpuBackend(Backend):
 
     def memory(self) -> Memory:
         """Return host memory figures in bytes."""
-        return machine.memory()
+        return machine.memory(limit=self.options.host_limit)
 
 
 class _Meter:

@@ -54,17 +54,26 @@ def cpu_quota(cgroups: Path = CGROUPS, proc: Path = PROC) -> float | None:
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def memory(cgroups: Path = CGROUPS, proc: Path = PROC) -> Memory:
-    """Return host memory figures in bytes: of the machine, or of the tightest cgroup where that is less."""
+def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None) -> Memory:
+    """Return host memory figures in bytes: of the machine, of the tightest cgroup, or of `limit`, whichever is least.
+
+    Parameters
+    ----------
+    limit : int, optional
+        What this process is to make do with; what it holds already is taken off.
+    """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     available = _kilobytes(proc / "meminfo", "MemAvailable:") or total
     for folder in _cgroup_folders("memory", cgroups, proc):
         for limit_file, used_file, cache in MEMORY_FILES:
-            limit = _read(folder / limit_file)
-            if limit.isdecimal():
+            bound = _read(folder / limit_file)
+            if bound.isdecimal():
                 used = int(_read(folder / used_file) or 0) - _value(folder / "memory.stat", cache)
-                total = min(total, int(limit))
-                available = min(available, max(0, int(limit) - used))
+                total = min(total, int(bound))
+                available = min(available, max(0, int(bound) - used))
+    if limit is not None:
+        total = min(total, limit)
+        available = min(available, max(0, limit - _kilobytes(proc / "self" / "status", "VmRSS:")))
     return Memory(total=total, available=available, peak=_peak(proc))
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.checkpoints import checkpoint_of, reaches
+from gpupipe.cluster.checkpoints import reaches
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.partitions import PartitionedMatrix
@@ -28,7 +28,7 @@ from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.fitting import learnable
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fitted import FittedNeural
-from gpupipe.models.neural.fitting import notes
+from gpupipe.models.neural.fitting import checkpoint_of, notes
 from gpupipe.models.neural.lesson import Lesson, lesson_of
 from gpupipe.models.neural.meeting import Meeting, listen
 from gpupipe.models.neural.served import Served
@@ -104,16 +104,17 @@ class _Training:
         """Return what the owners of shards with so many rows to train on are told."""
         return Curriculum(self.model, self.lesson.architecture, self.context.task, self.context.seed, tuple(heights))
 
-    def checkpoint(self, n_workers: int) -> Checkpoint | None:
-        """Return where the state of so many workers is kept."""
-        return checkpoint_of(self.model, self.X, self.lesson, self.context, n_workers)
+    def checkpoint(self) -> Checkpoint | None:
+        """Return where the state is kept; wherever a worker runs, the path means the same."""
+        found = checkpoint_of(self.context.resources)
+        return None if found is None else Checkpoint(found.path.absolute(), found.resume)
 
 
 def _done(training: _Training) -> _Done:
     workers = training.X.workers
     if not isinstance(workers, DaskWorkers):  # those of this very process
         return _Done(_alone(training), 1)
-    checkpoint = training.checkpoint(_crew_size(training.X, workers))
+    checkpoint = training.checkpoint()
     for begun in range(1, TRAININGS + 1):
         try:
             with _crew(training, workers) as crew:
@@ -137,7 +138,7 @@ def _alone(training: _Training) -> Trained:
     made = X.workers.submit(shard, *arguments)
     heights = X.workers.gather([X.workers.submit(height_of, made)])
     (trained,) = X.workers.gather(
-        [X.workers.submit(_train, training.curriculum(heights), made, Meeting(), training.checkpoint(1), 1)]
+        [X.workers.submit(_train, training.curriculum(heights), made, Meeting(), training.checkpoint(), 1)]
     )
     assert trained is not None
     return trained

@@ -141,7 +141,7 @@ class PartitionedTable:
         Levels stay as they are, and so does the number of partitions: see `aligned`.
         """
         masks = self.sliced(mask)
-        tables = self.map(_take, each=[masks], label="rows of the split")
+        tables = self.map(_take, each=[[np.packbits(own) for own in masks]], label="rows of the split")
         parts = [Part(table, int(np.count_nonzero(own))) for table, own in zip(tables, masks, strict=True)]
         # Their blocks are new: only the columns of the schema are in them.
         return PartitionedTable(self.schema, tuple(parts), self.workers)
@@ -293,8 +293,8 @@ def _rows(backend: Backend, table: Table, names: list[str], positions: Array) ->
     return {name: backend.to_host(table.column(name)[at]) for name in names}
 
 
-def _take(backend: Backend, table: Table, mask: Array) -> Table:
-    return take(table, mask, backend)
+def _take(backend: Backend, table: Table, bits: Array) -> Table:
+    return take(table, np.unpackbits(bits, count=table.n_rows).view(bool), backend)
 
 
 def _select(backend: Backend, table: Table, schema: Schema) -> Table:

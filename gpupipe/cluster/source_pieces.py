@@ -121,7 +121,7 @@ class _Reading:
     def __init__(self, source: TableSource, workers: Workers, n_pieces: int) -> None:
         self.source, self.workers = source, workers
         found = cuts(source)
-        self.most = max(1, min(PIECE_BYTES, -(-sum(cut.n_bytes for cut in found) // n_pieces)))
+        self.most = _most(sum(cut.n_bytes for cut in found), n_pieces)
         self.files = [_File(cut, self.most) for cut in found]
         self.texts = declared_texts(source)
 
@@ -152,14 +152,17 @@ class _Reading:
         }
         for file, handles in scans.items():
             ends = whole_rows(spans[file], self.workers.gather(handles))
-            if ends is not None and len(ends) > 1:
-                file.pieces = [_State(Piece(file.file, span=span)) for span in ends]
+            if ends is not None and len(ends.spans) > 1:
+                file.pieces = [
+                    _State(Piece(file.file, span=span, lines_are_rows=ends.lines_are_rows)) for span in ends.spans
+                ]
 
     def _parse(self, files: Sequence[_File]) -> None:
         states = [state for file in files for state in file.pieces]
         for i, state in enumerate(states):
             label = f"reading piece {i + 1} of {len(states)}"
             state.rows = self.workers.submit(_read, state.piece, self.source, label=label)
+        pa.scalar(0)  # loads pandas, as the first value of a process does: better while the workers read than later
         self._look(states)
         # What is wrong with a file is said of the file, as when it is read at once.
         self._read_whole([f for f in files if len(f.pieces) > 1 and any(state.parsed.error for state in f.pieces)])
@@ -217,6 +220,12 @@ class _Reading:
         if not any(heights):
             raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen it")
         return [ArrowPiece(handle, n_rows) for handle, n_rows in zip(rows, heights, strict=True) if n_rows]
+
+
+def _most(n_bytes: int, n_pieces: int) -> int:
+    """Return the bytes of a piece, so that there are `n_pieces`, or a multiple of it: all workers end together."""
+    n_each = max(1, -(-n_bytes // (n_pieces * PIECE_BYTES)))
+    return max(1, -(-n_bytes // (n_pieces * n_each)))
 
 
 def _scan(backend: Backend, cut: Cut, span: Span) -> Scan:

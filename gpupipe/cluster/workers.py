@@ -64,6 +64,11 @@ class Workers(ABC):
     device: str = "cpu"
     reason: str = ""
 
+    @property
+    def label(self) -> str:
+        """What they are called in the timeline."""
+        return f"{self.n_workers} workers" if self.n_workers > 1 else "1 worker"
+
     @abstractmethod
     def submit(
         self,

@@ -13,27 +13,33 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.on_disk import on_disk
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names, undefined_notes
-from gpupipe.models import MODELS, Checkpoints, Resources, early_refusal
+from gpupipe.models import MODELS, Resources, early_refusal
+from gpupipe.pipeline.disk import require_room, room_on
 from gpupipe.pipeline.explain import measure_importances
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
+from gpupipe.pipeline.limits import within_limits
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.reading import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.room import beyond_memory
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.spread import AnyTable, rows_by_worker
-from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
+from gpupipe.pipeline.stopping import Stopping
+from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values, unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
-from gpupipe.splits import Fold, make_splits
+from gpupipe.splits import FewRows, Fold, make_splits
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL
 
@@ -44,7 +50,7 @@ DEFAULT_MODELS = {
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
 }
-CHECKPOINTS = ".checkpoints"  # beside the run directories: it outlives a run that fails or is killed
+PREDICTED_BYTES = 8  # of a row, at the least: one number
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
@@ -55,6 +61,7 @@ def run_pipeline(
     *,
     resume: bool = False,
     n_processes: int = 1,
+    stopping: Stopping | None = None,
 ) -> Run:
     """Run a configuration and leave a run directory.
 
@@ -66,9 +73,11 @@ def run_pipeline(
     listeners : sequence of Listener
         Told of each stage as it happens.
     resume : bool
-        Whether networks are trained on from where a run that was interrupted had come to.
+        Whether what a run that was interrupted has kept of the same stages is taken up.
     n_processes : int
         How many processes share the training of a network.
+    stopping : Stopping, optional
+        By which another can have the run stop at its next safe point.
 
     Returns
     -------
@@ -84,18 +93,27 @@ def run_pipeline(
     if on_cluster:
         backend.reason = "the process that leads the cluster"
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
-    with ExitStack() as stack:
+    with room_on(final.parent, "make room, then run it again with --resume"), ExitStack() as stack:
+        stack.enter_context(config.origin.borrowed.hidden())
+        store = stack.enter_context(Store.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
-        timeline = Timeline([log, *listeners])
+        timeline = Timeline([log, *listeners], stopping, config.origin.borrowed.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
-        checkpoints = Checkpoints(final.parent / CHECKPOINTS, resume)
-        job = replace(prepare(config, backend, timeline, workers), resources=Resources(n_processes, checkpoints))
+        stack.enter_context(within_limits(config, timeline, backend, workers, n_processes))
+        if not on_cluster and (plan := beyond_memory(config, backend)) is not None:
+            require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
+            workers = stack.enter_context(on_disk(backend, plan.on_disk, directory.path))
+        key = inputs_key(config, backend)
+        job = prepare(config, backend, timeline, workers)
+        stages = Stages(store, table_key(key, job.table, job.y, job.goal, job.workers))
+        stack.enter_context(stages.going_on())
+        resources = Resources(n_processes, safe_point=timeline.stopping.check)
+        job = replace(job, resources=resources, stages=stages)
         entries = choose_entries(config, job.goal, backend)
-        outcome = evaluate_models(job, entries)
+        outcome = evaluate_models(job, entries, directory.path)
         run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.entrants, timeline)
         write_run(directory, job, outcome, run)
-    checkpoints.clear()
     return run
 
 
@@ -103,7 +121,8 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
     """Return the workers of the cluster that a configuration names; Dask is imported for it."""
     from gpupipe.cluster.connect import connected
 
-    return connected(config.cluster, config.device, config.device_options)
+    # A limit of this process is none of the workers, which have cluster.memory_limit.
+    return connected(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
 def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
@@ -113,10 +132,12 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
     """
     spread = workers is not None and not derived_ops(config.features)
     with stage_on(timeline, backend, workers if spread else None, "read") as stage:
-        found = read_spread(config, workers) if workers is not None and spread else read_table(config, backend)
+        found = read_spread(config, workers, backend) if workers is not None and spread else read_table(config, backend)
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
+        for warning in found.rules.warnings:
+            stage.note(warning, "warning")
         target = TargetColumn.of(found.table, config.source.target, backend)
         goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
         stage.rows_held = rows_by_worker(found.table)
@@ -133,7 +154,8 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
     groups = None if config.split.group is None else _codes(known, config.split.group, backend)
     times = None if config.split.time is None else _times(known, config.split.time, backend)
     return Job(
-        config, backend, timeline, known, y, goal, names, groups, times, origin, derivation, workers=workers
+        config, backend, timeline, known, y, goal, names, groups, times, origin, derivation, workers=workers,
+        rules=found.rules,
     )  # fmt: skip
 
 
@@ -210,12 +232,19 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
     return config.models
 
 
-def evaluate_models(job: Job, entries: Sequence[ModelEntry]) -> Outcome:
-    """Split, and run the leaderboard."""
+def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> Outcome:
+    """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
     with job.stage_on_host("split") as stage:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
+        unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
+        if unseen:
+            said = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
+            stage.note(f"no row to train on has the target {said}: its rows to test on cannot be right", "warning")
+    if folder is not None:
+        n_rows = sum(int(fold.test.sum()) for fold in folds)
+        require_room(folder, n_rows * PREDICTED_BYTES, "predictions.parquet")
     outcome = run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
     for note in undefined_notes(job.goal.task, outcome.entrants[0].metrics):
         job.timeline.note(note, "warning")
@@ -226,7 +255,10 @@ def folds_of(job: Job) -> list[Fold]:
     """Return the folds that the configuration asks for: one without ``cv``."""
     split = job.config.split
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
-    return make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
+    try:
+        return make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
+    except FewRows as error:
+        raise error.named(job.goal.labels) from None
 
 
 def _shares(fold: Fold) -> str:
@@ -247,7 +279,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
         parity = export_model(
             directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend,
+            job.backend, job.rules.served,
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -81,3 +83,14 @@ def divide() -> Callable[..., PartitionedTable]:
 def small_parts() -> Callable[..., Any]:
     """Return the way to make small tables large; a context manager, for Hypothesis."""
     return small
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a disk of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "gpupipe", folder], capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)

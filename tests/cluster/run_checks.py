@@ -19,8 +19,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import load_config
 from gpupipe.features.fitted import FittedFeatures
+from gpupipe.pipeline import job, training
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline import training
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.spread import matrix_rows
@@ -69,7 +69,7 @@ def _kept(learned: list[tuple[FittedFeatures, Array]]) -> Iterator[None]:
             learned.append((rows.features[view], matrix_rows(matrix, None, backend)))
         return matrix
 
-    with patch.object(training, "training_matrix", kept):
+    with patch.object(job, "training_matrix", kept):
         yield
 
 

@@ -29,7 +29,7 @@ from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError, DataError, LimitError
-from gpupipe.models import Checkpoints, FitContext, FittedModel, Resources, fit
+from gpupipe.models import FitContext, FittedModel, Resources, fit
 from gpupipe.models.neural.settings import Mlp
 
 SECONDS_AT_MOST = 120  # what a test waits for before it fails
@@ -133,7 +133,7 @@ def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskW
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = fit_network(model, matrix, y, context(checkpoints=Checkpoints(tmp_path)))
+    found = fit_network(model, matrix, y, context(checkpoint=tmp_path / "state.pt"))
     killer.join()
     assert "was begun 2 times; at last it went on after epoch" in found.notes[-1]
     assert len(found.history) == 60
@@ -149,20 +149,12 @@ def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(bot
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
 
 
-class Blocked(Checkpoints):
-    """Checkpoints that cannot be written: where the file is to be, a folder is."""
-
-    def file(self, name: str) -> Path:
-        """See `Checkpoints.file`."""
-        path = super().file(name)
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-
-
 def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, before = divided(X, [1000], both), both.n_lost
+    blocked = tmp_path / "state.pt"  # where the file is to be, a folder is
+    blocked.mkdir()
     with pytest.raises(LimitError, match="the state of the training cannot be kept"):
-        fit_network(Mlp(**TINY), matrix, y, context(checkpoints=Blocked(tmp_path)))
+        fit_network(Mlp(**TINY), matrix, y, context(checkpoint=blocked))
     assert both.n_lost == before
     assert len(fit_network(Mlp(**TINY), matrix, y, context()).history) == 4

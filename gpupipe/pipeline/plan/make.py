@@ -6,16 +6,20 @@ Nothing is read but footers, sizes and some rows; no library of a GPU is importe
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gpupipe.backends import device_report, machine
 from gpupipe.backends.splitting import GIB
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
+from gpupipe.pipeline.energy import refuse_unmeasured
 from gpupipe.pipeline.plan.ledger import Ledger
+from gpupipe.pipeline.plan.on_disk import OnDiskPlanner
 from gpupipe.pipeline.plan.planner import PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
+
+SHARE = 0.9  # of what there is: a plan is right to some per cent
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,12 @@ class Plan:
         Bytes of the GPU; None on the CPU.
     error : DeviceError or LimitError, optional
         Why the run would fail, with what to change.
+    on_disk : str
+        Why the rows would be on the disk, one partition at a time in memory; ``""`` where they would be in memory.
+    disk_bytes : int
+        What they would take there.
+    limits : dict of str to float
+        Those that only the run itself can reach: seconds, hours of GPUs, kWh, money.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -44,6 +54,9 @@ class Plan:
     host_limit: int
     device_limit: int | None
     error: DeviceError | LimitError | None = None
+    on_disk: str = ""
+    disk_bytes: int = 0
+    limits: dict[str, float] = field(default_factory=dict)
 
     @property
     def host_bytes(self) -> int:
@@ -61,6 +74,8 @@ class Plan:
         """Return the plan as JSON values."""
         return {
             "fits": not isinstance(self.error, LimitError),
+            "on_disk": self.on_disk,
+            "disk_bytes": self.disk_bytes,
             "error": None if self.error is None else str(self.error),
             "rows": self.n_rows,
             "rows_are_exact": self.is_exact,
@@ -68,6 +83,7 @@ class Plan:
             "peak_device_bytes": self.device_bytes,
             "host_limit": self.host_limit,
             "device_limit": self.device_limit,
+            "limits": self.limits,
             "stages": [asdict(stage) for stage in self.stages],
         }
 
@@ -85,15 +101,36 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
     ------
     DeviceError
         If a GPU is demanded, and neither there nor assumed.
+    ConfigError
+        If the energy has a limit or a price, and this machine cannot measure it.
     GpupipeError
         As the run itself would, as far as footers and some rows tell.
     """
     limit, reason = _device(config, assume_gpu)
+    if assume_gpu is None and config.cluster.scheduler is None:
+        refuse_unmeasured(config.limits, n_gpus=int(limit is not None))
     seen = preview(config, "cpu" if limit is None else "gpu")
-    host = Ledger(machine.memory().total)
-    planner = Planner(config, seen, reason, host, None if limit is None else Ledger(limit))
+    memory = machine.memory(limit=config.limits.memory)
+    device = None if limit is None else Ledger(limit)
+    planner = Planner(config, seen, reason, Ledger(memory.total), device, memory.available)
     planner.walk()
-    return Plan(tuple(planner.stages), seen.n_rows, seen.is_exact, host.limit, limit, _error(config, planner, seen))
+    on_disk = "" if limit is not None or config.cluster.scheduler else _beyond_memory(planner)
+    if on_disk:
+        planner = OnDiskPlanner(config, seen, reason, Ledger(memory.total), None, memory.available)
+        planner.walk()
+    error = _error(config, planner, seen)
+    return Plan(
+        tuple(planner.stages), seen.n_rows, seen.is_exact, memory.total, limit, error, on_disk, planner.disk_bytes,
+        config.limits.of_a_run,
+    )  # fmt: skip
+
+
+def _beyond_memory(planner: Planner) -> str:
+    """Return that the host's memory does not suffice, in words, or ``""``."""
+    peak, limit = max(stage.peak_host_bytes for stage in planner.stages), planner.host.limit
+    if peak <= SHARE * limit:
+        return ""
+    return f"in memory the run would take {peak / GIB:.2f} GiB of {limit / GIB:.2f}"
 
 
 def _device(config: Config, assumed: int | None) -> tuple[int | None, str]:
@@ -122,6 +159,8 @@ def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | Lim
             where=stage,
             fix=f"{refusal.fix}, or set fallback: allow",
         )
+    if planner.on_disk:
+        return _on_disk_error(planner)
     if not planner.shortages:
         return None
     peaks = [max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages]
@@ -131,6 +170,18 @@ def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | Lim
         where="\n         ".join(planner.shortages[:5]),
         fix=f"about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows would fit (source.where); or drop columns, "
         "target_encode long categories instead of one-hot, leave out the model named above, or use more memory",
+    )
+
+
+def _on_disk_error(planner: Planner) -> LimitError | None:
+    if not planner.shortages:
+        return None
+    peak = max(stage.peak_host_bytes for stage in planner.stages)
+    return LimitError(
+        "the run does not fit into memory, even with its rows on the disk",
+        where="\n         ".join(planner.shortages[:5]),
+        fix=f"allow it {1.1 * peak / GIB:.2f} GiB (limits.memory, or the container's), or leave out the model "
+        "named above: xgboost, logistic_regression and ridge learn from partitions",
     )
 
 

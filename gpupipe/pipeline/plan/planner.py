@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
@@ -54,7 +56,7 @@ class PlannedStage:
 def is_kept(config: Config) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
     cache = Cache.of(config.source, config.tables)
-    return cache is not None and cache.path.is_dir()
+    return cache is not None and os.path.isdir(cache.path)
 
 
 HOST_STAGES = ("derive", "split", "evaluate", "export", "report")  # of a run on a device too
@@ -80,7 +82,11 @@ class Planner:
         What does not fit.
     refusals : list of (str, Refusal)
         Stages that the device cannot do, and why.
+    disk_bytes : int
+        Of the rows that are on the disk, at most.
     """
+
+    on_disk: ClassVar[bool] = False  # whether the rows are
 
     config: Config
     seen: Preview
@@ -91,6 +97,7 @@ class Planner:
     stages: list[PlannedStage] = field(default_factory=list)
     shortages: list[str] = field(default_factory=list)
     refusals: list[tuple[str, Refusal]] = field(default_factory=list)
+    disk_bytes: int = 0
 
     def walk(self) -> None:
         """Plan every stage."""

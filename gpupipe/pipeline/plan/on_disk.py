@@ -1,0 +1,82 @@
+"""The story of a run whose rows are on the disk, one partition at a time in memory: see `gpupipe.cluster.on_disk`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpupipe.cluster.linear import is_learned_in_passes
+from gpupipe.cluster.source_pieces import PIECE_BYTES
+from gpupipe.cluster.training import SHARE, binned_bytes, gathered_bytes
+from gpupipe.config import ModelEntry
+from gpupipe.models.boosting import XGBoost
+from gpupipe.pipeline.plan import costs
+from gpupipe.pipeline.plan.model_costs import costs_of
+from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
+from gpupipe.readers.cutting import Cut, cuts
+
+
+class OnDiskPlanner(Planner):
+    """Walks through a run that keeps no table and no matrix in memory."""
+
+    on_disk = True
+
+    def _read(self) -> None:
+        seen = self.seen
+        if seen.n_derived or self.config.source.prepare:  # these need all rows at once
+            super()._read()
+            return
+        size = min(max(map(_piece, cuts(self.config.source))), max(1, seen.file_bytes))
+        n_pieces = max(1, -(-seen.file_bytes // size))
+        arrow, texts = (int(seen.n_read * row / n_pieces) for row in (seen.arrow_row, seen.text_row))
+        host = costs.read_bytes(seen.file_format, size, arrow, texts, int(seen.n_rows * seen.encoded_row / n_pieces))
+        notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
+        self.host.hold("tables as they were read", seen.events_bytes)
+        self._add("read", seen.n_rows, host, parts=n_pieces, notes=notes)
+        self._need_disk(seen.n_read * seen.arrow_row + seen.n_rows * seen.encoded_row)
+        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.host.let_go("encoded table")
+
+    def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
+        views, n_rows = self._views(entries), n_train + sum(n_parts)
+        height = min(n_rows, costs.PARTITION_ROWS)
+        widest = max(self._columns(view) for view in views)
+        need = height * (2 * self.seen.encoded_row + 2 * MATRIX_CELL * widest)  # what comes in, and what goes out
+        names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
+        notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
+        self._add(f"{label}features", n_rows, int(need), parts=-(-n_rows // height), notes=notes)
+        matrices = MATRIX_CELL * sum(map(self._columns, views)) * n_rows
+        self._need_disk((self.seen.n_rows + n_rows) * self.seen.encoded_row + matrices)
+
+    def _train(self, label: str, entry: ModelEntry, n_rows: int) -> None:
+        cost = costs_of(entry, self.seen)
+        for library, n_bytes in cost.libraries(False).items():
+            if library not in self.host.held:
+                self.host.hold(library, n_bytes)
+        need, note = self._learning(entry, n_rows)
+        self._add(f"{label}train {entry.label}", n_rows, need, notes=[note] if note else [])
+        self.host.hold("trained models", cost.kept(n_rows))
+
+    def _need_disk(self, n_bytes: float) -> None:
+        self.disk_bytes = max(self.disk_bytes, int(n_bytes))
+
+    def _learning(self, entry: ModelEntry, n_rows: int) -> tuple[int, str]:
+        """Return what training takes, and what is to be said of it."""
+        cost, room = costs_of(entry, self.seen), self.host.limit - self.host.total
+        width = cost.n_columns
+        if isinstance(entry.params, XGBoost):
+            need, in_files = binned_bytes(n_rows, width, room)
+            return need, "its bins in files: they are read again for every level of every tree" if in_files else ""
+        gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))
+        if gathered > room and is_learned_in_passes(entry.params, width, self.seen.context(entry.params.view)):
+            return costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows, "in passes"
+        return gathered, "it learns from one matrix, which must be in memory"
+
+
+def _piece(cut: Cut) -> int:
+    """Return about the bytes of the largest piece that a file is read in."""
+    if cut.groups is not None:
+        return max(PIECE_BYTES, *cut.groups)
+    return PIECE_BYTES if cut.span is not None else max(PIECE_BYTES, cut.n_bytes)
