@@ -55,12 +55,10 @@ def traffic(program: Program) -> Traffic:
     """Return what a program has to move: each source column once, each cell of the matrix once."""
     import numpy as np
 
-    from gpupipe_kernels.opcodes import BLOCKS, Field, Op
+    from gpupipe_kernels.opcodes import BLOCKS
 
-    rows = program.instructions.tolist()
-    sources = {(row[Field.BLOCK], row[Field.ROW]) for row in rows if row[Field.BLOCK] >= 0}
-    sources |= {(row[Field.BLOCK], row[Field.ARG]) for row in rows if row[Field.OP] == Op.BETWEEN}
-    return Traffic(sum(np.dtype(BLOCKS[block]).itemsize for block, _ in sources), 4 * program.n_columns)
+    n_bytes = sum(np.dtype(BLOCKS[block]).itemsize for block, _ in program.sources)
+    return Traffic(n_bytes, 4 * program.n_columns)
 
 
 def bandwidth_work(cells: Array, n_threads: int) -> Work:

@@ -21,7 +21,7 @@ from gpupipe.config.shorthand import expand
 from gpupipe.errors import ConfigError, did_you_mean
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
-ONE_SCREEN = 30  # mistakes shown, of one that was made a hundred times
+ROWS, COLUMNS = 30, 160  # of a screen
 
 
 def load_config(
@@ -40,7 +40,8 @@ def load_config(
     Raises
     ------
     ConfigError
-        With one line in ``problems`` for each mistake, up to 30: ``file:line:column: path: what; did you mean``.
+        With one line in ``problems`` for each mistake, as many as a screen has room for:
+        ``file:line:column: path: what; did you mean``.
     """
     path = Path(path)
     composer = Composer(os.environ if environment is None else environment, problems=[])
@@ -102,9 +103,17 @@ def _follows_from(problem: Problem, unread: set[str]) -> bool:
 def _error(title: str, problems: list[Problem]) -> ConfigError:
     count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
     shown = [str(problem) for problem in sorted(problems, key=_reading_order)]
-    if len(shown) > ONE_SCREEN:
-        shown[ONE_SCREEN:] = [f"and {len(shown) - ONE_SCREEN} more"]
-    return ConfigError(f"{count} in {title}:", problems=shown)
+    return ConfigError(f"{count} in {title}:", problems=_one_screen(shown))
+
+
+def _one_screen(lines: list[str]) -> list[str]:
+    """Return the first lines and how many more there are: a slip that is made a hundred times need not be said so."""
+    rows = 0
+    for i, line in enumerate(lines):
+        rows += 1 + len(line) // COLUMNS
+        if i and rows > ROWS:
+            return [*lines[:i], f"and {len(lines) - i} more"]
+    return lines
 
 
 def _reading_order(problem: Problem) -> tuple[bool, list[int]]:

@@ -76,7 +76,7 @@ def _crossed(columns: list[Codes], name: str, buckets: int | None, statistics: S
     inputs = tuple(dict.fromkeys(source for column in columns for source in column.inputs))
     raw = Codes(name, inputs, index, prod(column.size for column in columns), (), root=name)
     if buckets is not None:
-        labels, remap = tuple(str(i) for i in range(buckets)), _hashed(ordered, buckets)
+        labels, remap = tuple(map(str, range(buckets))), _hashed(ordered, buckets)
     else:
         labels, remap = _seen(columns, ordered, statistics.counts([raw])[0])
     return Codes(name, inputs, index, raw.size, labels, remap, root=name)

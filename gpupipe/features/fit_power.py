@@ -11,6 +11,7 @@ Array = Any
 
 TOLERANCE = 1e-6  # of the exponent
 LARGEST_LOG = 36.0  # of a transformed value: half of float32's range, so that its square is finite too
+UNLIKELY = -1e100  # of values that have become one: finite, as the search computes with it
 LEAST_SPREAD = 1e-3  # deviation of the transformed values, in their own size: float32 rounds at 1e-7 of the size
 
 
@@ -42,6 +43,8 @@ def exponent(x: Array) -> tuple[float, bool]:
         return 1.0, False
     up, down = np.log1p(x[x >= 0]), np.log1p(-x[x < 0])
     low, high = _bounds(up, down)
+    if low > high:  # values of both signs, beyond 4e15: what shrinks the ones blows up the others
+        return 1.0, True
     best = float(fminbound(lambda power: -_likelihood(power, up, down), low, high, xtol=TOLERANCE))
     if not _is_resolved(best, up, down):
         return _nearest_resolved(best, up, down), True
@@ -50,7 +53,10 @@ def exponent(x: Array) -> tuple[float, bool]:
 
 
 def _bounds(up: Array, down: Array) -> tuple[float, float]:
-    """Return the least and the largest exponent, for the logarithms of values from 0 on, and of those below 0."""
+    """Return the least and the largest exponent, for the logarithms of values from 0 on, and of those below 0.
+
+    The least is above the largest where no exponent suits both.
+    """
     above = LARGEST_LOG / float(up.max()) if up.any() else math.inf
     below = LARGEST_LOG / float(down.max()) if len(down) else math.inf
     return max(-above, 2 - below), min(above, 2 + below)
@@ -60,7 +66,7 @@ def _likelihood(power: float, up: Array, down: Array) -> float:
     """Return the logarithm of the likelihood per value, less a constant."""
     jacobian = (power - 1.0) * (float(up.sum()) - float(down.sum())) / (len(up) + len(down))
     variance = float(_transformed(power, up, down).var())
-    return jacobian - math.log(variance) / 2 if variance > 0 else -math.inf
+    return jacobian - math.log(variance) / 2 if variance > 0 else UNLIKELY
 
 
 def _transformed(power: float, up: Array, down: Array) -> Array:

@@ -20,7 +20,6 @@ from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema
-from gpupipe_kernels.opcodes import Field
 from gpupipe_kernels.program import Program, block_id
 
 if TYPE_CHECKING:
@@ -248,13 +247,13 @@ def _finish(outputs: list[Output], builder: Builder, derivation: Derivation | No
     table = statistics.table.schema
     columns = [output.column for output in outputs]
     program = lower(columns, statistics.table.places, folds=False)
-    used = {(int(r[Field.BLOCK]), int(r[Field.ROW])) for r in program.instructions if r[Field.BLOCK] >= 0}
+    used = program.sources
     names = [n for n, (block, row) in statistics.table.places.items() if (block_id(block), row) in used]
     schema = table.select(names)
     places = layout(schema)
     return FittedFeatures(
         schema,
-        lower(columns, places, folds=False),
+        program.moved(_moves({name: statistics.table.places[name] for name in names}, places)),
         tuple(Feature(o.column.name, o.column.inputs, o.op, o.n_codes) for o in outputs),
         lower(columns, places) if builder.n_folds else None,
         statistics.folds(builder.n_folds) if builder.n_folds else None,

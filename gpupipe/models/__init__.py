@@ -8,13 +8,12 @@ from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task, View
 from gpupipe.models.device_fitting import early_refusal
 from gpupipe.models.fitted import FittedModel, Prediction, load_fitted
 from gpupipe.models.fitting import FitContext, fit
-from gpupipe.models.resources import ONE_PROCESS, Checkpoints, Resources
+from gpupipe.models.resources import ONE_PROCESS, Resources
 
 __all__ = [
     "CLASSIFICATION",
     "MODELS",
     "ONE_PROCESS",
-    "Checkpoints",
     "FitContext",
     "FittedModel",
     "Model",

@@ -32,6 +32,8 @@ from gpupipe.models.base import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from gpupipe.backends.base import Array
     from gpupipe.models.fitting import FitContext
 
@@ -111,6 +113,32 @@ class HistGradientBoosting(Model):
                 {column_index(name, names, where) for name in group} for group in self.interaction_cst
             ]
         return params
+
+    def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
+        """Return `X`, with 0 in the columns that too few rows have a value of for any tree to split them.
+
+        scikit-learn 1.9 fails on a column in which it finds no value at all.
+        """
+        import numpy as np
+
+        columns = range(X.shape[1])
+        bare = [j for j in columns if np.count_nonzero(X[:, j] == X[:, j]) < self.min_samples_leaf]
+        if bare:
+            X = X.copy(order="F")
+            X[:, bare] = 0.0
+        return X
+
+
+def asked_after_rounds(safe_point: Callable[[str], None]) -> Any:
+    """Return a callback of XGBoost's that calls `safe_point` after each round."""
+    from xgboost.callback import TrainingCallback
+
+    class AskedAfterRounds(TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            safe_point(f"after round {epoch + 1}")
+            return False
+
+    return AskedAfterRounds()
 
 
 @MODELS.register("xgboost")
@@ -193,6 +221,13 @@ class XGBoost(Model):
         return params
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        estimator.callbacks = [asked_after_rounds(context.resources.safe_point)]
+        try:
+            return self._fit(estimator, X, y, sample_weight, context)
+        finally:
+            estimator.callbacks = None  # it holds on to the run
+
+    def _fit(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         if self.early_stopping_rounds is None:
             return estimator.fit(X, y, sample_weight=sample_weight)
         import numpy as np

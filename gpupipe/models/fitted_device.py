@@ -64,9 +64,9 @@ class DeviceModel(FittedModel):
         shares = shares / (shares.sum() or 1.0)  # scikit-learn's add up to 1
         return {name: float(share) for name, share in zip(self._names(len(shares)), shares, strict=True)}
 
-    def save(self, folder: str | Path) -> dict[str, Any]:
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the portable form; see `FittedModel.save`."""
-        return self._portable.save(folder)
+        return self._portable.save(folder, quick=quick)
 
     @cached_property
     def _portable(self) -> FittedModel:
@@ -178,9 +178,9 @@ class HostModel(FittedModel):
         """Return the importances of the host's model."""
         return self.portable().importances()
 
-    def save(self, folder: str | Path) -> dict[str, Any]:
+    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the host's model; see `FittedModel.save`."""
-        return self.portable().save(folder)
+        return self.portable().save(folder, quick=quick)
 
     def _write(self, path: Path) -> None:
         self.portable()._write(path)

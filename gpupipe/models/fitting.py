@@ -164,7 +164,7 @@ def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads
     from gpupipe.models.neural.fitting import fit_network, refusal
 
     def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:
-        with _explained(model, rows.X, context):
+        with explained(model, rows.X, context):
             fitted: FittedModel = fit_network(model, *rows, context, threads)
         return fitted
 
@@ -251,12 +251,12 @@ def _codes_and_weights(
 def _train(
     model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, context: FitContext, threads: int
 ) -> None:
-    with _explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+    with explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
         model.train(estimator, X, y, weights, context)
 
 
 @contextmanager
-def _explained(model: Model, X: Array, context: FitContext) -> Iterator[None]:
+def explained(model: Model, X: Array, context: FitContext) -> Iterator[None]:
     """Say of an error in training what it means to the user."""
     try:
         yield

@@ -76,7 +76,7 @@ class Pipeline:
         quiet : bool
             False shows the stages on stderr as they run.
         resume : bool
-            Train networks on from where a run that was interrupted had come to.
+            Take up what a run that was interrupted has kept of the same stages.
         n_processes : int
             How many processes share the training of a network.
 

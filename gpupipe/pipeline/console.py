@@ -96,6 +96,14 @@ class Console:
         if not self._open:
             self._stop()
 
+    def stopping(self) -> None:
+        """Say that the run will stop, and when; called by another thread than the run's."""
+        if not self.quiet:
+            stage = (
+                f"after {self._open[-1].name}, or an epoch or round of it" if self._open else "before the next stage"
+            )
+            self._print(f"stopping {stage}; again to stop now", "yellow")
+
     def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path) -> None:
         """Show how the run ended.
 

@@ -6,7 +6,7 @@ Users' kernels go with it as text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.parity.write import write_parity
+from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
@@ -45,6 +46,7 @@ def export_model(
     metrics: Mapping[str, Any],
     trial: Trial | None = None,
     backend: Backend | None = None,
+    rules: Sequence[ServedRules] = (),
 ) -> Verification | None:
     """Write the model directory.
 
@@ -64,6 +66,8 @@ def export_model(
         Rows that the model is replayed with; without any, it says nothing of what it must give.
     backend : Backend, optional
         Where it was trained; needed with `trial`.
+    rules : sequence of ServedRules
+        What it is to ask of the tables that it predicts.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def export_model(
     for name in description["files"]:
         writer.file(name)
     content = {
-        "name": config.name,
+        "name": config.origin.borrowed.hide(config.name),
         "task": goal.task,
         "target": goal.target,
         "labels": list(goal.labels),
@@ -93,6 +97,7 @@ def export_model(
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,
+        "data": [each.to_json() for each in rules],
         "metrics": plain(metrics),
     }
     writer.finish(content, libraries())

@@ -14,11 +14,13 @@ from gpupipe.features.derived import Derivation
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.rules import NO_RULES, Enforced
 from gpupipe.pipeline.spread import AnyTable, matrix_rows, rows_by_worker, take_rows, write_matrix
+from gpupipe.pipeline.stages import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
-from gpupipe.pipeline.training import Rows, Trained, fit_view, select_rows, train
+from gpupipe.pipeline.training import Rows, Trained, learn_features, select_rows, train, training_matrix
 
 Array = Any
 
@@ -40,7 +42,7 @@ class Job:
         To be measured; the first orders the leaderboard.
     groups, times : array, shape (n_rows,), optional
         What the split keeps together, or in order.
-    origin : array of int64, shape (n_rows,)
+    origin : array of int32 or int64, shape (n_rows,)
         Which row of the input each row is.
     derivation : Derivation, optional
         How those columns of the table came about that are no columns of the input.
@@ -48,6 +50,10 @@ class Job:
         What long trainings may use.
     workers : Workers, optional
         Those of a cluster, which hold the table.
+    rules : Enforced
+        What the rules of ``data:`` have come to.
+    stages : Stages
+        What is taken up of an interrupted run, and kept for the next.
     """
 
     config: Config
@@ -63,6 +69,8 @@ class Job:
     derivation: Derivation | None = None
     resources: Resources = ONE_PROCESS
     workers: Workers | None = None
+    rules: Enforced = NO_RULES
+    stages: Stages = NOTHING_KEPT
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""
@@ -127,39 +135,80 @@ def compete(
     label : str
         Put before the names of the stages.
     """
+    round_ = job.stages.of(label, job.config, job.backend, fit_mask, parts)
+    kept = {entry.label: round_.model(entry) for entry in entries}
+    untrained = [entry for entry in entries if kept[entry.label][0] is None]
     with job.stage(f"{label}features") as stage:
-        rows = job.rows(fit_mask)
-        views = dict.fromkeys(entry.params.view for entry in entries)
-        for view in views:
-            features, matrix = fit_view(rows, view, job.config.features, job.backend)
-            stage.note(f"{matrix.shape[1]} columns for {_names(entries, view)}")
-            for note in features.notes:
-                stage.note(note)
-        rows.release()
+        rows = _fitted(job, entries, untrained, fit_mask, round_, stage)
         tables = {part: take_rows(job.table, mask, job.backend) for part, mask in parts.items()}
         matrices = {
-            view: {part: write_matrix(rows.features[view], table, job.backend) for part, table in tables.items()}
-            for view in views
+            view: {part: write_matrix(features, table, job.backend) for part, table in tables.items()}
+            for view, features in rows.features.items()
         }
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
         stage.interpreter = job.backend.last_interpreter
-        stage.rows_held = rows_by_worker(matrix)
+        stage.rows_held = next((rows_by_worker(matrix) for matrix in rows.matrices.values()), {})
     contests = []
     for entry in entries:
+        found, why = kept[entry.label]
+        mine = matrices[entry.params.view]
+        if found is not None:
+            contests.append(_taken_up(job, entry, found, rows, mine, label))
+            continue
         with job.stage(f"{label}train {entry.label}") as stage:
-            trained = train(entry, rows, job.goal, job.config, job.backend, job.resources)
+            if why:
+                stage.note(why)
+            resources = round_.resources(entry, job.resources)
+            trained = train(entry, rows, job.goal, job.config, job.backend, resources)
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
             for note in (*trained.model.notes, *map(str, trained.model.receipts)):
                 stage.note(note)
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
-        mine = matrices[entry.params.view]
-        with job.stage(f"{label}predict {entry.label}") as stage:
+        with job.timeline.unbroken(), job.stage(f"{label}predict {entry.label}") as stage:
             predictions = {part: trained.predict_matrix(X, job.backend) for part, X in mine.items()}
             stage.rows = sum(table.n_rows for table in tables.values())
+        round_.keep_model(trained, predictions)
         contests.append(Contest(trained, mine, predictions))
     return contests
+
+
+def _fitted(
+    job: Job, entries: Sequence[ModelEntry], untrained: Sequence[ModelEntry], mask: Array, round_: Round, stage: Stage
+) -> Rows:
+    """Return the features of all views, taken up or fitted, and the matrices of those that models are to be trained on.
+
+    The training rows are not even looked at where nothing is to be learned of them.
+    """
+    views = dict.fromkeys(entry.params.view for entry in entries)
+    needed = {entry.params.view for entry in untrained}
+    kept = {view: round_.features(view, job.derivation)[0] for view in views}
+    is_fit = bool(needed) or None in kept.values()
+    rows = job.rows(mask) if is_fit else Rows(int(mask.sum()), None, None, job.derivation)
+    for view, found in kept.items():
+        if found is not None:
+            rows.features[view] = found
+        features = learn_features(rows, view, job.config.features)
+        if view in needed:
+            training_matrix(rows, view, job.backend)
+        stage.note(f"{len(features.names)} columns for {_names(entries, view)}{f', {TAKEN_UP}' if found else ''}")
+        for note in features.notes:
+            stage.note(note)
+    rows.release()
+    for view, features in rows.features.items():
+        round_.keep_features(view, features)
+    return rows
+
+
+def _taken_up(
+    job: Job, entry: ModelEntry, found: KeptModel, rows: Rows, matrices: Mapping[str, Array], label: str
+) -> Contest:
+    with job.stage_on_host(f"{label}train {entry.label}") as stage:
+        stage.note(TAKEN_UP)
+        for note in found.model.notes:
+            stage.note(note)
+    return Contest(found.trained(entry, rows.features[entry.params.view]), matrices, found.predictions)
 
 
 def _names(entries: Sequence[ModelEntry], view: str) -> str:

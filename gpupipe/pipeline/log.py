@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -52,4 +53,6 @@ class JsonLog:
         if self._file.closed:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._file.write(dumps({"time": now, "level": level, "event": event, **values}) + "\n")
+        line = dumps({"time": now, "level": level, "event": event, **values})
+        # What data wrote must not steer the terminal that the log is shown on: JSON escapes only a part of that itself.
+        self._file.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n")

@@ -15,7 +15,7 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
 from gpupipe.errors import ArtifactError, ConfigError, DataError
-from gpupipe.features.fitted import Feature, FittedFeatures
+from gpupipe.features.fitted import FittedFeatures
 from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
@@ -24,11 +24,22 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.derivation import read_derivation
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.rules import ServedRules, enforce_served
+from gpupipe.pipeline.soundness import (
+    check_agreement,
+    read_decision,
+    read_described,
+    read_goal,
+    read_schema,
+    read_states,
+)
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
+from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
-from gpupipe.readers.settings import TableSource
+from gpupipe.readers.settings import CsvSettings, TableSource
 from gpupipe.table.blocks import layout
+from gpupipe.table.encode import require_distinct
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Call, Program, block_id
 
@@ -53,6 +64,8 @@ class Model:
         Everything that the directory says of itself.
     folder : Path
         The model directory.
+    rules : tuple of ServedRules
+        What a table must be to be predicted.
     engine : {"numpy", "numba"}, optional
         The host's interpreter of the features where rows come in pieces; None: the one that suits so many rows.
     """
@@ -64,6 +77,7 @@ class Model:
     backend: Backend
     manifest: dict[str, Any]
     folder: Path
+    rules: tuple[ServedRules, ...] = ()
     engine: str | None = None
 
     @property
@@ -87,7 +101,8 @@ class Model:
         Raises
         ------
         SchemaError
-            If a column is absent or holds values of another kind; rows and columns are named.
+            If a column is absent or holds values of another kind, or rules of the training (``data:``) are broken; rows
+            and columns are named. Rules that only warn are among ``backend.take_remarks()``.
         ConfigError
             If a further table is absent.
         """
@@ -132,7 +147,11 @@ class Model:
         return verify_model(self)
 
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
-        arrow, events = self._arrow(data, self.inputs), self._events(tables or {})
+        arrow = self._arrow(data, list(dict.fromkeys([*self.inputs, *(each.column for each in self.rules)])))
+        label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
+        for warning in enforce_served(arrow, self.rules, self.backend, label):
+            self.backend.remark(warning)
+        events = self._events(tables or {})
         now = None if as_of is None else time_us(as_of)
         if self.features.derivation is not None:  # a history must not be cut
             return self._predict_batch(arrow, events, now)
@@ -152,7 +171,8 @@ class Model:
 
     def _arrow(self, data: Any, columns: Sequence[str]) -> pa.Table:
         if isinstance(data, (str, Path)):
-            return read_arrow(TableSource(path=str(data), csv=self.manifest["reading"]["csv"])).table
+            source = TableSource(path=str(data), csv=self.manifest["reading"]["csv"])
+            return read_arrow(source, may_be_empty=True).table
         if hasattr(data, "iloc"):
             data = data[[name for name in columns if name in data.columns]]
         return as_arrow(data)
@@ -163,8 +183,19 @@ class Model:
             return _nothing(self.goal)
         X = self.features.transform(table, self.backend, self.engine)
         X = matrix_on_host(X, self.backend)  # the estimator is the host's
-        parts = by_parts(lambda a, b: self.estimator.predict(X[a:b]), X.shape[0], self.backend, "predict")
+        parts = by_parts(lambda a, b: self._estimate(X[a:b]), X.shape[0], self.backend, "predict")
         return self.decision.apply(joined(parts))
+
+    def _estimate(self, X: Array) -> Prediction:
+        """Return what the estimator says of `X`; that a file was sound does not mean that its numbers fit together."""
+        try:
+            return self.estimator.predict(X)
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+            raise ArtifactError(
+                f"the estimator fails on rows that suit its features: {type(error).__name__}: {error}",
+                where=str(self.folder),
+                fix="`gpupipe verify` says whether it gives what it gave where it was trained",
+            ) from error
 
 
 def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = False) -> Model:
@@ -191,7 +222,11 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
         If a GPU is demanded and cannot be had.
     """
     folder = Path(path)
-    folder = folder / "model" if (folder / "model" / "manifest.json").is_file() else folder
+    if (folder / "model" / "manifest.json").is_file():
+        folder = folder / "model"
+        if folder.is_symlink():
+            fix = "name the directory that it leads to, if that is what you want"
+            raise ArtifactError("the model is a link out of its run directory", where=str(folder), fix=fix)
     reader = ArtifactReader(folder)
     # The backend comes before any library that computes is loaded: it says how its threads wait.
     return open_model(reader, choose(device), allow_code)
@@ -202,14 +237,17 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
     folder, manifest = reader.folder, reader.manifest
     try:
         features = read_features(reader, read_kernels(reader, allow_code))
-        decision = Decision.from_json(manifest["decision"])
-        goal = Goal(manifest["task"], manifest["target"], tuple(manifest["labels"]))
+        goal = read_goal(manifest)
+        decision = read_decision(manifest["decision"], goal)
+        CsvSettings.model_validate(manifest["reading"]["csv"])
+        rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
         estimator = load_fitted(folder, manifest["estimator"])
-    except (KeyError, TypeError, ValueError) as error:
+        check_agreement(goal, features.features, estimator)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
-    return Model(goal, features, estimator, decision, backend, manifest, folder)
+    return Model(goal, features, estimator, decision, backend, manifest, folder, rules)
 
 
 def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
@@ -218,12 +256,12 @@ def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> Fitte
     levels: dict[str, list[str]] = {}
     for name, level in zip(pairs["column"].to_pylist(), pairs["level"].to_pylist(), strict=True):
         levels.setdefault(name, []).append(level)
-    schema = Schema.from_json(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
-    described = [Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in reader.json("features.json")]
+    schema = read_schema(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
+    described = read_described(reader.json("features.json"))
     program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)
-    states = tuple(reader.json("learned.json"))
-    return FittedFeatures(schema, program, tuple(described), states=states, derivation=read_derivation(reader))
+    states = read_states(reader.json("learned.json"))
+    return FittedFeatures(schema, program, described, states=states, derivation=read_derivation(reader))
 
 
 def check_program(program: Program, schema: Schema) -> None:
@@ -275,11 +313,12 @@ def as_arrow(data: Any) -> pa.Table:
     Raises
     ------
     DataError
-        If it is none of these.
+        If it is none of these, or two of its columns have one name.
     """
     if isinstance(data, pa.Table):
         return plain_arrow(data)
     if hasattr(data, "iloc"):
+        require_distinct([str(name) for name in data.columns])
         return plain_arrow(pa.Table.from_pandas(data, preserve_index=False))
     if hasattr(data, "__arrow_c_stream__"):
         return plain_arrow(pa.table(data))

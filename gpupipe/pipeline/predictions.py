@@ -13,7 +13,7 @@ from gpupipe.pipeline.model import prediction_table
 
 def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
     """Return ``row`` (of the input, from 0), ``fold`` where there are any, ``target``, and the predictions."""
-    columns = {"row": pa.array(job.origin[outcome.rows])}
+    columns = {"row": pa.array(job.origin[outcome.rows], pa.int64())}
     if outcome.folds is not None:
         columns["fold"] = pa.array(outcome.folds)
     if outcome.y is not None:

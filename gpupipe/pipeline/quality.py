@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,16 +12,23 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.pipeline.spread import AnyTable
 from gpupipe.report.data import ColumnQuality
+from gpupipe.rules import Broken
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
 
 
-def column_quality(table: AnyTable, target: str | None, backend: Backend) -> list[ColumnQuality]:
-    """Return a summary of each column, in order; where the columns are on a device, they stay there."""
+def column_quality(
+    table: AnyTable, target: str | None, backend: Backend, broken: Sequence[Broken] = ()
+) -> list[ColumnQuality]:
+    """Return a summary of each column, in order; where the columns are on a device, they stay there.
+
+    Rules that are `broken` are among the notes of their columns.
+    """
 
     def summary(column: Column) -> ColumnQuality:
-        return _summary(table, column, "target" if column.name == target else column.kind, backend)
+        found = _summary(table, column, "target" if column.name == target else column.kind, backend)
+        return replace(found, notes=(*found.notes, *(each.breach for each in broken if each.column == column.name)))
 
     return [summary(column) for column in table.schema]
 

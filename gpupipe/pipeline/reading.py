@@ -13,7 +13,8 @@ from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
 from gpupipe.features.derived import Events, Rows, Sources, derived_ops
 from gpupipe.features.selection import left_out
-from gpupipe.pipeline.spread import AnyTable
+from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
+from gpupipe.pipeline.spread import AnyTable, keep_columns
 from gpupipe.readers.cache import Cache
 from gpupipe.readers.join import declarations, read_joined
 from gpupipe.readers.on_device.obstacles import Obstacle
@@ -41,11 +42,14 @@ class ReadTable:
         What was repaired, left out, or found in the cache.
     sources : Sources, optional
         What columns are to be derived of; None where no op derives any.
+    rules : Enforced
+        What the rules of ``data:`` have come to.
     """
 
     table: AnyTable
     notes: tuple[str, ...] = ()
     sources: Sources | None = None
+    rules: Enforced = NO_RULES
 
 
 def read_table(config: Config, backend: Backend) -> ReadTable:
@@ -56,10 +60,14 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     DataError
         If a file cannot be read, or there are no rows.
     SchemaError
-        If the data contradicts what is declared.
+        If the data contradicts what is declared, or the rules of ``data:``.
     """
     if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
         return _read_with_sources(config, backend)
+    return _enforced(_read(with_ruled_columns(config), backend), config, backend)
+
+
+def _read(config: Config, backend: Backend) -> ReadTable:
     cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
@@ -70,12 +78,12 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
 
 
-def read_spread(config: Config, workers: Workers) -> ReadTable:
+def read_spread(config: Config, workers: Workers, backend: Backend) -> ReadTable:
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.cluster.reading import read_partitions
 
-    found = read_partitions(config, workers)
-    return ReadTable(found.table, (*found.notes, *found.remarks))
+    found = read_partitions(with_ruled_columns(config), workers)
+    return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
 
 
 def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
@@ -133,8 +141,16 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
     return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
 
 
+def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
+    """Return the table once its rules hold, without the columns that were read for these alone."""
+    rules, gone = enforce(found.table, config, backend), for_rules_alone(config, found.table.schema)
+    table = keep_columns(found.table, found.table.schema.without(gone)) if gone else found.table
+    return replace(found, table=table, rules=rules)
+
+
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
-    loaded = read_joined(config.source, config.tables)
+    ruled = with_ruled_columns(config)
+    loaded = read_joined(ruled.source, ruled.tables)
     found = table_of(config, loaded.table, backend)
     return replace(found, notes=(*loaded.notes, *found.notes))
 
@@ -151,16 +167,19 @@ def table_of(config: Config, arrow: pa.Table, backend: Backend) -> ReadTable:
     DeviceError
         If columns are to be derived, and a device must not leave that to the host.
     """
-    derived = derived_ops(config.features)
+    derived, ruled = derived_ops(config.features), with_ruled_columns(config)
     if not derived:
-        return ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), config))
+        found = ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), ruled))
+        return _enforced(found, config, backend)
     names = ", ".join(dict.fromkeys(map(op_name, derived)))
     backend.fall_back(f"{names}: keys and texts are read by Arrow", "read: features", "leave these ops out")
-    table = _drop_kinds(encode(arrow, backend.host, _declarations(config)), config)
+    found = ReadTable(_drop_kinds(encode(arrow, backend.host, _declarations(config)), ruled))
+    arrow = arrow.drop_columns(for_rules_alone(config, found.table.schema))
+    found = _enforced(found, config, backend.host)
     events, notes = _read_events(config, backend.host)
     target = config.source.target
-    main = Rows(table, arrow, "the table", unknown=[target] if target else [])
-    return ReadTable(table, tuple(notes), Sources(main, events, backend.host))
+    main = Rows(found.table, arrow, "the table", unknown=[target] if target else [])
+    return replace(found, notes=tuple(notes), sources=Sources(main, events, backend.host))
 
 
 def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], list[str]]:
@@ -182,5 +201,5 @@ def _declarations(config: Config) -> dict[str, Declared]:
 def _drop_kinds(table: Table, config: Config) -> Table:
     """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
     kinds = {column.name: column.kind for column in table.schema}
-    gone = left_out(config.source.drop, kinds, config.source.target)
+    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
     return select(table, table.schema.without(gone)) if gone else table

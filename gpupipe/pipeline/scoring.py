@@ -8,19 +8,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
+from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.model import BATCH_ROWS, Model, load_model, open_model
+from gpupipe.pipeline.renaming import sync
+from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.pipeline.spread import broken_rules
+from gpupipe.readers.files import mask
 from gpupipe.readers.settings import TableSource
+
+if TYPE_CHECKING:
+    from gpupipe.cluster.source_pieces import ArrowPieces
 
 Say = Callable[[str], None]
 
 ENDINGS = (".csv", ".parquet")
+ROOM = "make room, or name an output on another disk"
 
 
 def score(
@@ -68,14 +78,17 @@ def score(
             f"cannot write {output.suffix or 'a file without an ending'}", fix=f"end it {' or '.join(ENDINGS)}"
         )
     _require_folder(output.parent)
+    hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    _require_writable(hidden)
     loaded = load_model(model, device, allow_code=allow_code)
     table = loaded.predict_table(data, tables, as_of)
     for remark in loaded.backend.take_remarks():
         say(remark)
-    hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)
-        hidden.replace(output)
+        with room_on(output.parent, ROOM):
+            (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)
+            sync(hidden)  # or a power cut could leave the name without the content
+            hidden.replace(output)
     finally:
         hidden.unlink(missing_ok=True)
     return int(table.num_rows)
@@ -120,7 +133,7 @@ def score_on_cluster(
     from gpupipe.cluster.connect import connected
 
     # The workers end before what they could not finish is removed.
-    with RunDirectory(output) as directory, connected(cluster, device) as workers:
+    with room_on(output.parent, ROOM), RunDirectory(output) as directory, connected(cluster, device) as workers:
         say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
         n_rows = score_spread(loaded, data, directory.path, workers, tables, as_of, allow_code, say)
         for remark in workers.remarks():
@@ -151,6 +164,8 @@ def score_spread(
         found = read_pieces(TableSource(path=data, csv=model.manifest["reading"]["csv"]), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
+        for warning in _enforce(model, found, workers, data):
+            say(warning)
         n_rows = sum(piece.n_rows for piece in found.pieces)
         # That of one machine, which takes so many rows at a time: interpreters differ in the last bit.
         engine = model.backend.interpreter(model.features.program, min(n_rows, BATCH_ROWS))
@@ -161,8 +176,22 @@ def score_spread(
     return written.n_rows
 
 
+def _enforce(model: Model, found: ArrowPieces, workers: Workers, data: str) -> list[str]:
+    """Have the workers judge all rows before the first of them is scored; return what is to be said of them."""
+    from gpupipe.cluster.rules import partitioned_columns
+
+    served = [each for each in model.rules if each.column in found.schema.names]
+    if not served:
+        return []
+    declared = {each.column: each.declared for each in served}
+    table = partitioned_columns(found, list(declared), workers, declared)
+    return settle_served(broken_rules(table, by_column(served), model.backend.host), mask(data))
+
+
 def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:
-    return replace(open_model(ArtifactReader(folder), backend, allow_code), engine=engine)
+    """Return the model for all rows; or, with an engine, for pieces of them, which were judged together before."""
+    model = open_model(ArtifactReader(folder), backend, allow_code)
+    return model if engine is None else replace(model, engine=engine, rules=())
 
 
 def _absolute(path: str) -> str:
@@ -173,6 +202,16 @@ def _absolute(path: str) -> str:
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise ConfigError("the folder does not exist", where=str(folder), fix="make it first")
+
+
+def _require_writable(hidden: Path) -> None:
+    """Raise a ConfigError if the file cannot be made: before hours of work, not after them."""
+    try:
+        hidden.touch()
+        hidden.unlink()
+    except OSError as error:
+        fix = "name a file in a folder that can be written to"
+        raise ConfigError(f"cannot write here: {error.strerror}", where=str(hidden.parent), fix=fix) from error
 
 
 def _require_new(output: Path) -> None:

@@ -11,11 +11,14 @@ from gpupipe.backends.splitting import by_parts
 from gpupipe.cluster.features import transform, transform_training
 from gpupipe.cluster.partitions import PartitionedMatrix, PartitionedTable
 from gpupipe.cluster.prediction import predict_partitions
+from gpupipe.cluster.rules import judge_partitions
 from gpupipe.cluster.statistics import ClusterStatistics
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.models import FitContext, FittedModel, Model, Prediction, fit
 from gpupipe.models.fitted_device import joined
+from gpupipe.rules import Broken
+from gpupipe.rules.judge import Rules, judge
 from gpupipe.table.arrange import select, take
 from gpupipe.table.schema import Schema
 
@@ -39,6 +42,12 @@ def values_at(table: AnyTable, name: str, rows: Array, backend: Backend) -> Arra
     if isinstance(table, PartitionedTable):
         return table.rows(rows, [name])[name]
     return backend.to_host(table.column(name)[backend.to_device(rows)])
+
+
+def broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[Broken]:
+    """Return the rules that a table breaks."""
+    found = judge_partitions if isinstance(table, PartitionedTable) else judge
+    return found(table, rules, backend)
 
 
 def rows_by_worker(data: AnyTable | Matrix) -> dict[str, int]:

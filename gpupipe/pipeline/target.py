@@ -84,13 +84,14 @@ def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: S
     Raises
     ------
     DataError
-        If the target has a single value.
+        If the target has no value, or a single one.
     ConfigError
         If the positive label is not among the target's, or the models learn no common task.
     """
     if target is None:
         return _without_target(models)
     name = target.column.name
+    _require_values(target, positives)
     if positives:
         return _binary(name, positives, _labels(target))
     if target.column.levels is not None:
@@ -98,8 +99,6 @@ def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: S
         if len(labels) == 2:
             note = f"binary: {name} is {labels[1]!r} (positive) or {labels[0]!r}"
             return Goal("binary", name, labels, note)
-        if len(labels) < 2:
-            raise DataError(f"the target {name!r} has the single value {labels}", fix="there is nothing to learn")
         return Goal("multiclass", name, labels, f"multiclass: {name} has {len(labels)} classes")
     values = target.values
     found = np.unique(values[~np.isnan(values)][:10_000])
@@ -107,6 +106,35 @@ def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: S
         low, high = (_plain(v) for v in found)
         return Goal("binary", name, (low, high), f"binary: {name} is {high} (positive) or {low}")
     return Goal("regression", name, (), f"regression: {name} is a number")
+
+
+def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
+    """Raise DataError unless there is something to learn; a positive label that is all there is has its own error."""
+    name, found = target.column.name, _labels(target) if target.column.levels is not None else _bounds(target)
+    if not found:
+        raise DataError(f"the target {name!r} has no value: it is null in every row", fix="choose another column")
+    if len(found) == 1 and not positives:
+        raise DataError(
+            f"the target {name!r} has the single value {found[0]!r}",
+            fix="there is nothing to learn: choose another column, or check source.where",
+        )
+
+
+def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
+    """Return the least and the greatest number of the target, once where they are one; nothing where all is null."""
+    known = target.values[~np.isnan(target.values)]
+    if not len(known):
+        return ()
+    low, high = known.min(), known.max()
+    return (_plain(low),) if low == high else (_plain(low), _plain(high))
+
+
+def unseen_labels(goal: Goal, y: Array, train: Array, test: Array) -> tuple[Any, ...]:
+    """Return the classes with rows among those to test on and none among those to train on: masks of the rows."""
+    if y is None or not goal.labels:
+        return ()
+    seen, asked = (np.unique(y[mask]).astype(np.intp) for mask in (train, test))
+    return tuple(goal.labels[code] for code in np.setdiff1d(asked, seen))
 
 
 def _without_target(models: Sequence[Model]) -> Goal:
@@ -159,12 +187,13 @@ def _text(label: Any) -> str:
 
 
 def known_rows(table: AnyTable, target: TargetColumn | None, backend: Backend) -> tuple[AnyTable, Array]:
-    """Return the rows whose target is known, and which rows of `table` they are (int64)."""
+    """Return the rows whose target is known, and which rows of `table` they are (int32; int64 if there are many)."""
+    index = np.int32 if table.n_rows < 2**31 else np.int64
     if target is None:
-        return table, np.arange(table.n_rows)
+        return table, np.arange(table.n_rows, dtype=index)
     values = target.values
     known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(known).astype(index)
     return (table, rows) if len(rows) == table.n_rows else (take_rows(table, known, backend), rows)
 
 

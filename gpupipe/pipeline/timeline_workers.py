@@ -22,9 +22,8 @@ def stage_on_workers(timeline: Timeline, workers: Workers, name: str) -> Iterato
 
     The tasks and seconds of a worker are those of this stage; workers that were lost are said.
     """
-    where = f"{workers.n_workers} workers" if workers.n_workers > 1 else "1 worker"
     before = {use.address: use for use in workers.usage()}
-    with timeline.stage(name, device=workers.device, reason=f"{where}; {workers.reason}".rstrip("; ")) as stage:
+    with timeline.stage(name, device=workers.device, reason=f"{workers.label}; {workers.reason}".rstrip("; ")) as stage:
         yield stage
         for use in workers.usage():
             done = {"address": use.address, "rows": stage.rows_held.get(use.address, 0), **asdict(use)}

@@ -34,7 +34,7 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
     timeline = job.timeline.to_json()
     settings = config.evaluate.importance_settings
     data = ReportData(
-        name=config.name,
+        name=config.origin.borrowed.hide(config.name),
         created=f"{datetime.fromisoformat(timeline['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         seconds=timeline["seconds"],
         device=job.backend.name,
@@ -53,9 +53,10 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         losses=_losses(outcome.best.model.history),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
-        columns=column_quality(job.table, job.goal.target, job.backend),
+        columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
         stages=timeline["stages"],
+        limits=timeline["limits"],
         notes=[note.text for note in job.timeline.all_notes("info")],
         warnings=[note.text for note in job.timeline.all_notes("warning")],
         config=resolved_yaml(config),

@@ -90,7 +90,7 @@ def _number_of_a_row(column: Facts) -> str:
 def _are_integers(column: Facts) -> bool:
     """Whether all values are integers; with nulls among them a reader has floats."""
     values = column.distinct.to_numpy(zero_copy_only=False)
-    return column.holds == "integer" or bool((values % 1 == 0).all())
+    return column.holds == "integer" or bool((values.round() == values).all())
 
 
 def is_named_as_identifier(name: str) -> bool:

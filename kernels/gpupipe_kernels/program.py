@@ -33,6 +33,9 @@ PARAMS_READ = {
     Op.HAVERSINE: 2, Op.BEARING: 2, Op.YEO_JOHNSON: 1, Op.BETWEEN: 1,
 }  # fmt: skip
 
+ARRAYS = (("instructions", "int32", 2), ("params", "float64", 1), ("luts", "float32", 1))
+MOST_A_COLUMN = 1024  # instructions; the longest chain of ops has dozens
+
 
 class Call(Protocol):
     """A kernel that a program calls: its formula comes from a user, not from this package."""
@@ -54,9 +57,9 @@ class Call(Protocol):
         """The formula as a scalar function that compiled code may call on either processor, nulls handled."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """A fitted feature program.
+    """A fitted feature program. Its tables do not change: what is made of one may be kept for the next run.
 
     Attributes
     ----------
@@ -101,6 +104,13 @@ class Program:
         return OPERANDS.get(op, 1)
 
     @property
+    def sources(self) -> set[tuple[int, int]]:
+        """Block and row of each column that the program reads."""
+        rows = [row for row in self.instructions.tolist() if row[Field.BLOCK] >= 0]
+        others = {(row[Field.BLOCK], row[Field.ARG]) for row in rows if row[Field.OP] == Op.BETWEEN}
+        return others | {(row[Field.BLOCK], row[Field.ROW]) for row in rows}
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of all the tables."""
         return int(self.instructions.nbytes + self.params.nbytes + self.luts.nbytes)
@@ -113,13 +123,13 @@ class Program:
         places : mapping of (block, row) to (block, row)
             Where each source column was, and where it is now.
         """
-        instructions = self.instructions.copy()
-        for row in instructions:
+        rows = self.instructions.tolist()
+        for row in rows:
             if row[Field.BLOCK] >= 0:
                 if row[Field.OP] == Op.BETWEEN:
-                    row[Field.ARG] = places[int(row[Field.BLOCK]), int(row[Field.ARG])][1]
-                row[Field.BLOCK], row[Field.ROW] = places[int(row[Field.BLOCK]), int(row[Field.ROW])]
-        return replace(self, instructions=instructions)
+                    row[Field.ARG] = places[row[Field.BLOCK], row[Field.ARG]][1]
+                row[Field.BLOCK], row[Field.ROW] = places[row[Field.BLOCK], row[Field.ROW]]
+        return replace(self, instructions=np.array(rows, np.int32).reshape(self.instructions.shape))
 
     def check(self, block_rows: Mapping[int, int], max_codes: Mapping[tuple[int, int], int]) -> None:
         """Verify that no instruction can read or write outside its tables: a program from a file is not trusted.
@@ -144,6 +154,8 @@ class Program:
         written: dict[int, int] = {}  # the segment of each column
         if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
             raise ValueError("the instruction table has the wrong shape")
+        if len(self.instructions) > MOST_A_COLUMN * self.n_columns:
+            raise ValueError(f"{len(self.instructions):,} instructions for {self.n_columns:,} columns")
         for i, row in enumerate(self.instructions.tolist()):
             try:
                 op = Op(row[Field.OP])
@@ -240,7 +252,16 @@ class Program:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
-        """Return the program that `arrays` described."""
+        """Return the program that `arrays` described.
+
+        Raises
+        ------
+        ValueError
+            If an array is absent, or not of its type and number of dimensions.
+        """
+        for name, dtype, n_dimensions in ARRAYS:
+            if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
+                raise ValueError(f"the program has no {name} of {dtype} in {n_dimensions} dimensions")
         return Program(
             np.ascontiguousarray(arrays["instructions"], np.int32),
             np.ascontiguousarray(arrays["params"], np.float64),

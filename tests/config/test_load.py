@@ -145,6 +145,14 @@ def test_the_mistakes_of_a_mapping_have_paths() -> None:
     )
 
 
+def test_very_many_mistakes_are_one_screen() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"source": {"generate": "churn"}, "features": [{"no_such": "tenure"}] * 50})
+    *shown, rest = caught.value.problems
+    assert "features[0].no_such: unknown feature op" in shown[0] and rest == f"and {50 - len(shown)} more"
+    assert sum(1 + len(line) // 160 for line in shown) <= 30
+
+
 def test_a_configuration_cannot_be_changed(load: Load) -> None:
     with pytest.raises(Exception, match="frozen"):
         load("").seed = 5  # type: ignore[misc]

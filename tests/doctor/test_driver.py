@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpupipe.backends.probe import NVML_ERRORS, Gpu
+from gpupipe.backends.nvml import NVML_ERRORS
+from gpupipe.backends.probe import Gpu
 from gpupipe.doctor.driver import NVML_FIXES, WITH_GPUS, driver_findings
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.installed import Installed

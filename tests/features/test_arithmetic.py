@@ -137,6 +137,13 @@ def test_the_difference_of_times_is_that_of_pandas(fit, times: list, unit: str |
     np.testing.assert_allclose(made.training["end_minus_start"], expected, rtol=1e-6)
 
 
+def test_times_that_nothing_else_reads_are_both_read(fit) -> None:
+    days = pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-07"])
+    frame = pd.DataFrame({"a": days, "b": days[::-1], "x": [1.0, 2.0, 3.0]})
+    made = fit(frame, [{"arithmetic": {"difference": ["b", "a"], "as": "d"}}, {"drop": ["a", "b"]}], view="codes")
+    assert made.training["d"].tolist() == [6.0, 0.0, -6.0]
+
+
 def test_a_second_is_kept_between_times_of_today(fit) -> None:
     start = pd.Timestamp("2024-05-06 07:08:09.5")
     frame = {"a": [start, start], "b": [start + pd.Timedelta("1s"), start - pd.Timedelta("250us")]}

@@ -98,8 +98,9 @@ def test_a_column_without_any_value_does_no_harm(fit) -> None:
         -1e9 + RNG.normal(size=500) * 1e6,
         1e9 + RNG.normal(size=500),
         10_000 + RNG.lognormal(8, 1, 500),
+        RNG.normal(size=500) * 1e30,
     ],
-    ids=["years", "far from 0", "far below 0", "farther than float32 reaches", "incomes with a floor"],
+    ids=["years", "far from 0", "far below 0", "farther than float32 reaches", "incomes with a floor", "of both sides"],
 )
 def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kept(fit, x: np.ndarray) -> None:
     made = fit({"x": x}, [{"yeo_johnson": "x"}], view="codes")
@@ -108,6 +109,10 @@ def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kep
     assert got.std() == pytest.approx(1, abs=0.01)
     assert np.diff(got[np.argsort(x)]).min() >= 0
     assert len(np.unique(got)) > 0.8 * len(np.unique(x))  # compiled formulas compute in float32
+
+
+def test_values_that_a_logarithm_does_not_tell_apart_keep_their_exponent() -> None:
+    assert exponent(np.array([1.0, 1.0 - 2.0**-52])) == (1.0, True)
 
 
 def test_standardized_before_it_is_scikit_learn_again(fit) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import BaseEstimator
@@ -20,6 +21,11 @@ from gpupipe.pipeline import run as module
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.readers.formats import load_generator
+from gpupipe.rules import ColumnRules
+from gpupipe.rules.judge import judge
+from gpupipe.table.arrange import on_device
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import declare
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 ROWS = 160
@@ -131,3 +137,27 @@ def test_where_fallback_is_forbidden_nothing_is_left(tmp_path: Path, monkeypatch
         run_on(backend, config, tmp_path / "run", monkeypatch)
     assert "hist_gradient_boosting" in error.value.where
     assert not (tmp_path / "run").exists()
+
+
+def test_rules_are_judged_where_the_columns_are() -> None:
+    columns = pa.table(
+        {
+            "x": [1.5, None, 200.0, 1.5], "n": [1, 2, 3, 300], "c": ["a", "b", None, "z"],
+            "b": [True, None, False, True],
+            "t": pa.array([0, None, 10**15, 10**15], pa.timestamp("us")), "s": ["a@b", "x", None, "x"],
+        }
+    )  # fmt: skip
+    rules = {
+        "x": [ColumnRules(range=(0, 100), nulls=False, unique=True), ColumnRules(dtype="bool")],
+        "n": [ColumnRules(dtype="uint8", set=(1, 2, 300), unique=True)],
+        "c": [ColumnRules(set=("a", "b"), nulls=False), ColumnRules(dtype="float")],
+        "b": [ColumnRules(set=(True,), nulls=False)],
+        "t": [ColumnRules(range=("1971-01-01", None), nulls=False, unique=True)],
+        "s": [ColumnRules(regex=".+@.+", unique=True)],
+    }
+    host, device = CpuBackend(), DeviceDouble()
+    table = encode(columns, host, {"s": declare("text")})
+    expected = judge(table, rules, host)
+    uncounted.clear()
+    assert judge(on_device(table, device), rules, device) == expected
+    assert (len(expected), uncounted) == (16, [])

@@ -19,7 +19,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode, plain_values
 from gpupipe.table.encode_parts import encode_parts, seen_columns
 from gpupipe.table.schema import Declared, declare
-from gpupipe.table.seen import SeenColumn
+from gpupipe.table.seen import SeenColumn, used_codes
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 NUMBERS = [pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()]
@@ -218,6 +218,15 @@ def test_texts_are_no_categories_where_fewer_rows_come_than_there_might_have_bee
     got = encode_parts(lambda: parts, backend, 10_000)
     assert_same(got, encode(pa.concat_tables(parts), backend))
     assert got.schema["x"].kind == "text"
+
+
+@pytest.mark.parametrize("late", [0, 3, 4096, 4097, 9000])
+def test_the_codes_that_rows_have_are_found_however_late_they_come(late: int) -> None:
+    codes = pa.array([None, *[1] * late, 2, None], pa.int16())
+    some = pa.DictionaryArray.from_arrays(codes, ["a", "b", "c"])
+    assert sorted(used_codes(some).to_pylist()) == ([1, 2] if late else [2])
+    full = pa.DictionaryArray.from_arrays(pa.array([*[0, 1] * late, 2]), ["a", "b", "c"])
+    assert len(used_codes(full)) == (3 if late else 1)
 
 
 def test_a_level_that_no_row_holds_stays_a_level(backend: Backend) -> None:

@@ -63,14 +63,7 @@ def _features(config: Config, clock: StageClock, workers: Workers | None) -> dic
         X = training_matrix(rows, "dense", backend)
         rows.release()
         X_test = write_matrix(features, test, backend)
-        for matrix in (X, X_test):
-            _wait(matrix)
     return {**document(_summaries(X)), "names": features.names, "test_rows": X_test.shape[0]}
-
-
-def _wait(matrix: Array) -> None:
-    if isinstance(matrix, PartitionedMatrix):
-        matrix.workers.gather(matrix.map(_height))
 
 
 def _summaries(matrix: Array) -> list[Summary]:
@@ -78,10 +71,6 @@ def _summaries(matrix: Array) -> list[Summary]:
         return [summary(matrix, 0)]
     starts = [0, *accumulate(matrix.heights)][:-1]
     return matrix.workers.gather(matrix.map(_summary, each=[starts]))
-
-
-def _height(backend: Backend, array: Array) -> int:
-    return len(array)
 
 
 def _summary(backend: Backend, array: Array, first_row: int) -> Summary:

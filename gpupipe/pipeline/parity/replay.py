@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.errors import ArtifactError
+from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, Prediction
@@ -50,10 +50,13 @@ def verify_model(model: Model) -> Verification:
         tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
         if recorded.X.shape[1] != len(model.features.features):
             raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"{NAME} and {ROWS} are not what this version reads: {error}"
         raise ArtifactError(what, where=where, fix=ANEW) from error
-    return replay(model, recorded, tolerance, not_covered)
+    try:
+        return replay(model, recorded, tolerance, not_covered)
+    except ConfigError as error:  # a metric that is none, or not one of this task
+        raise ArtifactError(f"{NAME}: {error.what}", where=where, fix=ANEW) from error
 
 
 def replay(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.fitted import FittedFeatures
-from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.spread import AnyTable, values_at
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.job import Job
 
 Array = Any
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class Schedule:
     wide: npt.NDArray[np.float64]
 
 
+@lru_cache(maxsize=4)  # a program runs over part after part of the rows
 def schedule(program: Program, panel: int = 0) -> Schedule:
     """Return the schedule of a program that `Program.check` accepts.
 

@@ -1,0 +1,123 @@
+"""Targets from which nothing can be learned, and tables at prediction that are not those of the training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.config import load_config
+from gpupipe.errors import DataError, GpupipeError, SchemaError
+from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.scoring import score
+
+N = 120
+CONFIG = """\
+source: {{path: t.csv, target: y, schema: {{z: categorical}}}}
+split: {split}
+features:
+  - impute: "@numeric"
+  - standardize: "@numeric"
+  - encode: "@categorical"
+models: [{model}]
+report: {{enabled: false}}
+"""
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    row = np.arange(N)
+    known = {"a": row % 17, "b": row % 13 / 3, "c": np.array(list("uvw"))[row % 3], "z": row % 5}
+    return pd.DataFrame({**known, "y": np.where(row % 17 > 8, "yes", "no"), **columns})
+
+
+def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "logistic_regression") -> Path:
+    table.to_csv(folder / "t.csv", index=False)
+    (folder / "c.yaml").write_text(CONFIG.format(split=split, model=model))
+    return folder / "c.yaml"
+
+
+@pytest.mark.parametrize(
+    ("y", "split", "says"),
+    [
+        (["yes"] * N, "{}", "the target 'y' has the single value 'yes'"),
+        ([2.5] * N, "{}", "the target 'y' has the single value 2.5"),
+        ([None] * N, "{}", "the target 'y' has no value"),
+        ([f"note {i}" for i in range(N)], "{}", "the target 'y' is text"),
+        (["rare", *"ab" * 59, "a"], "{}", "class 'rare' has a single row"),
+        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows, fewer than the 3 folds"),
+        (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
+    ],
+)
+def test_a_target_that_nothing_can_be_learned_from_is_refused(
+    tmp_path: Path, y: list[Any], split: str, says: str
+) -> None:
+    with pytest.raises(DataError, match=says):
+        run_pipeline(load_config(written(tmp_path, frame(y=y), split)), tmp_path / "run")
+
+
+def test_classes_of_the_test_part_that_training_never_saw_are_scored_and_said(tmp_path: Path) -> None:
+    y = [*"az" * 50, *["mid"] * 20]
+    path = written(tmp_path, frame(y=y), "{shuffle: false, stratify: false}", "gaussian_nb")
+    run = run_pipeline(load_config(path), tmp_path / "run")
+    notes = [note.text for stage in run.timeline.stages for note in stage.notes]
+    assert "no row to train on has the target 'mid': its rows to test on cannot be right" in notes
+    predictions = pd.read_parquet(run.path / "predictions.parquet")
+    assert (predictions["probability_mid"] == 0).all() and (predictions["target"] == "mid").sum() == 20
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Return a model of numbers and categories, one of them written as numbers."""
+    folder = tmp_path_factory.mktemp("tables")
+    return load_model(run_pipeline(load_config(written(folder, frame())), folder / "run").path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t[["z", "c", "b", "a"]],
+        lambda t: t.assign(more="x"),
+        lambda t: t.assign(z=t["z"].astype(str)),
+        lambda t: t.assign(z=t["z"].astype(float)),
+        lambda t: t.assign(a=t["a"].astype(str), b=t["b"].map(repr)),
+        lambda t: t.assign(c=t["c"].astype("category")),
+    ],
+)
+def test_the_same_values_in_other_clothes_are_predicted_alike(model: Model, change: Any) -> None:
+    table = frame().drop(columns="y")
+    np.testing.assert_array_equal(model.predict_proba(change(table)), model.predict_proba(table))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.drop(columns="b"), "the model needs a column that is not in the data: b"),
+        (lambda t: t.assign(a=["oops" if i == 7 else "1" for i in range(N)]), "'a' holds 'oops': not a number"),
+        (lambda t: t.assign(a=pd.Timestamp("2024-01-01")), "column 'a' holds times, and was int64"),
+        (lambda t: pd.concat([t, t[["a"]]], axis=1), "'a'"),
+    ],
+)
+def test_tables_of_other_columns_or_values_are_refused(model: Model, change: Any, says: str) -> None:
+    with pytest.raises((SchemaError, DataError), match=says):
+        model.predict(change(frame()))
+
+
+@pytest.mark.parametrize("change", [{"a": np.nan}, {"c": None}, {"c": "never seen"}, {"z": 99}, {"b": np.inf}])
+def test_nulls_and_what_was_never_seen_are_scored(model: Model, change: dict[str, Any]) -> None:
+    assert np.isfinite(model.predict_proba(frame(**change))).all()
+
+
+def test_a_table_without_rows_gives_predictions_without_rows(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text("a,b,c,z\n")
+    assert score(model.folder, str(tmp_path / "none.csv"), tmp_path / "scores.csv") == 0
+    assert (tmp_path / "scores.csv").read_text().startswith('"prediction"')
+    (tmp_path / "lacks.csv").write_text("a,b\n")
+    with pytest.raises(SchemaError, match="not in the data: c, z"):
+        score(model.folder, str(tmp_path / "lacks.csv"), tmp_path / "scores.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(GpupipeError, match="there are no rows"):
+        score(model.folder, str(tmp_path / "empty.csv"), tmp_path / "scores.csv")
