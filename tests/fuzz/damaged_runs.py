@@ -1,0 +1,32 @@
+"""Run directories with a damaged file beside the model: what was run can still be served, repeated and replaced."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tests.fuzz.edits import EXTREMES, damaged
+from tests.fuzz.kinds import MODELS, Base, Command, Kind, run_config
+from tests.fuzz.tables import LEARNED, WORDS, written
+
+SERVED = frozenset({0})
+REPEATED = frozenset({0, 2, 3, 5})
+
+
+def run_kind(runs: Path) -> Kind:
+    """Return the kind; in `runs`, ``linear`` is a sound run directory."""
+    made = {f"run/{path.relative_to(runs / 'linear')}": path for path in sorted((runs / "linear").rglob("*.*"))}
+    files = {
+        **{name: path.read_bytes() for name, path in made.items() if path.is_file()},
+        "t.parquet": written("parquet")["snappy.parquet"],
+        "c.yaml": run_config(f"path: t.parquet, {LEARNED}", MODELS["linear"]).encode(),
+    }
+    uses = (
+        Command(("predict", "run", "t.parquet", "-o", "out.csv"), SERVED, "out.csv"),
+        Command(("export", "run", "-o", "copy"), SERVED, "copy"),
+        Command(("run", "c.yaml", "--output", "run", "--quiet"), SERVED),
+    )
+    again = Command(("run", "FILE", "--output", "out", "--quiet"), REPEATED, "out", share=3, may_be_long=True)
+    beside = [name for name in files if name.startswith("run/") and not name.startswith("run/model/")]
+    bases = [Base(name, files, name, (*uses, again) if name.endswith(".yaml") else uses) for name in beside]
+    return Kind(bases, partial(damaged, words=(*WORDS["jsonl"], *EXTREMES)))
