@@ -40,11 +40,13 @@ def read_parquet(path: Path) -> pa.Table:
 
     raw = path.read_bytes()
     try:
-        check_pages(raw)
+        n_rows = check_pages(raw)
         most = len(raw) + 1  # neither a text nor a list of the footer is longer than the file
         limits = {"thrift_string_size_limit": most, "thrift_container_size_limit": most}
         with pq.ParquetFile(pa.BufferReader(raw), **limits) as file:
             schema = file.schema_arrow
+        if n_rows == 0:
+            return schema.empty_table()
         flat = [field.name for field in schema if pa.types.is_string(_values(field.type))]
         nested = any(pa.types.is_nested(field.type) for field in schema)
         with pq.ParquetFile(pa.BufferReader(raw), read_dictionary=flat, **limits) as file:
@@ -55,8 +57,8 @@ def read_parquet(path: Path) -> pa.Table:
         raise ValueError(str(error) or type(error).__name__) from error
 
 
-def check_pages(raw: bytes) -> None:
-    """Verify codecs, the number of rows, and what the pages unfold into.
+def check_pages(raw: bytes) -> int:
+    """Return the number of rows; verify codecs, that number, and what the pages unfold into.
 
     pyarrow is not asked: it ends the process where it cannot say what the footer declares of a column.
     """
@@ -64,8 +66,11 @@ def check_pages(raw: bytes) -> None:
     if raw[:4] != MAGIC or raw[-4:] != MAGIC or not 0 < length <= len(raw) - 12:
         raise ValueError("it is no Parquet, or was cut")
     footer = Reader(raw[len(raw) - 8 - length : len(raw) - 8]).struct()
+    n_rows: int = footer[ROWS]
+    if n_rows == 0:  # Arrow writes dictionaries of no values, at no place; none of its pages will be read
+        return 0
     limit, unfolded = most_bytes(len(raw)), 0
-    for group in [*footer[ROW_GROUPS], {ROWS: footer[ROWS], COLUMNS: []}]:
+    for group in [*footer[ROW_GROUPS], {ROWS: n_rows, COLUMNS: []}]:
         if not 0 <= group[ROWS] * max(1, len(group[COLUMNS])) <= limit:
             raise ValueError(f"{len(raw):,} bytes declare {group[ROWS]:,} rows: a decompression bomb")
         for column in group[COLUMNS]:
@@ -74,6 +79,7 @@ def check_pages(raw: bytes) -> None:
             unfolded += sum(_pages(raw, column[DETAILS]))
             if unfolded > limit:
                 raise ValueError(f"{len(raw):,} bytes unfold into {unfolded:,}: a decompression bomb")
+    return n_rows
 
 
 def _pages(raw: bytes, details: Mapping[int, Any]) -> Iterator[int]:

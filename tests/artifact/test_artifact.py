@@ -289,3 +289,12 @@ def test_a_model_without_its_manifest_is_no_model(tmp_path: Path) -> None:
     ArtifactWriter(tmp_path / "model").json("a.json", 1)
     with pytest.raises(ArtifactError, match=r"no manifest\.json"):
         ArtifactReader(tmp_path / "model")
+
+
+def test_a_table_without_rows_comes_back(tmp_path: Path) -> None:
+    table = pa.table({"text": pa.array([], pa.string()), "codes": pa.array([], pa.dictionary(pa.int32(), pa.string()))})
+    writer = ArtifactWriter(tmp_path / "model")
+    writer.table("empty.parquet", table)
+    writer.finish({})
+    found = ArtifactReader(tmp_path / "model").table("empty.parquet")
+    assert found.num_rows == 0 and found.schema.names == table.schema.names

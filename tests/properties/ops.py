@@ -1,0 +1,322 @@
+"""Lists of feature ops that suit a table: every op there is, with drawn settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.properties.tables import Drawn
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+Settings = dict[str, Any]
+
+SHARES = st.tuples(st.sampled_from([0.0, 0.01, 0.25, 0.5]), st.sampled_from([0.6, 0.75, 0.99, 1.0]))
+NUMBERS = st.sampled_from([-1e6, -1.0, 0.0, 0.1, 3.0, 1e9])
+UNITS = st.sampled_from(["days", "hours", "minutes", "seconds"])
+SPANS = st.sampled_from(["1us", "90min", "30d", "400w"])
+PARTS = ["minute", "hour", "weekday", "day", "month", "day_of_year"]
+DATE_PARTS = ["year", "quarter", "month", "day", "day_of_year", "weekday", "hour", "minute", "second", "is_weekend",
+              "is_month_start", "is_month_end", "elapsed_days"]  # fmt: skip
+REDUCED = ["sum", "mean", "min", "max", "std", "count"]
+
+
+class Columns:
+    """The columns that ops may still select, by kind, as the ops so far have left them.
+
+    Attributes
+    ----------
+    read : list of str
+        Numbers as they were read.
+    numbers, codes, booleans, times, texts : list of str
+    """
+
+    def __init__(self, table: Drawn) -> None:
+        def of(kind: str) -> list[str]:
+            return [name for name, found in table.kinds.items() if found == kind]
+
+        self.table = table
+        self.numbers, self.codes, self.booleans = of("numeric"), of("categorical"), of("boolean")
+        self.times, self.texts, self.read = of("datetime"), of("text"), of("numeric")
+        self.events = {kind: list(of(kind)) for kind in ("numeric", "categorical", "boolean", "datetime")}
+        self.n_made = 0
+
+    def name(self) -> str:
+        """Return a name that no column has."""
+        self.n_made += 1
+        return f"made {self.n_made}"
+
+    def change(self, *names: str) -> None:
+        """Remember that numbers are no longer as they were read."""
+        self.read = [name for name in self.read if name not in names]
+
+
+def some(draw: Draw, names: list[str], least: int = 1, most: int = 3) -> list[str] | None:
+    """Return some of `names`; None where there are too few."""
+    if len(names) < max(least, 1):
+        return None
+    return draw(st.lists(st.sampled_from(names), min_size=least, max_size=most, unique=True))
+
+
+def numeric(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
+    """Return the way to draw an op that changes numbers in their place."""
+
+    def make(draw: Draw, columns: Columns) -> Settings | None:
+        chosen = some(draw, columns.numbers)
+        columns.change(*chosen or ())
+        return chosen and {"columns": chosen} | {name: draw(values) for name, values in settings.items()}
+
+    return make
+
+
+def coded(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
+    """Return the way to draw an op that makes columns of categories."""
+
+    def make(draw: Draw, columns: Columns) -> Settings | None:
+        chosen = some(draw, columns.codes)
+        return chosen and {"columns": chosen} | {name: draw(values) for name, values in settings.items()}
+
+    return make
+
+
+def impute(draw: Draw, columns: Columns) -> Settings | None:
+    strategy = draw(st.sampled_from(["median", "mean", "most_frequent", "constant"]))
+    chosen = some(draw, columns.numbers + (columns.codes if strategy == "most_frequent" else []))
+    settings = {"columns": chosen, "strategy": strategy, "indicator": draw(st.booleans())}
+    return chosen and settings | ({"value": draw(NUMBERS)} if strategy == "constant" else {})
+
+
+def clip(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.numbers)
+    columns.change(*chosen or ())
+    bounds = draw(st.sampled_from([{"lower": 0.0}, {"upper": 2.0}, {"lower": -1.0, "upper": 1e9}, {}]))
+    return chosen and {"columns": chosen} | (bounds or {"quantiles": draw(SHARES)})
+
+
+def bucketize(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.read)
+    if chosen is None:
+        return None
+    columns.change(*chosen)
+    columns.numbers = [name for name in columns.numbers if name not in chosen]
+    columns.codes = columns.codes + chosen
+    if draw(st.booleans()):
+        return {"columns": chosen, "edges": sorted(draw(st.sets(NUMBERS, min_size=1)))}
+    strategy = draw(st.sampled_from(["uniform", "quantile"]))
+    return {"columns": chosen, "bins": draw(st.sampled_from([2, 5, 20])), "strategy": strategy}
+
+
+def hash_bucket(draw: Draw, columns: Columns) -> Settings | None:
+    plain = [name for name in columns.codes if name in columns.events["categorical"]]
+    chosen = some(draw, plain)
+    return chosen and {"columns": chosen, "buckets": draw(st.sampled_from([2, 7, 300]))}
+
+
+def cross(draw: Draw, columns: Columns) -> Settings | None:
+    plain = [name for name in columns.codes + columns.booleans if name in columns.table.columns]
+    chosen = some(draw, plain, 2)
+    if chosen is None:
+        return None
+    name, buckets = columns.name(), draw(st.sampled_from([None, 5]))
+    columns.codes = [*columns.codes, name]
+    return {"columns": chosen, "as": name, "buckets": buckets}
+
+
+def datetime_parts(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.times)
+    return chosen and {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))}
+
+
+def cyclic(draw: Draw, columns: Columns) -> Settings | None:
+    if columns.times and draw(st.booleans()):
+        parts = draw(st.lists(st.sampled_from(PARTS), min_size=1, unique=True))
+        return {"columns": some(draw, columns.times), "parts": parts}
+    chosen = some(draw, columns.numbers)
+    return chosen and {"columns": chosen, "period": draw(st.sampled_from([0.1, 24.0, 1e6]))}
+
+
+def points(draw: Draw, columns: Columns) -> Settings | None:
+    degrees = [name for name in columns.read if name in ("normal", "float32", "ties", "zeros", "constant", "all_null")]
+    if not degrees:
+        return None
+    ends = draw(st.lists(st.sampled_from(degrees), min_size=4, max_size=4))
+    return {"from": ends[:2], "to": ends[2:], "as": columns.name()}
+
+
+def bearing(draw: Draw, columns: Columns) -> Settings | None:
+    found = points(draw, columns)
+    return found and found | {"cyclic": draw(st.booleans())}
+
+
+def arithmetic(draw: Draw, columns: Columns) -> Settings | None:
+    kind = draw(st.sampled_from(["ratio", "difference", "product", "sum"]))
+    if kind == "difference" and len(columns.times) > 1 and draw(st.booleans()):
+        chosen = some(draw, columns.times, 2, 2)
+        return {kind: chosen, "unit": draw(UNITS), "as": columns.name()}
+    chosen = some(draw, columns.numbers + columns.booleans, 2, 2 if kind in ("ratio", "difference") else 3)
+    name = columns.name()
+    columns.numbers = columns.numbers + ([name] if chosen else [])
+    return chosen and {kind: chosen, "as": name}
+
+
+def polynomial(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.numbers, 2, 2)
+    return chosen and {"columns": chosen, "degree": 2, "interaction_only": draw(st.booleans())}
+
+
+def drop(draw: Draw, columns: Columns) -> Settings | None:
+    everything = [*columns.numbers, *columns.codes, *columns.booleans, *columns.times, *columns.texts]
+    chosen = some(draw, everything, 1, 1)
+    for kind in ("numbers", "codes", "booleans", "times", "texts", "read"):
+        setattr(columns, kind, [name for name in getattr(columns, kind) if name not in (chosen or ())])
+    return chosen and {"columns": chosen}
+
+
+def kernel(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.numbers + columns.booleans, 1, 1)
+    return chosen and {"use": "tests/features/kernels_of_the_tests.py:scaled", "inputs": chosen, "as": columns.name()}
+
+
+def text(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
+    """Return the way to draw an op on texts."""
+
+    def make(draw: Draw, columns: Columns) -> Settings | None:
+        chosen = some(
+            draw, [name for name in columns.table.columns if columns.table.kinds[name] in ("text", "categorical")]
+        )
+        found = {name: draw(values) for name, values in settings.items()}
+        return chosen and {"columns": chosen, "prefix": columns.name()} | found
+
+    return make
+
+
+def keyed(
+    more: Callable[[Draw, Columns, dict[str, list[str]]], Settings],
+) -> Callable[[Draw, Columns], Settings | None]:
+    """Return the way to draw an op over the history of a key, in the order of a time."""
+
+    def make(draw: Draw, columns: Columns) -> Settings | None:
+        events = columns.events
+        keys = [
+            name for name in columns.table.columns if name in ("plan", "city", "own", "odd", "count", "int8", "flag")
+        ]
+        if not events["datetime"] or not keys:
+            return None
+        settings = {"key": some(draw, keys, 1, 2), "time": draw(st.sampled_from(events["datetime"]))}
+        settings["prefix"] = columns.name()
+        cut = draw(st.sampled_from([None, None, "2020-06-01", *events["datetime"]]))
+        settings |= {"as_of": cut} if cut is not None else {"current": draw(st.booleans())}
+        return settings | more(draw, columns, events)
+
+    return make
+
+
+def measured(draw: Draw, events: dict[str, list[str]], least: int = 0) -> list[str]:
+    """Return some numeric or boolean columns of a history."""
+    return some(draw, events["numeric"] + events["boolean"], least, 2) or []
+
+
+def aggregated(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    functions = st.lists(st.sampled_from([*REDUCED, "nunique", "first", "last"]), min_size=1, unique=True)
+    asked: Settings = {name: draw(functions) for name in measured(draw, events)}
+    if events["categorical"] and draw(st.booleans()):
+        asked[events["categorical"][0]] = ["count", "nunique", "first", "last"]
+    return {"columns": asked, "gaps": draw(st.sampled_from([[], ["mean", "std"]]))}
+
+
+def earlier(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    return {"columns": measured(draw, events, 1), "periods": draw(st.sampled_from([[1], [2, 3]]))}
+
+
+def rolled(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    windows = draw(st.sampled_from([[3], ["90min", 2], ["400w"]]))
+    return {
+        "columns": measured(draw, events),
+        "functions": draw(st.sampled_from([["mean"], REDUCED])),
+        "windows": windows,
+    }
+
+
+def decayed(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    return {"columns": measured(draw, events), "half_life": draw(SPANS)}
+
+
+def since(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    return {"columns": measured(draw, events), "of": ["last", "first"], "unit": draw(UNITS)}
+
+
+def spent(draw: Draw, columns: Columns, events: dict[str, list[str]]) -> Settings:
+    return {"amount": draw(st.sampled_from([None, *events["numeric"]])), "unit": draw(UNITS)}
+
+
+FOLDS = 3  # a row belongs to one fold, so all target encodings of a list have the same number
+ROW_WISE: dict[str, Callable[[Draw, Columns], Settings | None]] = {
+    "auto": lambda draw, columns: {"columns": "@all"},
+    "impute": impute,
+    "standardize": numeric({"with_mean": st.booleans(), "with_std": st.booleans()}),
+    "min_max": numeric({}),
+    "robust_scale": numeric({"quantiles": SHARES}),
+    "log1p": numeric({}),
+    "yeo_johnson": numeric({"standardize": st.booleans()}),
+    "clip": clip,
+    "bucketize": bucketize,
+    "encode": coded({"max_one_hot": st.sampled_from([1, 64]), "max_levels": st.sampled_from([1, 250]),
+                     "folds": st.just(FOLDS)}),
+    "one_hot": coded({"max_categories": st.sampled_from([None, 1, 5]), "min_frequency": st.sampled_from([None, 2])}),
+    "categorify": coded({"max_categories": st.sampled_from([None, 1, 5]), "min_frequency": st.sampled_from([None, 2])}),
+    "frequency_encode": coded({}),
+    "target_encode": coded({"folds": st.just(FOLDS), "smoothing": st.sampled_from([0.0, 1.5, 20.0])}),
+    "hash_bucket": hash_bucket,
+    "cross": cross,
+    "datetime_parts": datetime_parts,
+    "cyclic": cyclic,
+    "haversine": points,
+    "bearing": bearing,
+    "arithmetic": arithmetic,
+    "polynomial": polynomial,
+    "kernel": kernel,
+    "drop": drop,
+}  # fmt: skip
+TEXTS: dict[str, Callable[[Draw, Columns], Settings | None]] = {
+    "text_hash": text({"buckets": st.sampled_from([2, 5]), "analyzer": st.sampled_from(["word", "char", "char_wb"]),
+                       "ngrams": st.sampled_from([(1, 1), (1, 3)]),
+                       "value": st.sampled_from(["count", "binary", "log"])}),
+    "text_counts": text({"patterns": st.sampled_from([{}, {"odd": "[|é]"}])}),
+}  # fmt: skip
+KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
+    "aggregate": keyed(aggregated),
+    "lag": keyed(earlier),
+    "difference": keyed(earlier),
+    "rolling": keyed(rolled),
+    "decay": keyed(decayed),
+    "sessions": keyed(lambda draw, columns, events: {"gap": draw(SPANS), "unit": draw(UNITS)}),
+    "time_since": keyed(since),
+    "rfm": keyed(spent),
+}
+EVERY = ROW_WISE | TEXTS | KEYED
+# What adds up floats, and so may differ in the last digits where the rows come in another order.
+ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_encode")
+
+
+def listed(
+    draw: Draw, table: Drawn, makers: dict[str, Callable[[Draw, Columns], Settings | None]], n_made: int = 0
+) -> list[Settings]:
+    """Return up to six ops that suit a table; those that do not are left out. `n_made` names have been given away."""
+    columns, ops = Columns(table), []
+    columns.n_made = n_made
+    for name in draw(st.lists(st.sampled_from(sorted(makers)), min_size=1, max_size=6)):
+        if name == "target_encode" and table.target == "none":
+            continue
+        settings = makers[name](draw, columns)
+        nothing = name in ("lag", "difference") and settings is not None and not settings["columns"]
+        if settings is not None and not nothing:
+            ops.append({name: settings})
+    return ops
+
+
+@st.composite
+def cases(draw: Draw, tables: st.SearchStrategy[Drawn], makers: Any = None) -> tuple[Drawn, list[Settings], str]:
+    """Return a table, ops that suit it, and a view."""
+    table = draw(tables)
+    return table, listed(draw, table, EVERY if makers is None else makers), draw(st.sampled_from(["dense", "codes"]))

@@ -1,0 +1,58 @@
+"""What is learned is learned of the training rows: whatever the other rows hold, it is the same to the last bit.
+
+What a column is, is read off all rows: its kind, and whether its whole numbers fit into float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.few import few
+from tests.properties.fitting import fitted, same
+from tests.properties.ops import ROW_WISE, TEXTS, cases
+from tests.properties.tables import Drawn, other_rows, tables
+
+Array = Any
+Case = tuple[Drawn, list[dict[str, Any]], str]
+
+ALONE = ROW_WISE | TEXTS  # the past of a key is of other rows by design: see tests/kernels/keyed/test_leakage.py
+
+
+@few(35)
+@given(case=cases(tables(min_rows=5), ALONE), seed=st.integers(0, 99))
+def test_rows_that_are_not_learned_from_change_nothing_that_is_learned(case: Case, seed: int) -> None:
+    table = case[0]
+    train = np.random.default_rng(seed).random(table.n_rows) < 0.6
+    train[0] = True
+    one = fitted(case, train=train)
+    other = fitted(case, other_rows(table, ~train, seed), train=train, y=_other_target(table, ~train))
+    assert other.learned == one.learned
+    assert same(other.training, one.training)
+    assert same({n: v[train] for n, v in other.served.items()}, {n: v[train] for n, v in one.served.items()})
+
+
+@few(10)
+@given(seed=st.integers(0, 99))
+def test_a_whole_number_beyond_float32_among_other_rows_changes_no_more_than_the_last_digits(seed: int) -> None:
+    ops = [{"standardize": "count"}, {"impute": {"columns": "int8"}}]
+    case = Drawn(seed, 70, ("count", "int8", "skewed")), ops, "dense"
+    train = np.arange(70) < 60
+    one = fitted(case, train=train)
+    long = pa.array([None if i < 60 else 2**24 + 1 + i for i in range(70)], pa.int64())
+    count = pc.if_else(pa.array(train), case[0].arrow["count"], long)
+    other = fitted(case, case[0].arrow.set_column(0, "count", count), train=train)
+    for name, values in one.training.items():
+        np.testing.assert_allclose(other.training[name], values, rtol=3e-7, atol=3e-7)
+
+
+def _other_target(table: Drawn, rows: Array) -> Array:
+    """Return the target with another value in `rows`."""
+    if table.y is None:
+        return None
+    return np.where(rows, table.y[::-1] if table.n_classes else 1e9, table.y)
