@@ -209,5 +209,7 @@ def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Pat
     entry = weights.external_data.add()
     entry.key, entry.value = "location", "../secret"
     (tmp_path / "model" / NAME).write_bytes(model.SerializeToString())
-    with pytest.raises(ArtifactError, match=r"estimator\.onnx is no network of ours: it takes weights from another file"):
+    with pytest.raises(
+        ArtifactError, match=r"estimator\.onnx is no network of ours: it takes weights from another file"
+    ):
         open_session(tmp_path / "model" / NAME)
