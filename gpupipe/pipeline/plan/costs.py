@@ -72,8 +72,8 @@ TRAINING: dict[str, Training] = {
     "ElasticNet": Training(8.0, 13.0),
     "HistGradientBoostingClassifier": Training(10.9, 76.0),
     "HistGradientBoostingRegressor": Training(10.9, 76.0),
-    "XGBClassifier": Training(9.0, 22.0),
-    "XGBRegressor": Training(9.0, 22.0),
+    "XGBClassifier": Training(6.5, 22.0),
+    "XGBRegressor": Training(6.5, 22.0),
     "RandomForestClassifier": Training(4.0, 31.0, 27.0),  # trees grown to the end on a noisy target
     "RandomForestRegressor": Training(4.0, 31.0, 27.0),
     "GaussianNB": Training(4.0, 9.0),
