@@ -16,6 +16,7 @@ A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class GpupipeError(Exception):
@@ -42,6 +43,14 @@ class GpupipeError(Exception):
         if fix:
             lines.append(f"  to do: {fix}")
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process whatever the constructor of a subclass asks for."""
+        return _restored, (type(self), self.args), vars(self)
+
+
+def _restored(kind: type[GpupipeError], args: tuple[Any, ...]) -> GpupipeError:
+    return kind.__new__(kind, *args)
 
 
 class ConfigError(GpupipeError):

@@ -58,6 +58,8 @@ def main(args: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes it for the end of what a user types
+            return show_error(error.__cause__, invocation.debug)
         click.echo("interrupted", err=True)
         return getattr(error.__cause__, "exit_code", INTERRUPTED)  # click's Abort comes of what was raised
     except Exception as error:

@@ -40,6 +40,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}
     del params["n_jobs"]  # a worker gives XGBoost its own threads
     for left in reversed(range(TRAININGS)):
+        workers.look()  # one that has joined, and is lost, is noticed only if it was seen
         n_lost = workers.n_lost
         try:
             estimator = _train(model, params, X, rows.y, rows.weights, context, workers)

@@ -296,6 +296,8 @@ def _dask_settings(settings: ClusterSettings) -> dict[str, Any]:
         "distributed.admin.large-graph-warning-threshold": "1PB",  # what is put is part of a task, and meant to be
         "distributed.comm.timeouts.connect": f"{min(ANSWER_SECONDS, settings.deadline)}s",
         "distributed.scheduler.allowed-failures": settings.retries,
+        # A task that was given to a worker, and others if that is lost, is not given to one that joins after all are.
+        "distributed.scheduler.no-workers-timeout": f"{settings.deadline}s",
         # Only the dashboard shows where workers spend their time: they need not look a hundred times a second.
         "distributed.worker.profile.enabled": bool(settings.dashboard_address),
         # Of a worker that lives and does not answer. It is looked for as often: others take over before the deadline.

@@ -90,7 +90,7 @@ class Crew:
         CrewError
             If a worker is lost, or did not answer another. By then the others have ended what they did.
         GpupipeError
-            The very error of a task; or `ClusterError` if nothing has moved for the deadline.
+            The very error of a task, at once; or `ClusterError` if nothing has moved for the deadline.
         """
         self.workers.watch.rest()
         pending = list(handles)
@@ -99,7 +99,7 @@ class Crew:
                 break
             self._wait(pending, "FIRST_COMPLETED")
             self.workers.look([handle.label for handle in pending])
-        self._let_end(pending)
+        self._let_end(pending, handles)
         self._raise_failed(handles)
         try:
             return self.workers.gather(handles)
@@ -123,10 +123,15 @@ class Crew:
         with self.workers.client.as_current(), suppress(TimeoutError, CancelledError):
             wait([handle.future for handle in pending], timeout=LOOK_SECONDS, return_when=until)
 
-    def _let_end(self, pending: Sequence[Remote[Any]]) -> None:
-        """Wait for the tasks of workers that live: one that misses another ends at the deadline of their exchange."""
+    def _let_end(self, pending: Sequence[Remote[Any]], handles: Sequence[Remote[Any]]) -> None:
+        """Wait for the tasks of workers that live: one that misses another ends at the deadline of their exchange.
+
+        Where a task has an error of its own, nothing is to begin again that would need them.
+        """
         end = time.monotonic() + 2 * self.workers.watch.deadline
         while left := [h for h in pending if not h.future.done() and self._where[h.future.key] not in self._lost()]:
+            if any(_is_own(error) for _, error in self._failed(handles)):
+                return
             if time.monotonic() > end:
                 raise ClusterError(
                     f"{len(left)} of {len(self.addresses)} workers do not end what they began together",
@@ -137,8 +142,7 @@ class Crew:
 
     def _raise_failed(self, handles: Sequence[Remote[Any]]) -> None:
         """Raise what is wrong with a task, rather than what came of it in the others, which missed it."""
-        ended = [handle for handle in handles if handle.future.done() and handle.future.status != "finished"]
-        found = [(handle, handle.future.exception(timeout=self.workers.watch.deadline)) for handle in ended]
+        found = self._failed(handles)
         for handle, error in found:
             if is_out_of_memory(error):
                 raise LimitError(f"a worker is out of memory: {error}", where=handle.label, fix=MORE_MEMORY) from error
@@ -151,5 +155,15 @@ class Crew:
             told = self.workers.watch.explain(error, handle.label)
             raise told from (None if told is error else error)
 
+    def _failed(self, handles: Sequence[Remote[Any]]) -> list[tuple[Remote[Any], BaseException]]:
+        """Return the tasks that have ended with an error, with that."""
+        ended = [handle for handle in handles if handle.future.done() and handle.future.status != "finished"]
+        return [(handle, handle.future.exception(timeout=self.workers.watch.deadline)) for handle in ended]
+
     def _lost(self) -> list[str]:
         return [address for address in self.addresses if address not in self.workers.watch.workers]
+
+
+def _is_own(error: BaseException) -> bool:
+    """Return whether a task has failed by itself, and not because it missed another."""
+    return isinstance(error, GpupipeError) or is_out_of_memory(error)

@@ -181,9 +181,9 @@ class DaskWorkers(Workers):
         workers = sorted(self._watch.workers.items())
         return [_use(address, worker["metrics"], now.get(address)) for address, worker in workers]
 
-    async def _ask_each(self) -> dict[str, tuple[int, float, int]]:
+    async def _ask_each(self) -> dict[str, tuple[int, float, int, int]]:
         """Return what each worker says that it has done; one that is lost meanwhile says nothing."""
-        said: dict[str, tuple[int, float, int]] = await self._client.run(own_use, on_error="ignore")
+        said: dict[str, tuple[int, float, int, int]] = await self._client.run(own_use, on_error="ignore")
         return said
 
     def _await(self, remote: Sequence[Remote[Any]]) -> None:
@@ -236,7 +236,8 @@ class DaskWorkers(Workers):
             self.n_threads = sum(worker["nthreads"] for worker in workers.values())
 
 
-def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int] | None) -> WorkerUse:
-    tasks, seconds, peak = now or metrics.get(METRIC, (0, 0.0, metrics.get("memory", 0)))
+def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int, int] | None) -> WorkerUse:
+    before = (0, 0.0, metrics.get("memory", 0), metrics.get("managed_bytes", 0))
+    tasks, seconds, peak, held = now or metrics.get(METRIC, before)
     spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
-    return WorkerUse(address, tasks, seconds, metrics.get("managed_bytes", 0), spilled, peak)
+    return WorkerUse(address, tasks, seconds, held, spilled, peak)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from distributed import Client
-from distributed.scheduler import KilledWorker
+from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
 from gpupipe.cluster.outputs import last_words
 from gpupipe.errors import ClusterError, GpupipeError, LimitError
@@ -118,6 +118,8 @@ class Watch:
             return LimitError(f"a worker is out of memory: {error}", where=label, fix=MORE_MEMORY)
         if isinstance(error, KilledWorker):
             return self._killed(error)
+        if isinstance(error, (NoValidWorkerError, NoWorkerError)):
+            return self._homeless(label)
         if isinstance(error, asyncio.CancelledError) or type(error).__module__.startswith("distributed."):
             return ClusterError(
                 f"a task was lost: {error}", where=label, fix="run again; the log of the scheduler says what happened"
@@ -142,6 +144,15 @@ class Watch:
             f"{count} workers died one after another with the same task in hand"
             + self.last_words(error.last_worker.address), where=label,
             fix="if the system ended them for want of memory (its log says): " + MORE_MEMORY,
+        )  # fmt: skip
+
+    def _homeless(self, label: str) -> GpupipeError:
+        """Return the error of a task that no worker may take, or none is there that could."""
+        if not any(worker["status"] == "running" for worker in self.workers.values()):
+            return self._standstill([label])
+        return ClusterError(
+            f"the worker of a task was lost with all others, and none has taken it for {self.deadline:g} s",
+            where=label, fix="run again; if workers are lost again, see what ends them: memory, or their machines",
         )  # fmt: skip
 
     def _killed_by_memory(self) -> bool:

@@ -12,7 +12,7 @@ Gradients travel between the workers as plain TCP (NCCL between GPUs), also in a
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from gpupipe.cluster.checkpoints import reaches
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.remote import require_wanted
 from gpupipe.cluster.sharding import height_of, shard, shard_arguments
 from gpupipe.cluster.shares import equal_shares, seats
 from gpupipe.errors import ClusterError, ConfigError
@@ -137,8 +138,9 @@ def _alone(training: _Training) -> Trained:
     (arguments,) = shard_arguments(X, lesson, 1)
     made = X.workers.submit(shard, *arguments)
     heights = X.workers.gather([X.workers.submit(height_of, made)])
+    curriculum, safe_point = training.curriculum(heights), training.context.resources.safe_point
     (trained,) = X.workers.gather(
-        [X.workers.submit(_train, training.curriculum(heights), made, Meeting(), training.checkpoint(), 1)]
+        [X.workers.submit(_train, curriculum, made, Meeting(), training.checkpoint(), 1, safe_point)]
     )
     assert trained is not None
     return trained
@@ -157,7 +159,10 @@ def _together(training: _Training, crew: Crew, checkpoint: Checkpoint | None, be
     meetings = _meetings(crew)
     crew.await_threads()
     trained, *_ = crew.gather([
-        crew.submit(rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address])
+        crew.submit(
+            rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address],
+            require_wanted,
+        )
         for rank, (made, meeting, address) in enumerate(zip(shards, meetings, crew.addresses, strict=True))
     ])  # fmt: skip
     assert trained is not None
@@ -205,9 +210,10 @@ def _train(
     meeting: Meeting,
     checkpoint: Checkpoint | None,
     n_tasks: int,
+    safe_point: Callable[[str], None],
 ) -> Trained | None:
     """Train; the worker would have the threads of so many tasks, which have nothing to do meanwhile."""
-    return train_shard(curriculum, made, meeting, checkpoint, backend, n_tasks * backend.n_threads)
+    return train_shard(curriculum, made, meeting, checkpoint, backend, n_tasks * backend.n_threads, safe_point)
 
 
 def _height(backend: Backend, rows: Array) -> int:

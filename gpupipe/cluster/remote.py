@@ -16,6 +16,7 @@ from distributed import get_worker
 from gpupipe.backends import choose, device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
 from gpupipe.cluster.outputs import divert
+from gpupipe.errors import ClusterError
 
 Result = TypeVar("Result")
 
@@ -80,14 +81,22 @@ def give(value: Any) -> Any:
     return value
 
 
+def require_wanted(where: str) -> None:
+    """Raise a ClusterError if nobody waits for the task of this thread: its client is gone, or has given it up."""
+    worker = get_worker()
+    task = worker.state.tasks.get(worker.get_current_task())
+    if task is None or task.state == "cancelled":
+        raise ClusterError("nobody waits for this task any more", where=where)
+
+
 def gpu_obstacle() -> str:
     """Return why this process cannot use a GPU; ``""`` if it can."""
     return device_report().gpu_obstacle
 
 
-def own_use(worker: Any = None) -> tuple[int, float, int]:
-    """Return the tasks that this process has worked on, the seconds they took, and the most bytes that it has held.
+def own_use(dask_worker: Any) -> tuple[int, float, int, int]:
+    """Return the tasks that this process has worked on, their seconds, and the most bytes held, and those of results.
 
-    Dask sends it along with each of the `worker`'s signs of life.
+    Dask sends it along with each of the worker's signs of life.
     """
-    return int(_tally["tasks"]), _tally["seconds"], machine.memory().peak
+    return int(_tally["tasks"]), _tally["seconds"], machine.memory().peak, int(dask_worker.state.nbytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -177,9 +178,28 @@ def _fit_on_host(
 ) -> FittedModel:
     estimator = model.build(context, params)
     X = model.matrix(rows.X, params)
-    _train(model, estimator, X, rows.y, rows.weights, context, threads)
+    with _convergence_noted() as notes:
+        _train(model, estimator, X, rows.y, rows.weights, context, threads)
     kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
-    return kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
+    fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
+    return replace(fitted, notes=(*fitted.notes, *notes)) if notes else fitted
+
+
+@contextmanager
+def _convergence_noted() -> Iterator[list[str]]:
+    """Collect what scikit-learn says of trainings that end before they have converged, in place of printing it."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):
+            notes.append(" ".join(str(warning.message).split("\n\n")[0].split()))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    notes[:] = dict.fromkeys(notes)
 
 
 def _fit_on_device(

@@ -53,6 +53,16 @@ def read(
     DataError
         If the file is corrupt, in another encoding, or has rows with another number of fields.
     """
+    table = read_typed(file, wanted, source, notes, as_text)
+    if table is not None:
+        say_strays(textures(table, {*declared_texts(source), *as_text}), notes)
+    return table
+
+
+def read_typed(
+    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+) -> pa.Table | None:
+    """As `read`, without a remark on what nearly is a number: it would need all texts of a column."""
     header = header_of(file, source, notes)
     if header is None:
         return None
@@ -66,9 +76,7 @@ def read(
             table, numbers = cleaned(table, name, source.csv)
             if name not in keep_text and (kind := narrowest(numbers)):
                 kinds[name] = kind
-    table = with_numbers(table, kinds, source.csv)
-    say_strays(textures(table, keep_text), notes)
-    return table
+    return with_numbers(table, kinds, source.csv)
 
 
 def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:

@@ -41,11 +41,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 def files_of_at_most(n_bytes: int) -> Iterator[None]:
     """Have the kernel refuse to let a file of this process grow beyond a size, as it does where a disk is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python does not see that a module was cut short
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = before
 
 
 def test_a_full_disk_is_exit_code_3_and_the_earlier_run_stays(

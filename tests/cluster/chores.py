@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.remote import require_wanted
 from gpupipe.errors import DataError
 
 
@@ -88,6 +89,17 @@ def killed_once(backend: Backend, witness: str, result: Any) -> Any:
 
 def stuck(backend: Backend) -> None:
     threading.Event().wait()
+
+
+def wanted(backend: Backend) -> None:
+    """Go on until nobody waits for this."""
+    while not threading.Event().wait(0.01):
+        require_wanted("a training")
+
+
+def at_work(dask_worker: Any) -> int:
+    """Return how many tasks have a thread of a worker, also of those that nobody waits for."""
+    return dask_worker.state.executing_count
 
 
 _hoard: list[np.ndarray] = []

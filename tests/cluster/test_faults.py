@@ -144,6 +144,15 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
     assert processes_below() == before
 
 
+def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
+    with connected(small(deadline=3, retries=3), "cpu") as workers:
+        handle = workers.submit(chores.stuck, worker=0, label="training")
+        kill_workers(workers, 0, 1)
+        with pytest.raises(ClusterError, match="was lost with all others") as caught:
+            workers.gather([handle])
+    assert caught.value.where == "training"
+
+
 def test_a_task_that_computes_may_take_longer_than_the_deadline() -> None:
     with connected(small(workers=1, deadline=2), "cpu") as workers:
         assert workers.gather([workers.submit(chores.busy_for, 3.0)]) == [3.0]

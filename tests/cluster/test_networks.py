@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
 from sklearn.metrics import roc_auc_score
 
 sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
@@ -26,6 +27,7 @@ from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.networks import fit_network
 from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.remote import work
 from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError, DataError, LimitError
@@ -83,7 +85,8 @@ def test_what_cannot_be_trained_is_said_before_anything_is_sent(workers: Workers
 @pytest.fixture(scope="module")
 def two() -> Iterator[DaskWorkers]:
     """Two processes, of which any may die: they are started again."""
-    settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=20)
+    # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
+    settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
     with connected(settings, "cpu") as workers:
         yield workers
 
@@ -147,6 +150,19 @@ def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(bot
         with pytest.raises(CrewError, match="1 workers were lost") as caught:
             crew.gather([crew.submit(0, chores.killed), crew.submit(1, chores.process)])
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
+
+
+def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
+    with Client(both.client.scheduler.address, set_as_default=False) as other:
+        begun = [other.submit(work, both.place, chores.wanted, workers=[a], pure=False) for a in both.watch.workers]
+        await_tasks(both, [1 for _ in begun])
+    await_tasks(both, [0 for _ in begun])
+
+
+def await_tasks(workers: DaskWorkers, counts: list[int]) -> None:
+    end = time.monotonic() + SECONDS_AT_MOST
+    while (found := list(workers.client.run(chores.at_work).values())) != counts:
+        assert time.monotonic() < end, f"{found} tasks are at work"
 
 
 def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorkers, tmp_path: Path) -> None:

@@ -60,7 +60,9 @@ def backend() -> Backend:
 
 def on_host(source: Source, backend: Backend) -> tuple[Table, list[str]]:
     loaded = read_arrow(source)
-    return encode(loaded.table, backend, source.declarations()), loaded.notes
+    # What nearly is a number, the host alone remarks on: a device has other texts come to the host than all of them.
+    notes = [note for note in loaded.notes if "is text, but looks" not in note and "are numbers but" not in note]
+    return encode(loaded.table, backend, source.declarations()), notes
 
 
 def on_device(source: Source, backend: Backend) -> tuple[Table, list[str]]:

@@ -137,6 +137,8 @@ class Reference:
 def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:
     """Start a run; `most_bytes` is the size beyond which it cannot write a file."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf8"}
+    if most_bytes is not None:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not see that a compiled module was cut short
     command = [sys.executable, "-m", "gpupipe", "run", str(config), "--quiet", "--device", "cpu"]
 
     def limit() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
@@ -77,6 +78,9 @@ def met(meeting: Meeting, device: torch.device) -> Iterator[Processes]:
     if dist.is_initialized():
         fix = "run one after the other, or with workers of their own"
         raise ConfigError("a worker shares the training of another network", where="models", fix=fix)
+    # A network that is shared imports it. Its modules hold for good a group that is there by then: it would not end,
+    # and a process that errs would leave the others waiting for it until the deadline.
+    import_module("torch._dynamo")
     deadline = timedelta(seconds=meeting.seconds)
     try:
         with bound_to(meeting.interface):

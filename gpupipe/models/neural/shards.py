@@ -6,6 +6,7 @@ draws them anew within each shard. Of one shard it is the very training of one p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +100,11 @@ def train_shard(
     checkpoint: Checkpoint | None,
     backend: Backend,
     n_threads: int,
+    safe_point: Callable[[str], None],
 ) -> Trained | None:
     """Train on one shard, with those who have the others; return what came of it where the rank is 0.
+
+    `safe_point` is called after each epoch but the last, by each of them; what it raises ends the training.
 
     Raises
     ------
@@ -117,7 +121,7 @@ def train_shard(
     training, validation = (_batch(rows, n_numbers) for rows in (shard.training, shard.validation))
     device = training.features.device
     with own_pytorch(device, n_threads), met(meeting, device) as processes:
-        trained = _trained(curriculum, shard, training, validation, processes, checkpoint)
+        trained = _trained(curriculum, shard, training, validation, processes, checkpoint, safe_point)
     return None if meeting.rank else trained
 
 
@@ -128,6 +132,7 @@ def _trained(
     validation: TensorBatch,
     processes: Processes,
     checkpoint: Checkpoint | None,
+    safe_point: Callable[[str], None],
 ) -> Trained:
     """Train; behind this function nothing holds on to the group of the processes (see `met`)."""
     architecture, device = curriculum.architecture, training.features.device
@@ -135,7 +140,8 @@ def _trained(
     asked = recipe_of(curriculum.model, curriculum.task, curriculum.seed, n_rows, processes.size, device)
     recipe: Recipe = processes.tell(asked)
     network = new_network(architecture, recipe.seed, _edges(shard, architecture)).to(device)
-    progress = run_trainer(_trainer(network, recipe, training, validation, curriculum.heights, processes), checkpoint)
+    trainer = _trainer(network, recipe, training, validation, curriculum.heights, processes)
+    progress = run_trainer(trainer, checkpoint, safe_point)
     if network.categories is not None:
         network.categories.fill_unseen(_counts(training, architecture, processes))
     return Trained(network.cpu(), replace(progress, weights={}), recipe)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from gpupipe.readers.csv import TEXT_KINDS
-from gpupipe.readers.csv import read as read_csv
+from gpupipe.readers.csv import TEXT_KINDS, read_typed
 from gpupipe.readers.csv_encoding import wrong_encoding
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.notes import Notes
@@ -56,28 +55,33 @@ class CsvTexts:
         DataError
             If they are not UTF-8.
         """
-        self._require_utf8(texts)
-        if not len(texts):
-            return pa.nulls(0, pa.float64())
-        column = self._as_column(name, texts)
-        if pa.types.is_dictionary(column.type):
-            return column.cast(pa.string()).combine_chunks()
-        if len(texts) > MANY_TEXTS:
-            self.notes.say(f"column {name!r}: {texts.nbytes:,} bytes of texts came to the host to be read as numbers")
-        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
+        return self._read(name, texts, self.notes)
 
     def is_text(self, name: str, texts: pa.StringArray) -> bool:
         """Whether these are texts even to Arrow: more of them cannot make it numbers or times."""
-        return name in self.stay_texts or bool(pa.types.is_string(self.read(name, texts).type))
+        if name in self.stay_texts:
+            return True
+        return bool(pa.types.is_string(self._read(name, texts, Notes()).type))  # of some texts nothing is to be said
 
-    def _as_column(self, name: str, texts: pa.StringArray) -> pa.ChunkedArray:
+    def _read(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array:
+        self._require_utf8(texts)
+        if not len(texts):
+            return pa.nulls(0, pa.float64())
+        column = self._as_column(name, texts, notes)
+        if pa.types.is_dictionary(column.type):
+            return column.cast(pa.string()).combine_chunks()
+        if len(texts) > MANY_TEXTS:
+            notes.say(f"column {name!r}: {texts.nbytes:,} bytes of texts came to the host to be read as numbers")
+        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
+
+    def _as_column(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.ChunkedArray:
         made = io.BytesIO()
         arrow_csv.write_csv(pa.table({name: texts.fill_null("")}), made, arrow_csv.WriteOptions(include_header=False))
         settings = self.source.csv.model_copy(update={"names": (name,), "delimiter": ",", "quote": '"'})
         source = self.source.model_copy(update={"csv": settings})
         file = SourceFile(self.file.path, made.tell(), 0, "csv", remote=_InMemory(made.getvalue()))
-        table = read_csv(file, Wanted(source, [name]), source, self.notes, tuple(self.stay_texts))
-        return plain_table(table, file, self.wanted, self.notes).column(name)
+        table = read_typed(file, Wanted(source, [name]), source, notes, tuple(self.stay_texts))
+        return plain_table(table, file, self.wanted, notes).column(name)
 
     def _require_utf8(self, texts: pa.StringArray) -> None:
         try:
