@@ -244,9 +244,10 @@ def _fixed_part(pattern: str) -> str:
 
 _NAMED = r"\$\{\w+\}"  # the name of a variable that holds a secret is none
 _USER = re.compile(rf"://(?!(?:{_NAMED}|:)+@)[^/?#]+@")  # up to the last @: a password may hold one
-_PARAMETER = re.compile(rf"([?&#;][^=&]+=)(?!{_NAMED})[^&]+")
+_PARAMETER = re.compile(rf"([?&#;][^=&]{{1,200}}=)(?!{_NAMED})[^&]+")
+_URL = re.compile(r"\b\w[\w+.-]{0,30}://[^\s'\"]+")  # bounded, as text from data may be long and look like anything
 
 
 def mask(text: str) -> str:
     """Return `text` with users, passwords and signatures in its URLs replaced by ``***``; ``${NAME}`` stays."""
-    return re.sub(r"\w+://[^\s'\"]+", lambda url: _PARAMETER.sub(r"\1***", _USER.sub("://***@", url[0])), text)
+    return _URL.sub(lambda url: _PARAMETER.sub(r"\1***", _USER.sub("://***@", url[0])), text)

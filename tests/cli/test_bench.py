@@ -119,12 +119,12 @@ def test_it_needs_no_peer_and_measures_regression_from_csv(gpupipe: Gpupipe, tmp
 def test_warm_runs_sizes_and_encodings(gpupipe: Gpupipe, generated: Path, peer: Path) -> None:
     out = generated.with_name("out.json")
     done = gpupipe(
-        "bench", generated, "--repeat", 1, "--steady", "--rows", "3000,1_000", "--peer", peer, "--serve",
+        "bench", generated, "--repeat", 1, "--steady", "--rows", "2000,1_000", "--peer", peer, "--serve",
         "--compare-encodings", "--json", out,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(out.read_text())
-    assert [table["rows"] for table in document["tables"]] == [1000, 3000]
+    assert [table["rows"] for table in document["tables"]] == [1000, 2000]
     for table in document["tables"]:
         assert list(table["contestants"]) == ["gpupipe, steady", "gpupipe", "peer_fake"]
         assert set(table["contestants"]["gpupipe, steady"]["ratio"].values()) == {1.0, None}
@@ -133,11 +133,11 @@ def test_warm_runs_sizes_and_encodings(gpupipe: Gpupipe, generated: Path, peer: 
         assert table["encodings"]["views"]["codes"]["native_categories"] == 15
     log = peer.with_suffix(".log").read_text().splitlines()
     assert log == [
-        f"{what}" for n in (1000, 3000) for what in (f"lr churn_{n}.parquet", f"none churn_{n}.parquet serve")
+        f"{what}" for n in (1000, 2000) for what in (f"lr churn_{n}.parquet", f"none churn_{n}.parquet serve")
     ]
     assert set(document["break_even_rows"]) == {"peer_fake"}
     assert row(done.stdout, "rows")[0] == "gpupipe"
-    assert row(done.stdout, "3,000")
+    assert row(done.stdout, "2,000")
     assert "fit on codes takes" in done.stdout
 
 
