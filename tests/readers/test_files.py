@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fsspec
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
