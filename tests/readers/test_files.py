@@ -8,6 +8,7 @@ from pathlib import Path
 import fsspec
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
