@@ -25,8 +25,10 @@ class OnDiskPlanner(Planner):
         if seen.n_derived or self.config.source.prepare:  # these need all rows at once
             super()._read()
             return
-        size = min(max(map(_piece, cuts(self.config.source))), max(1, seen.file_bytes))
-        n_pieces = max(1, -(-seen.file_bytes // size))
+        found = cuts(self.config.source)
+        total = max(1, sum(cut.n_bytes for cut in found))  # of what is generated too, which has no file
+        size = min(max(map(_piece, found)), total)
+        n_pieces = -(-total // size)
         arrow, texts = (int(seen.n_read * row / n_pieces) for row in (seen.arrow_row, seen.text_row))
         host = costs.read_bytes(seen.file_format, size, arrow, texts, int(seen.n_rows * seen.encoded_row / n_pieces))
         notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
