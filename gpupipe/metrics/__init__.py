@@ -6,8 +6,9 @@ from __future__ import annotations
 from gpupipe.metrics import classification, regression, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
-from gpupipe.metrics.evaluation import evaluate, metric_names, predicted_labels, undefined_notes
+from gpupipe.metrics.evaluation import evaluate, metric_names, undefined_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
+from gpupipe.metrics.judged import predicted_labels
 from gpupipe.metrics.registry import METRICS, Metric
 from gpupipe.metrics.settings import Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold

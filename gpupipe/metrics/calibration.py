@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.errors import DataError
 from gpupipe.metrics.registry import Array
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 EPSILON = 1e-12  # probabilities are kept this far from 0 and 1 before their logit is taken
 
@@ -30,13 +33,15 @@ class Calibration:
     x: tuple[float, ...] = ()
     y: tuple[float, ...] = ()
 
-    def apply(self, probability: Array) -> Array:
-        """Return the calibrated probabilities, float64, same shape."""
+    def apply(self, probability: Array, backend: Backend | None = None) -> Array:
+        """Return the calibrated probabilities, float64, same shape, where they are: on `backend`; None: on the host."""
         import numpy as np
 
+        xp = np if backend is None else backend.xp
         if self.method == "isotonic":
-            return np.interp(probability, self.x, self.y)
-        return 1.0 / (1.0 + np.exp(-(self.slope * _logit(probability) + self.intercept)))
+            points = (np.asarray(self.x), np.asarray(self.y))
+            return xp.interp(probability, *(points if backend is None else map(backend.to_device, points)))
+        return 1.0 / (1.0 + xp.exp(-(self.slope * _logit(probability, xp) + self.intercept)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibration as JSON values."""
@@ -57,8 +62,8 @@ def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isoto
 
     Parameters
     ----------
-    probability : array, shape (n,)
-        Of rows that the model has not seen.
+    probability : array of float64, shape (n,)
+        Of rows that the model has not seen; on the host, where scikit-learn fits it.
     y : array of 0 and 1, shape (n,)
     how : {"sigmoid", "isotonic"}
 
@@ -95,7 +100,7 @@ def _sigmoid(probability: Array, y: Array) -> Calibration:
     positives, negatives = y.sum(), len(y) - y.sum()
     target = np.where(y > 0, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     # A soft target is one row of each class, weighted.
-    logits = np.tile(_logit(probability), 2)[:, None]
+    logits = np.tile(_logit(probability, np), 2)[:, None]
     labels = np.repeat([1, 0], len(y))
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
         logits, labels, sample_weight=np.concatenate([target, 1 - target])
@@ -103,8 +108,6 @@ def _sigmoid(probability: Array, y: Array) -> Calibration:
     return Calibration("sigmoid", slope=float(fitted.coef_[0, 0]), intercept=float(fitted.intercept_[0]))
 
 
-def _logit(probability: Array) -> Array:
-    import numpy as np
-
-    p = np.clip(np.asarray(probability, np.float64), EPSILON, 1 - EPSILON)
-    return np.log(p / (1 - p))
+def _logit(probability: Array, xp: Any) -> Array:
+    p = probability.astype("float64", copy=False).clip(EPSILON, 1 - EPSILON)
+    return xp.log(p / (1 - p))

@@ -1,6 +1,7 @@
 """Metrics of clusters and embeddings, which have no truth to be compared with: the feature matrix stands for it.
 
-All are measured on at most `ROWS` rows, drawn with a fixed seed: the silhouette compares every row with every other.
+All are measured on at most `ROWS` rows, drawn with a fixed seed: the silhouette compares every row with every other. So
+many are soon on the host, where scikit-learn has these metrics; cuML has only some of them.
 """
 
 from __future__ import annotations
@@ -8,42 +9,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from gpupipe.metrics.judged import Unlabelled
 from gpupipe.metrics.registry import Array, metric
 
 ROWS = 10_000
+ON_THE_HOST = f"what has no target is judged by scikit-learn, on at most {ROWS:,} rows"  # why, in a run on a device
 
 
-@metric("silhouette", "cluster", ("clustering",))
-def silhouette(X: Array, label: Array) -> float:
+@metric("silhouette", ("clustering",))
+def silhouette(rows: Unlabelled) -> float:
     """How much nearer rows are to their own cluster than to the next one, -1 to 1."""
     from sklearn.metrics import silhouette_score
 
-    return _of_clusters(silhouette_score, X, label)
+    return _of_clusters(silhouette_score, rows)
 
 
-@metric("davies_bouldin", "cluster", ("clustering",), greater_is_better=False)
-def davies_bouldin(X: Array, label: Array) -> float:
+@metric("davies_bouldin", ("clustering",), greater_is_better=False)
+def davies_bouldin(rows: Unlabelled) -> float:
     """Mean over clusters of how wide they are against the distance to the most similar one."""
     from sklearn.metrics import davies_bouldin_score
 
-    return _of_clusters(davies_bouldin_score, X, label)
+    return _of_clusters(davies_bouldin_score, rows)
 
 
-@metric("calinski_harabasz", "cluster", ("clustering",))
-def calinski_harabasz(X: Array, label: Array) -> float:
+@metric("calinski_harabasz", ("clustering",))
+def calinski_harabasz(rows: Unlabelled) -> float:
     """Spread between clusters against the spread inside them."""
     from sklearn.metrics import calinski_harabasz_score
 
-    return _of_clusters(calinski_harabasz_score, X, label)
+    return _of_clusters(calinski_harabasz_score, rows)
 
 
-@metric("reconstruction_r2", "embedding", ("embedding",))
-def reconstruction_r2(X: Array, embedding: Array) -> float:
+@metric("reconstruction_r2", ("embedding",))
+def reconstruction_r2(rows: Unlabelled) -> float:
     """Share of the variance of the features that a linear map can restore from the embedding."""
     import numpy as np
 
-    X, embedding = _sampled(X, embedding)
-    X, embedding = X.astype(np.float64) - X.mean(axis=0), embedding.astype(np.float64) - embedding.mean(axis=0)
+    X = rows.X.astype(np.float64) - rows.X.mean(axis=0)
+    embedding = rows.found.astype(np.float64) - rows.found.mean(axis=0)
     total = float((X**2).sum())
     if total == 0.0:
         return math.nan
@@ -51,19 +54,16 @@ def reconstruction_r2(X: Array, embedding: Array) -> float:
     return 1.0 - float(((X - restored) ** 2).sum()) / total
 
 
-def _of_clusters(score: Callable[..., float], X: Array, label: Array) -> float:
+def sampled_rows(n_rows: int) -> Array | None:
+    """Return the rows to measure, int64, as they were drawn; None: all of them."""
     import numpy as np
 
-    X, label = _sampled(X, label)
-    if not 2 <= len(np.unique(label)) < len(label):
+    return None if n_rows <= ROWS else np.random.default_rng(0).choice(n_rows, ROWS, replace=False)
+
+
+def _of_clusters(score: Callable[..., float], rows: Unlabelled) -> float:
+    import numpy as np
+
+    if not 2 <= len(np.unique(rows.found)) < len(rows.found):
         return math.nan
-    return float(score(X, label))
-
-
-def _sampled(X: Array, other: Array) -> tuple[Array, Array]:
-    import numpy as np
-
-    if len(X) <= ROWS:
-        return X, other
-    rows = np.random.default_rng(0).choice(len(X), ROWS, replace=False)
-    return X[rows], other[rows]
+    return float(score(rows.X, rows.found))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from gpupipe.metrics.evaluation import Predicted, predicted_labels
+from gpupipe.metrics.evaluation import Predicted
+from gpupipe.metrics.judged import Classified, Regressed
+from gpupipe.metrics.ranking import Ranking
 from gpupipe.metrics.registry import Array
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 MAX_POINTS = 200
 CALIBRATION_BINS = 10
+QUANTILES = (0.05, 0.5, 0.95)  # of residuals
 
 
 @dataclass(frozen=True)
@@ -69,75 +76,101 @@ class Residuals:
 
 
 def confusion(
-    task: str, y_true: Array, prediction: Predicted, threshold: float = 0.5, n_classes: int = 2
+    task: str, y_true: Array, prediction: Predicted, threshold: float = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
     """Return counts: row i, column j is the number of rows of class i that were called j."""
-    import numpy as np
-
-    label = predicted_labels(task, prediction.probability, threshold)
-    cells = np.asarray(y_true).astype(np.int64) * n_classes + label
-    counts: list[list[int]] = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes).tolist()
+    rows = Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend)
+    counts: list[list[int]] = rows.counts.tolist()
     return counts
 
 
-def curves(task: str, y_true: Array, prediction: Predicted, n_classes: int = 2) -> Curves:
+def curves(task: str, y_true: Array, prediction: Predicted, n_classes: int = 2, *, backend: Backend) -> Curves:
     """Return the curves of a classifier; a class without rows, or with all of them, has none."""
-    import numpy as np
-    from sklearn.metrics import precision_recall_curve, roc_curve
-
-    y_true = np.asarray(y_true).astype(np.int64)
+    rows = Classified.of(task, y_true, prediction.probability, 0.5, n_classes, backend)
     found = Curves([], [], [])
-    for code in [1] if task == "binary" else range(n_classes):
-        truth = y_true == code
-        if not 0 < truth.sum() < len(truth):
-            continue
-        p = prediction.probability if task == "binary" else prediction.probability[:, code]
-        fpr, tpr, _ = roc_curve(truth, p)
-        precision, recall, _ = precision_recall_curve(truth, p, drop_intermediate=True)
-        found.roc.append(_thinned(code, fpr, tpr))
-        found.precision_recall.append(_thinned(code, recall[::-1], precision[::-1]))
-        found.calibration.append(_binned(code, p, truth))
+    for code, ranking in rows.rankings():
+        found.roc.append(_thinned(code, *_roc(ranking), backend))
+        found.precision_recall.append(_thinned(code, *_precision_recall(ranking), backend))
+        found.calibration.append(_binned(code, ranking))
     return found
 
 
-def residuals(y_true: Array, prediction: Predicted, sample: int = 800, bins: int = 40, seed: int = 0) -> Residuals:
+def residuals(
+    y_true: Array, prediction: Predicted, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
+) -> Residuals:
     """Return the residuals of a regressor, summed up."""
     import numpy as np
 
-    y_true, y_pred = np.asarray(y_true, np.float64), np.asarray(prediction.value, np.float64)
-    off = y_true - y_pred
-    rows = np.arange(len(off))
-    if len(off) > sample:
-        rows = np.sort(np.random.default_rng(seed).choice(len(off), sample, replace=False))
-    counts, edges = np.histogram(off, bins)
-    quantiles = {str(q): float(np.quantile(off, q)) for q in (0.05, 0.5, 0.95)}
+    found, xp = Regressed.of(y_true, prediction.value, backend), backend.xp
+    off, n_rows = found.error, len(found.value)
+    rows = np.arange(n_rows)
+    if n_rows > sample:
+        rows = np.sort(np.random.default_rng(seed).choice(n_rows, sample, replace=False))
+    chosen = backend.to_device(rows)
+    counts, edges = xp.histogram(off, bins)
+    quantiles = backend.to_host(xp.quantile(off, QUANTILES)).tolist()
     return Residuals(
-        y_true[rows].tolist(),
-        y_pred[rows].tolist(),
-        edges.tolist(),
-        counts.tolist(),
-        float(off.mean()),
-        float(off.std()),
-        quantiles,
+        backend.to_host(found.y_true[chosen]).tolist(),
+        backend.to_host(found.value[chosen]).tolist(),
+        backend.to_host(edges).tolist(),
+        backend.to_host(counts).tolist(),
+        float(backend.to_host(off.mean())),
+        float(backend.to_host(off.std())),
+        {str(q): value for q, value in zip(QUANTILES, quantiles, strict=True)},
     )
 
 
-def _thinned(code: int, x: Array, y: Array) -> Points:
+def _roc(ranking: Ranking) -> tuple[Array, Array]:
+    """Return false and true positive rates, without the points on a straight line between their neighbours."""
+    hits, misses, xp = ranking.hits, ranking.misses, ranking.backend.xp
+    kept = _corners(len(hits), xp.diff(hits[1:], 2) | xp.diff(misses[1:], 2), xp)
+    return misses[kept] / ranking.negatives, hits[kept] / ranking.positives
+
+
+def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
+    """Return recall and precision, without the points of a recall that has more of them on either side."""
+    recall, precision = ranking.precision_recall()
+    rises = ranking.hits[2:] - ranking.hits[1:-1]
+    kept = _corners(len(recall), rises[:-1] | rises[1:], ranking.backend.xp)
+    return recall[kept], precision[kept]
+
+
+def _corners(n_points: int, bends: Array, xp: Any) -> Array:
+    """Return which points of a curve are kept: the first two, the last, and where ``bends[i]``, of point ``i + 2``."""
+    kept = xp.ones(n_points, dtype=bool)
+    kept[2:-1] = bends != 0
+    return kept
+
+
+def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
     """Keep points that are evenly spaced along the curve, both ends among them."""
     import numpy as np
 
     if len(x) > MAX_POINTS:
-        way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
-        keep = np.searchsorted(way, np.linspace(0.0, way[-1], MAX_POINTS))
-        keep = np.unique(np.clip(np.concatenate([[0], keep[1:-1], [len(x) - 1]]), 0, len(x) - 1))
+        xp = backend.xp
+        way = xp.zeros(len(x))
+        way[1:] = xp.cumsum(abs(x[1:] - x[:-1]) + abs(y[1:] - y[:-1]))
+        stops = np.linspace(0.0, float(backend.to_host(way[-1])), MAX_POINTS)
+        passed = backend.to_host(xp.searchsorted(way, backend.to_device(stops)))
+        keep = np.unique(np.clip(np.concatenate([[0], passed[1:-1], [len(x) - 1]]), 0, len(x) - 1))
+        keep = backend.to_device(keep)
         x, y = x[keep], y[keep]
-    return Points(code, x.tolist(), y.tolist())
+    return Points(code, backend.to_host(x).tolist(), backend.to_host(y).tolist())
 
 
-def _binned(code: int, probability: Array, truth: Array) -> Points:
+def _binned(code: int, ranking: Ranking) -> Points:
+    """Compare probability and share of positives in bins of equally many rows; equal probabilities are shared out."""
     import numpy as np
 
-    order = np.argsort(probability, kind="stable")
-    parts = [part for part in np.array_split(order, CALIBRATION_BINS) if len(part)]
-    x = [float(probability[part].mean()) for part in parts]
-    return Points(code, x, [float(truth[part].mean()) for part in parts])
+    backend, xp = ranking.backend, ranking.backend.xp
+    rows = (ranking.hits + ranking.misses).astype("float64")
+    total = xp.zeros(len(rows))
+    total[1:] = xp.cumsum(ranking.scores * (rows[1:] - rows[:-1]))
+    least, more = divmod(ranking.positives + ranking.negatives, CALIBRATION_BINS)
+    sizes = np.repeat([least + 1, least], [more, CALIBRATION_BINS - more])  # from the lowest probability
+    sizes = sizes[sizes > 0]
+    edges = backend.to_device(np.append(np.cumsum(sizes[::-1])[::-1], 0).astype(np.float64))
+    hits, sums = (
+        -np.diff(backend.to_host(xp.interp(edges, rows, along))) for along in (ranking.hits.astype("float64"), total)
+    )
+    return Points(code, (sums / sizes).tolist(), (hits / sizes).tolist())

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from gpupipe.errors import ConfigError
+from gpupipe.metrics.clustering import sampled_rows
+from gpupipe.metrics.judged import Classified, Judged, Regressed, Unlabelled
 from gpupipe.metrics.registry import CLASSIFICATION, METRICS, Array
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.metrics.settings import Evaluate
 
 
@@ -68,7 +71,9 @@ def evaluate(
     names: Sequence[str],
     threshold: float = 0.5,
     n_classes: int = 2,
-    X: Array | None = None,
+    X: Callable[[Array | None], Array] | None = None,
+    *,
+    backend: Backend,
 ) -> dict[str, float]:
     """Measure one prediction.
 
@@ -82,33 +87,24 @@ def evaluate(
     threshold : float
         binary: the probability from which on a row is called positive.
     n_classes : int
-    X : array, shape (n, d), optional
-        The feature matrix, for clustering and embedding.
+    X : callable, optional
+        Clustering and embedding: returns some rows of the feature matrix, on the host; it is given their numbers,
+        int64, shape (m,), in no order, or None for all.
+    backend : Backend
+        Where to compute; what is not there yet is moved. Clusters and embeddings are judged on the host.
 
     Returns
     -------
     dict of str to float
         In the order of `names`. A metric that the rows do not define is NaN; `undefined_notes` says why.
+
+    Raises
+    ------
+    DataError
+        If something predicted is no probability, or no finite number.
     """
-    inputs = _inputs(task, y_true, prediction, threshold)
-    values = {}
-    for name in names:
-        metric = METRICS.get(name)
-        if task in CLASSIFICATION or task == "regression":
-            y = inputs["y_true"]
-            values[name] = metric.function(y, inputs[metric.needs], n_classes) if len(y) else math.nan
-        else:
-            values[name] = math.nan if X is None else metric.function(X, inputs[metric.needs])
-    return values
-
-
-def predicted_labels(task: str, probability: Array, threshold: float = 0.5) -> Array:
-    """Return the class code of each row: binary by the threshold, several classes by the highest probability."""
-    import numpy as np
-
-    if task == "binary":
-        return (probability >= threshold).astype(np.int64)
-    return probability.argmax(axis=1)
+    rows = _judged(task, y_true, prediction, threshold, n_classes, X, backend)
+    return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
 def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
@@ -123,18 +119,29 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
     return [f"{name} is not defined: {reasons[task]}" for name, value in values.items() if math.isnan(value)]
 
 
-def _inputs(task: str, y_true: Array | None, prediction: Predicted, threshold: float) -> dict[str, Any]:
-    """Return what metrics may need, by the names of `Metric.needs`."""
-    import numpy as np
-
-    if task in CLASSIFICATION:
-        probability = np.asarray(prediction.probability, np.float64)
-        label = predicted_labels(task, probability, threshold)
-        if task == "binary":
-            probability = np.column_stack([1.0 - probability, probability])
-        else:  # float32 sums to one only nearly, which scikit-learn remarks on
-            probability = probability / probability.sum(axis=1, keepdims=True)
-        return {"y_true": np.asarray(y_true).astype(np.int64), "probability": probability, "label": label}
+def _judged(
+    task: str,
+    y_true: Array | None,
+    prediction: Predicted,
+    threshold: float,
+    n_classes: int,
+    X: Callable[[Array | None], Array] | None,
+    backend: Backend,
+) -> Judged | None:
+    """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
+    if task not in CLASSIFICATION and task != "regression":
+        found = prediction.label if task == "clustering" else prediction.embedding
+        return None if X is None else _sample(found, X, backend)
+    assert y_true is not None
+    if not len(y_true):
+        return None
     if task == "regression":
-        return {"y_true": np.asarray(y_true, np.float64), "value": prediction.value}
-    return {"cluster": prediction.label, "embedding": prediction.embedding}
+        return Regressed.of(y_true, prediction.value, backend)
+    return Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend)
+
+
+def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> Unlabelled:
+    rows = sampled_rows(len(found))
+    if rows is not None:
+        found = backend.to_device(found)[backend.to_device(rows)]
+    return Unlabelled(X(rows), backend.to_host(found))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpupipe.metrics.evaluation import Predicted, evaluate
 from gpupipe.metrics.registry import METRICS, Array
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ def permutation_importance(
     repeats: int = 3,
     rows: int = 5_000,
     seed: int = 0,
+    backend: Backend,
 ) -> list[ColumnImportance]:
     """Return the importance of each group of columns, most important first.
 
@@ -39,7 +44,7 @@ def permutation_importance(
     predict : callable
         Matrix to prediction.
     X : array, shape (n, d)
-        Rows that the model has not seen; left as it is.
+        Rows that the model has not seen, on the host; left as it is.
     y : array, shape (n,)
     groups : mapping of str to sequence of int
         Input column to the columns of the matrix that come from it; they are shuffled together.
@@ -50,17 +55,19 @@ def permutation_importance(
     rows : int
         At most so many rows are used, drawn with the seed.
     seed : int
+    backend : Backend
+        Where predictions are, and are measured.
     """
     import numpy as np
 
     generator = np.random.default_rng(seed)
     chosen = np.arange(len(X)) if len(X) <= rows else np.sort(generator.choice(len(X), rows, replace=False))
     sample = np.array(X[chosen], order="F")  # a copy, also where all rows are used: it is shuffled in place
-    truth = None if y is None else np.asarray(y)[chosen]
+    truth = backend.to_device(np.asarray(y)[chosen])
     sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
 
     def score() -> float:
-        return sign * evaluate(task, truth, predict(sample), [metric], threshold, n_classes, X=X[chosen])[metric]
+        return sign * evaluate(task, truth, predict(sample), [metric], threshold, n_classes, backend=backend)[metric]
 
     before = score()
     found = []

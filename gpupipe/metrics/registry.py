@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gpupipe.registry import Registry
 
 Array = Any
-Needs = Literal["probability", "label", "value", "cluster", "embedding"]
 
 CLASSIFICATION = ("binary", "multiclass")
 
@@ -21,12 +20,10 @@ class Metric:
     Attributes
     ----------
     function : callable
-        ``(y_true, predicted, n_classes) -> float``, NaN where it is not defined; for clusters and embeddings
-        ``(X, predicted) -> float``.
+        Of rows as `gpupipe.metrics.judged` has them, those of the tasks: ``(rows) -> float``, NaN where it is not
+        defined.
     greater_is_better : bool
     tasks : tuple of str
-    needs : str
-        What `predicted` is: probability, shape (n, k); label, class codes; value; cluster, labels; embedding.
     default : bool
         Whether it is measured when the configuration names no metrics.
     """
@@ -34,7 +31,6 @@ class Metric:
     function: Callable[..., float]
     greater_is_better: bool
     tasks: tuple[str, ...]
-    needs: Needs
     default: bool = True
 
 
@@ -42,12 +38,12 @@ METRICS: Registry[Metric] = Registry("metric")
 
 
 def metric(
-    name: str, needs: Needs, tasks: tuple[str, ...], greater_is_better: bool = True, default: bool = True
+    name: str, tasks: tuple[str, ...], greater_is_better: bool = True, default: bool = True
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Return a decorator that files a function in `METRICS` and gives it back."""
 
     def decorate(function: Callable[..., float]) -> Callable[..., float]:
-        METRICS.register(name)(Metric(function, greater_is_better, tasks, needs, default))
+        METRICS.register(name)(Metric(function, greater_is_better, tasks, default))
         return function
 
     return decorate

@@ -4,47 +4,43 @@ from __future__ import annotations
 
 import math
 
-from gpupipe.metrics.registry import Array, metric
+from gpupipe.metrics.judged import Regressed
+from gpupipe.metrics.registry import metric
 
 REGRESSION = ("regression",)
+EPSILON = 2.0**-52  # a target is taken to be at least so large where an error is relative to it, as in scikit-learn
 
 
-@metric("r2", "value", REGRESSION)
-def r2(y_true: Array, value: Array, n_classes: int = 0) -> float:
-    """Share of the variance that is explained; not defined for fewer than two rows."""
-    from sklearn.metrics import r2_score
+@metric("r2", REGRESSION)
+def r2(rows: Regressed) -> float:
+    """Share of the variance that is explained; not defined for fewer than two rows, 0 or 1 for a constant target."""
+    if len(rows.y_true) < 2:
+        return math.nan
+    spread, error = (rows.y_true - rows.y_true.mean()) ** 2, rows.error**2
+    total, unexplained = (float(rows.backend.to_host(squares.sum())) for squares in (spread, error))
+    return 1.0 - unexplained / total if total else float(unexplained == 0.0)
 
-    return float(r2_score(y_true, value)) if len(y_true) > 1 else math.nan
 
-
-@metric("rmse", "value", REGRESSION, greater_is_better=False)
-def rmse(y_true: Array, value: Array, n_classes: int = 0) -> float:
+@metric("rmse", REGRESSION, greater_is_better=False)
+def rmse(rows: Regressed) -> float:
     """Square root of the mean squared error, in units of the target."""
-    from sklearn.metrics import root_mean_squared_error
-
-    return float(root_mean_squared_error(y_true, value))
+    return math.sqrt(rows.mean(rows.error**2))
 
 
-@metric("mae", "value", REGRESSION, greater_is_better=False)
-def mae(y_true: Array, value: Array, n_classes: int = 0) -> float:
+@metric("mae", REGRESSION, greater_is_better=False)
+def mae(rows: Regressed) -> float:
     """Mean absolute error, in units of the target."""
-    from sklearn.metrics import mean_absolute_error
-
-    return float(mean_absolute_error(y_true, value))
+    return rows.mean(abs(rows.error))
 
 
-@metric("median_ae", "value", REGRESSION, greater_is_better=False)
-def median_ae(y_true: Array, value: Array, n_classes: int = 0) -> float:
+@metric("median_ae", REGRESSION, greater_is_better=False)
+def median_ae(rows: Regressed) -> float:
     """Median absolute error, in units of the target."""
-    from sklearn.metrics import median_absolute_error
-
-    return float(median_absolute_error(y_true, value))
+    return float(rows.backend.to_host(rows.backend.xp.median(abs(rows.error))))
 
 
 # Not among the defaults: a single target near zero makes it astronomic.
-@metric("mape", "value", REGRESSION, greater_is_better=False, default=False)
-def mape(y_true: Array, value: Array, n_classes: int = 0) -> float:
+@metric("mape", REGRESSION, greater_is_better=False, default=False)
+def mape(rows: Regressed) -> float:
     """Mean absolute error relative to the target (0.1 is ten percent)."""
-    from sklearn.metrics import mean_absolute_percentage_error
-
-    return float(mean_absolute_percentage_error(y_true, value))
+    return rows.mean(abs(rows.error) / abs(rows.y_true).clip(EPSILON, None))

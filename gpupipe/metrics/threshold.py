@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import DataError
+from gpupipe.metrics.judged import Classified
 from gpupipe.metrics.registry import Array
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 # Each rule scores every possible cut from its true and false positives and the numbers of positives and negatives.
 RULES: dict[str, Callable[[Array, Array, int, int], Array]] = {
@@ -16,15 +21,17 @@ RULES: dict[str, Callable[[Array, Array, int, int], Array]] = {
 }
 
 
-def choose_threshold(y: Array, probability: Array, how: str) -> float:
+def choose_threshold(y: Array, probability: Array, how: str, *, backend: Backend) -> float:
     """Return the threshold that is best on these rows.
 
     Parameters
     ----------
     y : array of 0 and 1, shape (n,)
-    probability : array, shape (n,)
+    probability : array of float64, shape (n,)
         Of rows that the model has not seen.
     how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden"}
+    backend : Backend
+        Where to compute; what is not there yet is moved.
 
     Returns
     -------
@@ -34,25 +41,19 @@ def choose_threshold(y: Array, probability: Array, how: str) -> float:
     Raises
     ------
     DataError
-        If the rows hold only one class.
+        If the rows hold only one class, or something is no probability.
     """
-    import numpy as np
-
-    y = np.asarray(y) > 0
-    positives = int(y.sum())
-    if not 0 < positives < len(y):
+    rows = Classified.of("binary", y, probability, 0.5, 2, backend)
+    ranking = next((found for _, found in rows.rankings()), None)
+    if ranking is None:
         raise DataError(
             f"a threshold cannot be chosen: all {len(y):,} held-out rows are of one class",
             where=f"evaluate.threshold: {how}",
             fix="set a number, such as 0.5, or a larger evaluate.validation",
         )
-    order = np.argsort(-probability, kind="stable")
-    p, hits = probability[order], y[order]
-    last = np.append(np.flatnonzero(np.diff(p)), len(p) - 1)  # the last row of each run of equal probabilities
-    true_positives = np.cumsum(hits)[last].astype(np.float64)
-    false_positives = last + 1 - true_positives
-    best = int(np.argmax(RULES[how](true_positives, false_positives, positives, len(y) - positives)))
-    lowest = float(p[last[best]])
-    below = float(p[last[best] + 1]) if best + 1 < len(last) else 0.0
-    middle = (lowest + below) / 2
+    hits, misses = ranking.hits[1:].astype("float64"), ranking.misses[1:].astype("float64")
+    score = RULES[how](hits, misses, ranking.positives, ranking.negatives)
+    best = int(backend.to_host(score.argmax()))
+    lowest, below = [*backend.to_host(ranking.scores[best : best + 2]).tolist(), 0.0][:2]
+    middle: float = (lowest + below) / 2
     return middle if middle > below else lowest  # neighbouring floats have no middle

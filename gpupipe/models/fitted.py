@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about n rows; only the fields of its task are set.
+    """What a model says about n rows; only the fields of its task are set. All are on the host, or all on a device.
 
     Attributes
     ----------
@@ -42,6 +42,16 @@ class Prediction:
     label: Array | None = None
     distance: Array | None = None
     embedding: Array | None = None
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that are set, by the names of their fields."""
+        fields = ("probability", "value", "label", "distance", "embedding")
+        return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
+
+    def mapped(self, function: Callable[[Array], Array]) -> Prediction:
+        """Return the prediction with ``function(array)`` for each array: moved, or some of its rows."""
+        return replace(self, **{name: function(array) for name, array in self.arrays.items()})
 
 
 @dataclass(frozen=True)
@@ -135,40 +145,48 @@ class FittedModel(ABC):
     def _names(self, n_columns: int) -> tuple[str, ...]:
         return self.feature_names or tuple(f"f{j}" for j in range(n_columns))
 
-    def _of_scores(self, score: Array) -> Prediction:
-        """Return the prediction from float64 of shape (n, k): numbers, or logits as `class_probability` takes them."""
+    def _of_scores(self, score: Array, xp: Any = None) -> Prediction:
+        """Return the prediction from float64 of shape (n, k): numbers, or logits as `class_probability` takes them.
+
+        `xp` is the array namespace of `score`; None: ``numpy``.
+        """
         if self.task in CLASSIFICATION:
-            return self._classification(class_probability(score))
+            return self._classification(class_probability(score, xp), xp)
         return Prediction(self.task, value=score[:, 0])
 
-    def _classification(self, probability: Array) -> Prediction:
-        """Return the prediction from the probability of each class in `classes`, shape (n, len(classes))."""
+    def _classification(self, probability: Array, xp: Any = None) -> Prediction:
+        """Return the prediction from the probability of each class in `classes`, float, shape (n, len(classes))."""
         import numpy as np
 
-        if self.task == "binary":
-            return Prediction(self.task, probability=probability[:, 1])
+        xp = xp or np
+        if self.task == "binary":  # one behind the other: what measures them reads them often
+            return Prediction(self.task, probability=xp.ascontiguousarray(probability[:, 1]).astype("f8", copy=False))
+        probability = probability.astype("f8", copy=False)
         if len(self.classes) < self.n_classes:
-            every = np.zeros((len(probability), self.n_classes))
-            every[:, self.classes] = probability
+            every = xp.zeros((len(probability), self.n_classes))
+            every[:, list(self.classes)] = probability
             probability = every
         return Prediction(self.task, probability=probability)
 
 
-def class_probability(score: Array) -> Array:
+def class_probability(score: Array, xp: Any = None) -> Array:
     """Return the probability of each class, shape (n, k), without overflow for large scores.
 
     Parameters
     ----------
     score : array of float64, shape (n, k) or (n, 1)
         One logit for each class; of two classes, that of the second is enough.
+    xp : namespace, optional
+        Of `score`; None: ``numpy``.
     """
     import numpy as np
 
+    xp = xp or np
     if score.shape[1] == 1:
-        small = np.exp(-np.abs(score[:, 0]))
-        positive = np.where(score[:, 0] >= 0, 1.0, small) / (1.0 + small)
-        return np.column_stack([1.0 - positive, positive])
-    grown = np.exp(score - score.max(axis=1, keepdims=True))
+        small = xp.exp(-xp.abs(score[:, 0]))
+        positive = xp.where(score[:, 0] >= 0, 1.0, small) / (1.0 + small)
+        return xp.column_stack([1.0 - positive, positive])
+    grown = xp.exp(score - score.max(axis=1, keepdims=True))
     return grown / grown.sum(axis=1, keepdims=True)
 
 

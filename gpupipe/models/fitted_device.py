@@ -1,12 +1,12 @@
 """Models of a run whose features are on a device: trained there, or on the host because the device could not.
 
-They predict a matrix where it is, as far as they can. What is kept on disk is their portable form, which needs no
-device and no package of one.
+They predict a matrix where it is, as far as they can, and what they say of it is there too. What is kept on disk is
+their portable form, which needs no device and no package of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,11 +45,12 @@ class DeviceModel(FittedModel):
     kind: type[FittedModel] = FittedSklearn
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`, float32, shape (n, d), on the device; only the predictions come to the host."""
+        """Predict the rows of `X`, float32, shape (n, d), on the device, where the predictions stay."""
         assert self.backend is not None
         X = self.backend.to_device(X)
         starts = range(0, max(1, X.shape[0]), BLOCK_ROWS)
-        return joined([self._predict_block(X[start : start + BLOCK_ROWS]) for start in starts])
+        blocks = [self._predict_block(X[start : start + BLOCK_ROWS]) for start in starts]
+        return joined(blocks, self.backend.xp)
 
     def portable(self) -> FittedModel:
         """Return the model as the host predicts with it; converted once."""
@@ -76,21 +77,21 @@ class DeviceModel(FittedModel):
         return self.kind.of(twin, self.task, self.feature_names, self.n_classes, self.classes)
 
     def _predict_block(self, X: Array) -> Prediction:
+        assert self.backend is not None
+        there = self.backend.to_device  # nothing to move, as long as the library answers where it was asked
         if self.task in CLASSIFICATION:
-            return self._classification(self._host(self.estimator.predict_proba(X)).astype("float64"))
+            return self._classification(there(self.estimator.predict_proba(X)), self.backend.xp)
         if self.task == "regression":
-            return Prediction(self.task, value=self._host(self.estimator.predict(X)).astype("float64").reshape(-1))
+            return Prediction(self.task, value=there(self.estimator.predict(X)).astype("f8").reshape(-1))
         if self.task == "embedding":
-            return Prediction(self.task, embedding=self._host(self.estimator.transform(X)))
+            return Prediction(self.task, embedding=there(self.estimator.transform(X)))
         return self._nearest_centre(X)
 
     def _nearest_centre(self, X: Array) -> Prediction:
         # Not cuML's `transform`: up to its release 26.08 it gives squares of distances.
         label = self.estimator.predict(X)
         distance = ((X - self.estimator.cluster_centers_[label]) ** 2).sum(axis=1) ** 0.5
-        return Prediction(
-            self.task, label=self._host(label).astype("int32"), distance=self._host(distance).astype("float64")
-        )
+        return Prediction(self.task, label=label.astype("int32"), distance=distance.astype("f8"))
 
     def _host(self, values: Array) -> Array:
         assert self.backend is not None
@@ -105,14 +106,17 @@ class DeviceForest(DeviceModel):
     """A random forest of cuML's. It takes no missing values; where they come up later, its host twin predicts."""
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X` on the device if nothing is missing in them, else on the host, and say so."""
+        """Predict the rows of `X` on the device if nothing is missing in them, else on the host, and say so.
+
+        The predictions are on the device in either case.
+        """
         assert self.backend is not None
         X = self.backend.to_device(X)
         missing = missing_columns(X, self._names(X.shape[1]), self.backend.xp)
         if not missing:
             return super().predict(X)
         self.backend.fall_back(missing_text(missing), "predict", MISSING_FIX)
-        return self._portable.predict(matrix_on_host(X, self.backend))
+        return self._portable.predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ class DeviceXGBoost(DeviceModel):
         return replace(self._live, estimator=trees)
 
     def _predict_block(self, X: Array) -> Prediction:
-        return self._live.prediction(self._host(self._live.scores(X)))
+        assert self.backend is not None
+        return self._live.prediction(self.backend.to_device(self._live.scores(X)), self.backend.xp)
 
 
 @dataclass(frozen=True)
@@ -154,10 +159,10 @@ class HostModel(FittedModel):
     refusal: Refusal | None = None
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X` on the host, and say so; the matrix is moved there."""
+        """Predict the rows of `X` on the host, and say so; the matrix is moved there, and the predictions back."""
         assert self.backend is not None and self.refusal is not None
         self.backend.fall_back(self.refusal.what, "predict", self.refusal.fix)
-        return self.portable().predict(matrix_on_host(X, self.backend))
+        return self.portable().predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
 
     def portable(self) -> FittedModel:
         """Return the model as it was trained on the host."""
@@ -205,15 +210,13 @@ def matrix_on_host(X: Array, backend: Backend) -> Array:
     return backend.to_host(X.T).T  # rows of the transpose are columns: the copy need not turn them
 
 
-def joined(parts: list[Prediction]) -> Prediction:
-    """Return the predictions of blocks of rows as one."""
+def joined(parts: Sequence[Prediction], xp: Any = None) -> Prediction:
+    """Return the predictions of blocks of rows as one; `xp` is the namespace of their arrays, None: ``numpy``."""
     if len(parts) == 1:
         return parts[0]
     import numpy as np
 
-    values = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("probability", "value", "label", "distance", "embedding")
-        if getattr(parts[0], name) is not None
-    }
-    return Prediction(parts[0].task, **values)
+    arrays = [part.arrays for part in parts]
+    return Prediction(
+        parts[0].task, **{name: (xp or np).concatenate([part[name] for part in arrays]) for name in arrays[0]}
+    )

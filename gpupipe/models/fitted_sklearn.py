@@ -49,7 +49,7 @@ class FittedSklearn(FittedModel):
 
         with limit_threads(blas=1):  # skinny matrices again: see gpupipe.models.linear
             if self.task in CLASSIFICATION:
-                return self._classification(_blocked(self.estimator.predict_proba, X).astype(np.float64, copy=False))
+                return self._classification(_blocked(self.estimator.predict_proba, X))
             if self.task == "regression":
                 return Prediction(self.task, value=_blocked(self.estimator.predict, X).astype(np.float64, copy=False))
             if self.task == "embedding":

@@ -61,14 +61,18 @@ class FittedXGBoost(FittedModel):
         """Return what the Booster says of `X`, float32: values, or probabilities; on a device if `X` is there."""
         return self.estimator.inplace_predict(X, iteration_range=self._rounds())
 
-    def prediction(self, scores: Array) -> Prediction:
-        """Return the prediction that `scores` are, a NumPy array."""
+    def prediction(self, scores: Array, xp: Any = None) -> Prediction:
+        """Return the prediction that `scores` are, an array of `xp`; None: of ``numpy``."""
         import numpy as np
 
-        result = scores.astype(np.float64)
+        result = scores.astype("f8")
         if self.task not in CLASSIFICATION:
             return Prediction(self.task, value=result)
-        return self._classification(result if result.ndim == 2 else np.column_stack([1 - result, result]))
+        if self.task == "binary" and result.ndim == 1:
+            return Prediction(self.task, probability=result)
+        # Of several classes, two may have been all that the training rows held.
+        of_each = result if result.ndim == 2 else (xp or np).column_stack([1 - result, result])
+        return self._classification(of_each, xp)
 
     def _rounds(self) -> tuple[int, int]:
         """Return the rounds that count: up to the best one after early stopping, else all (0, 0)."""

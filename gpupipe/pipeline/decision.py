@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpupipe.backends.base import Backend
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
@@ -28,11 +29,11 @@ class Decision:
     threshold: float = 0.5
     calibration: Calibration | None = None
 
-    def apply(self, prediction: Prediction) -> Prediction:
-        """Return the prediction with calibrated probabilities."""
+    def apply(self, prediction: Prediction, backend: Backend | None = None) -> Prediction:
+        """Return the prediction with calibrated probabilities, where it is: on `backend`; None: on the host."""
         if self.calibration is None or prediction.probability is None:
             return prediction
-        return replace(prediction, probability=self.calibration.apply(prediction.probability))
+        return replace(prediction, probability=self.calibration.apply(prediction.probability, backend))
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as JSON values."""
@@ -53,15 +54,18 @@ def needs_held_out_rows(evaluate: Evaluate) -> bool:
     return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
 
 
-def decide(evaluate: Evaluate, task: str, y: Array, prediction: Prediction) -> Decision:
-    """Choose calibration and threshold from predictions of rows that the model has not seen."""
+def decide(evaluate: Evaluate, task: str, y: Array, prediction: Prediction, backend: Backend) -> Decision:
+    """Choose calibration and threshold from predictions of rows that the model has not seen, which are on `backend`.
+
+    scikit-learn fits the calibration, on the host.
+    """
     if task != "binary":
         return Decision()
     calibration = None
     if evaluate.calibrate != "none":
-        calibration = fit_calibration(prediction.probability, y, evaluate.calibrate)
+        calibration = fit_calibration(backend.to_host(prediction.probability), backend.to_host(y), evaluate.calibrate)
     decision = Decision(calibration=calibration)
     if not isinstance(evaluate.threshold, str):
         return replace(decision, threshold=evaluate.threshold)
-    probability = decision.apply(prediction).probability
-    return replace(decision, threshold=choose_threshold(y, probability, evaluate.threshold))
+    probability = decision.apply(prediction, backend).probability
+    return replace(decision, threshold=choose_threshold(y, probability, evaluate.threshold, backend=backend))

@@ -1,18 +1,54 @@
-"""How much each input column matters to the best model."""
+"""What a report shows of the best model: how much each input column matters to it, and how right it is, drawn."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.metrics import ColumnImportance, permutation_importance
+from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
+from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.spread import matrix_rows
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn of a prediction beside its target: small enough to put into a page.
+
+    Attributes
+    ----------
+    curves : Curves, optional
+        Of a classifier.
+    confusion : list of list of int, optional
+        Of a classifier; see `gpupipe.metrics.confusion`.
+    residuals : Residuals, optional
+        Of a regressor.
+    """
+
+    curves: Curves | None = None
+    confusion: list[list[int]] | None = None
+    residuals: Residuals | None = None
+
+
+def draw(job: Job, outcome: Outcome) -> Drawing:
+    """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
+    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.decision.threshold
+
+    def measure(backend: Backend, y: Array, rows: Prediction) -> Drawing:
+        if task == "regression":
+            return Drawing(residuals=residuals(y, rows, seed=job.config.seed, backend=backend))
+        if task not in CLASSIFICATION:
+            return Drawing()
+        lines = curves(task, y, rows, n_classes, backend=backend)
+        return Drawing(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
+
+    return job.measured(measure, outcome.y, outcome.predicted)
 
 
 def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
@@ -27,7 +63,7 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
             groups.setdefault(name, []).append(i)
     X, y = _sample(outcome.judged.matrices["test"], outcome.judged_y, settings.rows, job.config.seed, backend)
     return permutation_importance(
-        lambda shuffled: outcome.decision.apply(trained.model.predict(backend.to_device(shuffled))),
+        lambda shuffled: outcome.decision.apply(trained.model.predict(backend.to_device(shuffled)), backend),
         X,
         y,
         groups,
@@ -38,6 +74,7 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         repeats=settings.repeats,
         rows=settings.rows,
         seed=job.config.seed,
+        backend=backend,
     )
 
 

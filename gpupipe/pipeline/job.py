@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.splitting import FIX as OUT_OF_MEMORY_FIX
+from gpupipe.backends.splitting import is_out_of_memory
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.derived import Derivation
 from gpupipe.metrics import evaluate
+from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.rules import NO_RULES, Enforced
-from gpupipe.pipeline.spread import AnyTable, matrix_rows, rows_by_worker, take_rows, write_matrix
+from gpupipe.pipeline.spread import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.stages import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
@@ -23,6 +27,7 @@ from gpupipe.pipeline.timeline_workers import stage_on
 from gpupipe.pipeline.training import Rows, Trained, learn_features, select_rows, train, training_matrix
 
 Array = Any
+Measured = TypeVar("Measured")
 
 
 @dataclass(frozen=True)
@@ -86,20 +91,56 @@ class Job:
         """Class code of each row where the task is classification; what a split may be stratified by."""
         return self.y.astype("int64") if self.goal.task in CLASSIFICATION else None
 
+    def stage_of_metrics(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
+        """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
+        if self.y is not None or self.backend.name == "cpu":
+            return self.timeline.stage_on(self.backend, name)
+        return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
+
     def target(self, mask: Array) -> Array:
-        """Return the target of some rows."""
+        """Return the target of some rows, on the host."""
         return None if self.y is None else self.y[mask]
+
+    def truth(self, mask: Array) -> Array:
+        """Return the target of some rows, where predictions are."""
+        return None if self.y is None else self.backend.to_device(self.y[mask])
 
     def rows(self, mask: Array) -> Rows:
         """Return some rows, ready to be fitted."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
     def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
-        """Return the metrics of a prediction."""
-        prediction = decision.apply(prediction)
-        if X is not None:
-            X = matrix_rows(X, None, self.backend) if y is None else None  # else features do not judge
-        return evaluate(self.goal.task, y, prediction, self.metrics, decision.threshold, self.goal.n_classes, X=X)
+        """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
+
+        def measure(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
+            return evaluate(
+                self.goal.task, y, decision.apply(prediction, backend), self.metrics, decision.threshold,
+                self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend), backend=backend,
+            )  # fmt: skip
+
+        return self.measured(measure, y, prediction)
+
+    def measured(
+        self, work: Callable[[Backend, Array, Prediction], Measured], y: Array, prediction: Prediction
+    ) -> Measured:
+        """Return ``work(backend, y, prediction)`` of all rows of a prediction, with both where that backend computes.
+
+        It is that of the job; where its device has no room for them, the host's.
+
+        Raises
+        ------
+        DeviceError
+            If the device has no room, and must not leave anything to the host.
+        """
+        try:
+            return work(self.backend, None if y is None else self.backend.to_device(y), prediction)
+        except Exception as error:
+            if self.backend.name == "cpu" or not is_out_of_memory(error):
+                raise
+        # Behind the handler: the error holds what its functions had allocated.
+        self.backend.fall_back("the device has no room to sort all predictions", "evaluate", OUT_OF_MEMORY_FIX)
+        on_host = prediction.mapped(self.backend.to_host)
+        return work(self.backend.host, None if y is None else self.backend.to_host(y), on_host)
 
 
 @dataclass(frozen=True)
@@ -208,7 +249,8 @@ def _taken_up(
         stage.note(TAKEN_UP)
         for note in found.model.notes:
             stage.note(note)
-    return Contest(found.trained(entry, rows.features[entry.params.view]), matrices, found.predictions)
+        predictions = {part: kept.mapped(job.backend.to_device) for part, kept in found.predictions.items()}
+    return Contest(found.trained(entry, rows.features[entry.params.view]), matrices, predictions)
 
 
 def _names(entries: Sequence[ModelEntry], view: str) -> str:

@@ -11,8 +11,10 @@ import numpy as np
 from gpupipe.config import ModelEntry
 from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
+from gpupipe.models.fitted_device import joined
 from gpupipe.pipeline.decision import Decision, decide, needs_held_out_rows
 from gpupipe.pipeline.job import Contest, Job, compete
+from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import Trained
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
@@ -60,7 +62,7 @@ class Outcome:
     y : array, optional
         Their targets.
     predicted : Prediction
-        What the best model said of them, calibrated.
+        What the best model said of them, calibrated; where it is.
     folds : array of int8, optional
         Under cross-validation, the fold that each predicted row was tested in.
     """
@@ -86,8 +88,7 @@ def run_holdout(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> Outcome:
         entrants, contest, decision = _without_choice(job, entries, fold)
     else:
         entrants, contest, decision = _with_choice(job, entries, fold)
-    y = job.target(fold.test)
-    predicted = decision.apply(contest.predictions["test"])
+    y, predicted = job.target(fold.test), decision.apply(contest.predictions["test"], job.backend)
     return Outcome(entrants, contest.trained, decision, contest, y, np.flatnonzero(fold.test), y, predicted)
 
 
@@ -95,9 +96,10 @@ def _without_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tupl
     contests = compete(job, entries, fold.train, {"test": fold.test})
     decision = _fixed(job)
     entrants = {}
-    with job.stage_on_host("evaluate"):
+    with job.stage_of_metrics():
+        y = job.truth(fold.test)
         for contest in contests:
-            metrics = job.score(job.target(fold.test), contest.predictions["test"], decision, contest.matrices["test"])
+            metrics = job.score(y, contest.predictions["test"], decision, contest.matrices["test"])
             label = contest.trained.entry.label
             entrants[label] = Entrant(label, metrics, seconds=contest.trained.seconds)
     ranked = _ranked(list(entrants.values()), job, lambda e: e.metrics)
@@ -110,8 +112,8 @@ def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[l
     masks = hold_out(fold.train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     fit_mask, validation = masks
     contests = compete(job, entries, fit_mask, {"validation": validation, "test": fold.test})
-    with job.stage_on_host("evaluate") as stage:
-        y, y_test, fixed = job.target(validation), job.target(fold.test), _fixed(job)
+    with job.stage_of_metrics() as stage:
+        y, y_test, fixed = job.truth(validation), job.truth(fold.test), _fixed(job)
         entrants = [
             Entrant(
                 c.trained.entry.label,
@@ -123,10 +125,12 @@ def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[l
         ]
         ranked = _ranked(entrants, job, lambda e: e.validation)
         best = next(c for c in contests if c.trained.entry.label == ranked[0].label)
-        decision = decide(settings, job.goal.task, y, best.predictions["validation"])
+        decision = _decided(job, y, best.predictions["validation"])
+        _note_calibration(job, stage)
         stage.note(f"best on validation: {ranked[0].label}; trained again on all training rows")
     refit = compete(job, [best.trained.entry], fold.train, {"test": fold.test}, "refit: ")[0]
-    ranked[0].metrics = job.score(y_test, refit.predictions["test"], decision)
+    with job.stage_of_metrics("refit: evaluate"):
+        ranked[0].metrics = job.score(y_test, refit.predictions["test"], decision)
     ranked[0].seconds += refit.trained.seconds
     return ranked, refit, decision
 
@@ -136,25 +140,28 @@ def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) ->
     by_fold = []
     for i, fold in enumerate(folds, start=1):
         by_fold.append(compete(job, entries, fold.train, {"test": fold.test}, f"fold {i}: "))
-    with job.stage_on_host("evaluate"):
-        entrants = [_over_folds(job, folds, [contests[k] for contests in by_fold]) for k in range(len(entries))]
+    with job.stage_of_metrics() as stage:
+        _note_calibration(job, stage)
+        truths = [job.truth(fold.test) for fold in folds]
+        entrants = [_over_folds(job, truths, [contests[k] for contests in by_fold]) for k in range(len(entries))]
         ranked = _ranked(entrants, job, lambda e: e.metrics)
-    k = [entry.label for entry in entries].index(ranked[0].label)
-    mine = [contests[k] for contests in by_fold]
-    decision, rows, y, predicted, tested_in = _pooled(job, folds, mine)
+        k = [entry.label for entry in entries].index(ranked[0].label)
+        mine = [contests[k] for contests in by_fold]
+        decision = _decide_on(job, truths, mine)
+        rows, y, predicted, tested_in = _pooled(job, folds, mine, decision)
     everything = np.ones(job.table.n_rows, bool)
     final = compete(job, [entries[k]], everything, {}, "refit: ")[0].trained
     last = job.target(folds[-1].test)
     return Outcome(ranked, final, decision, mine[-1], last, rows, y, predicted, tested_in)
 
 
-def _over_folds(job: Job, folds: Sequence[Fold], contests: Sequence[Contest]) -> Entrant:
+def _over_folds(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> Entrant:
     """Score one model on each fold; what must be chosen for a fold is chosen on the others."""
     scores = []
-    for i, (fold, contest) in enumerate(zip(folds, contests, strict=True)):
-        others = [j for j in range(len(folds)) if j != i]
-        decision = _decide_on(job, [folds[j] for j in others], [contests[j] for j in others])
-        scores.append(job.score(job.target(fold.test), contest.predictions["test"], decision, contest.matrices["test"]))
+    for i, (y, contest) in enumerate(zip(truths, contests, strict=True)):
+        others = [j for j in range(len(truths)) if j != i]
+        decision = _decide_on(job, [truths[j] for j in others], [contests[j] for j in others])
+        scores.append(job.score(y, contest.predictions["test"], decision, contest.matrices["test"]))
     metrics = {}
     for name in scores[0]:
         values = [score[name] for score in scores]
@@ -162,32 +169,35 @@ def _over_folds(job: Job, folds: Sequence[Fold], contests: Sequence[Contest]) ->
     return Entrant(contests[0].trained.entry.label, metrics, seconds=sum(c.trained.seconds for c in contests))
 
 
-def _pooled(job: Job, folds: Sequence[Fold], contests: Sequence[Contest]) -> tuple[Decision, Array, Array, Any, Array]:
-    """Return the decision from all folds, and the pooled predictions in the order of the rows."""
-    decision = _decide_on(job, folds, contests)
+def _pooled(
+    job: Job, folds: Sequence[Fold], contests: Sequence[Contest], decision: Decision
+) -> tuple[Array, Array, Prediction, Array]:
+    """Return rows, targets, predictions and folds of all test rows, in the order of the rows."""
     rows = np.concatenate([np.flatnonzero(fold.test) for fold in folds])
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), [int(fold.test.sum()) for fold in folds])
     order = np.argsort(rows, kind="stable")
-    predicted = _concatenated([decision.apply(c.predictions["test"]) for c in contests], order)
+    parts = [decision.apply(contest.predictions["test"], job.backend) for contest in contests]
+    there = job.backend.to_device(order)
+    predicted = joined(parts, job.backend.xp).mapped(lambda array: array[there])
     y = None if job.y is None else job.y[rows[order]]
-    return decision, rows[order], y, predicted, tested_in[order]
+    return rows[order], y, predicted, tested_in[order]
 
 
-def _decide_on(job: Job, folds: Sequence[Fold], contests: Sequence[Contest]) -> Decision:
-    if not needs_held_out_rows(job.config.evaluate):
+def _decide_on(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> Decision:
+    if job.y is None or not needs_held_out_rows(job.config.evaluate):
         return _fixed(job)
-    y = np.concatenate([job.target(fold.test) for fold in folds])
-    pooled = _concatenated([contest.predictions["test"] for contest in contests])
-    return decide(job.config.evaluate, job.goal.task, y, pooled)
+    predictions = [contest.predictions["test"] for contest in contests]
+    return _decided(job, job.backend.xp.concatenate(truths), joined(predictions, job.backend.xp))
 
 
-def _concatenated(predictions: Sequence[Prediction], order: Array = None) -> Prediction:
-    values = {}
-    for name in ("probability", "value", "label", "distance", "embedding"):
-        parts = [getattr(p, name) for p in predictions]
-        joined = None if parts[0] is None else np.concatenate(parts)
-        values[name] = joined if joined is None or order is None else joined[order]
-    return Prediction(predictions[0].task, **values)
+def _decided(job: Job, y: Array, prediction: Prediction) -> Decision:
+    settings, task = job.config.evaluate, job.goal.task
+    return job.measured(lambda backend, y, rows: decide(settings, task, y, rows, backend), y, prediction)
+
+
+def _note_calibration(job: Job, stage: Stage) -> None:
+    if job.backend.name == "gpu" and job.goal.task == "binary" and job.config.evaluate.calibrate != "none":
+        stage.note("the calibration is fitted on the host, by scikit-learn")
 
 
 def _fixed(job: Job) -> Decision:

@@ -18,7 +18,8 @@ def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
         columns["fold"] = pa.array(outcome.folds)
     if outcome.y is not None:
         columns["target"] = _target(job, outcome)
-    predicted = prediction_table(outcome.predicted, job.goal, outcome.decision.threshold)
+    on_host = outcome.predicted.mapped(job.backend.to_host)
+    predicted = prediction_table(on_host, job.goal, outcome.decision.threshold)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 

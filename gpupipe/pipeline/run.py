@@ -21,7 +21,7 @@ from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names, undefined_notes
 from gpupipe.models import MODELS, Resources, early_refusal
 from gpupipe.pipeline.disk import require_room, room_on
-from gpupipe.pipeline.explain import measure_importances
+from gpupipe.pipeline.explain import Drawing, draw, measure_importances
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
@@ -288,9 +288,10 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     directory.write_json("metrics.json", run.document)
     with job.stage("explain"):
         importances = measure_importances(job, outcome)
+        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
     if job.config.report.enabled:
         from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
 
         with job.stage_on_host("report"):
-            write_report(directory.path, job, outcome, importances)
+            write_report(directory.path, job, outcome, importances, drawing)
     directory.write_json("timeline.json", job.timeline.to_json())

@@ -86,10 +86,11 @@ def fit_model(model: Model, X: Matrix, y: Array, context: FitContext) -> FittedM
 
 
 def predict_rows(model: FittedModel, X: Matrix, backend: Backend) -> Prediction:
-    """Return what a model says of the rows of a matrix; of some at a time where memory is short."""
+    """Return what a model says of the rows of a matrix, where they are; of some at a time where memory is short."""
     if isinstance(X, PartitionedMatrix):
         return predict_partitions(model, X)
-    return joined(by_parts(lambda start, stop: model.predict(X[start:stop]), X.shape[0], backend, "predict"))
+    parts = by_parts(lambda start, stop: model.predict(X[start:stop]), X.shape[0], backend, "predict")
+    return joined(parts, backend.xp)
 
 
 def matrix_rows(X: Matrix, rows: Array | None, backend: Backend) -> Array:
@@ -97,3 +98,14 @@ def matrix_rows(X: Matrix, rows: Array | None, backend: Backend) -> Array:
     if isinstance(X, PartitionedMatrix):
         return X.gather() if rows is None else X.rows(rows)
     return backend.to_host(X) if rows is None else backend.to_host(X[backend.to_device(np.asarray(rows))])
+
+
+def rows_as_drawn(X: Matrix, rows: Array | None, backend: Backend) -> Array:
+    """Return some rows of a matrix (int64, in any order, and that is kept), or all of them, on the host."""
+    if rows is None:
+        return matrix_rows(X, None, backend)
+    order = np.argsort(rows)
+    ascending = matrix_rows(X, rows[order], backend)
+    found = np.empty_like(ascending)
+    found[order] = ascending
+    return found

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gpupipe.config import resolved_yaml
-from gpupipe.metrics import METRICS, ColumnImportance, Points, confusion, curves, residuals
-from gpupipe.models import CLASSIFICATION
+from gpupipe.metrics import METRICS, ColumnImportance, Points
+from gpupipe.pipeline.explain import Drawing
 from gpupipe.pipeline.export import libraries
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, leaderboard_rows
@@ -26,7 +25,9 @@ from gpupipe.report.data import (
 from gpupipe.report.render import render
 
 
-def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence[ColumnImportance]) -> None:
+def write_report(
+    folder: Path, job: Job, outcome: Outcome, importances: Sequence[ColumnImportance], drawing: Drawing
+) -> None:
     """Write report.html and plots/ into `folder`."""
     config, name = job.config, job.metrics[0]
     n_test = 0 if outcome.folds is not None else len(outcome.rows)
@@ -48,8 +49,8 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
         rows_test=n_test,
         n_features=len(outcome.best.features.features),
         leaderboard=leaderboard_rows(outcome.entrants),
-        classification=_classification(job, outcome),
-        regression=_regression(job, outcome),
+        classification=_classification(job, outcome, drawing),
+        regression=_regression(drawing),
         losses=_losses(outcome.best.model.history),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
@@ -65,13 +66,12 @@ def write_report(folder: Path, job: Job, outcome: Outcome, importances: Sequence
     render(data, folder, config.report)
 
 
-def _classification(job: Job, outcome: Outcome) -> Classification | None:
-    if job.goal.task not in CLASSIFICATION:
+def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classification | None:
+    drawn, counts = drawing.curves, drawing.confusion
+    if drawn is None or counts is None:
         return None
     labels = [str(label) for label in job.goal.labels]
     binary = job.goal.task == "binary"
-    drawn = curves(job.goal.task, outcome.y, outcome.predicted, job.goal.n_classes)
-    counts = confusion(job.goal.task, outcome.y, outcome.predicted, outcome.decision.threshold, job.goal.n_classes)
     rule = job.config.evaluate.threshold
     return Classification(
         roc=_curves(drawn.roc, labels),
@@ -98,10 +98,10 @@ def _losses(history: Sequence[Mapping[str, float]]) -> list[Curve]:
     ]
 
 
-def _regression(job: Job, outcome: Outcome) -> Regression | None:
-    if job.goal.task != "regression":
+def _regression(drawing: Drawing) -> Regression | None:
+    found = drawing.residuals
+    if found is None:
         return None
-    found: Any = residuals(outcome.y, outcome.predicted, seed=job.config.seed)
     return Regression(
         y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts
     )

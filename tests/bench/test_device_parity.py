@@ -20,6 +20,7 @@ from gpupipe.bench.device.parity import (
     strayed,
 )
 from gpupipe.config import load_config
+from gpupipe.metrics.clustering import ON_THE_HOST
 
 
 @pytest.fixture
@@ -66,6 +67,7 @@ def test_metrics_are_of_a_run_and_their_gap_is_relative_above_one(binary: Path) 
 
 def test_only_a_stage_that_the_device_should_have_run_has_strayed() -> None:
     names = ["read", "split", "features", "train xgboost", "fold 1: predict xgboost", "evaluate", "export", "report"]
-    stages = [{"name": name, "device": "cpu"} for name in names]
+    stages = [{"name": name, "device": "cpu", "reason": "no NVIDIA driver"} for name in names]
     assert strayed(stages, "cpu") == []
-    assert strayed(stages, "gpu") == ["features", "train xgboost", "fold 1: predict xgboost"]
+    assert strayed(stages, "gpu") == ["features", "train xgboost", "fold 1: predict xgboost", "evaluate"]
+    assert strayed([{"name": "evaluate", "device": "cpu", "reason": ON_THE_HOST}], "gpu") == []

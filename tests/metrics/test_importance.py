@@ -9,7 +9,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.inspection import permutation_importance as reference
 from sklearn.linear_model import Ridge
 
+from gpupipe.backends.cpu import CpuBackend
 from gpupipe.metrics import permutation_importance
+
+HOST = CpuBackend()
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ def model() -> tuple[Any, Any, Any, list[str]]:
 def _importance(model: Any, groups: dict[str, list[int]], **options: Any) -> list[Any]:
     ridge, X, y, _ = model
     options = {"task": "regression", "metric": "r2", **options}
-    return permutation_importance(lambda Z: Guess(ridge.predict(Z)), X, y, groups, **options)
+    return permutation_importance(lambda Z: Guess(ridge.predict(Z)), X, y, groups, **options, backend=HOST)
 
 
 def test_it_measures_what_scikit_learn_measures(model: Any) -> None:
@@ -51,7 +54,7 @@ def test_columns_of_one_input_are_shuffled_together(model: Any) -> None:
         return Guess(Z @ halved + ridge.intercept_)
 
     options: dict[str, Any] = {"task": "regression", "metric": "r2", "repeats": 20}
-    whole = permutation_importance(predict, twice, y, {"bmi": [2, 10]}, **options)[0].mean
+    whole = permutation_importance(predict, twice, y, {"bmi": [2, 10]}, **options, backend=HOST)[0].mean
     assert whole == pytest.approx(_importance(model, {"bmi": [2]}, repeats=20)[0].mean, abs=0.02)
 
 
@@ -76,5 +79,7 @@ def test_no_more_rows_are_predicted_than_allowed(model: Any) -> None:
         seen.append(len(Z))
         return Guess(ridge.predict(Z))
 
-    permutation_importance(predict, X, y, {"bmi": [2]}, task="regression", metric="r2", rows=50, repeats=2)
+    permutation_importance(
+        predict, X, y, {"bmi": [2]}, task="regression", metric="r2", rows=50, repeats=2, backend=HOST
+    )
     assert seen == [50, 50, 50]

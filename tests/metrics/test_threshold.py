@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
+from gpupipe.backends.cpu import CpuBackend
 from gpupipe.errors import DataError
 from gpupipe.metrics import choose_threshold
 
+HOST = CpuBackend()
 SCORES: dict[str, Callable[[Any, Any], float]] = {
     "best_f1": sk.f1_score,
     "best_accuracy": sk.accuracy_score,
@@ -28,14 +30,16 @@ def test_no_other_cut_is_better(how: str, rows: list[tuple[bool, float]]) -> Non
     y, p = (np.array(column) for column in zip(*rows, strict=True))
     if y.all() or not y.any():
         return
-    chosen = SCORES[how](y, p >= choose_threshold(y, p, how))
+    chosen = SCORES[how](y, p >= choose_threshold(y, p, how, backend=HOST))
     assert chosen >= max(SCORES[how](y, p >= cut) for cut in p) - 1e-12
 
 
 def test_the_threshold_lies_between_the_rows_that_it_parts() -> None:
-    assert choose_threshold(np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9]), "best_f1") == pytest.approx(0.4)
+    assert choose_threshold(
+        np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9]), "best_f1", backend=HOST
+    ) == pytest.approx(0.4)
 
 
 def test_rows_of_one_class_are_refused() -> None:
     with pytest.raises(DataError, match="one class"):
-        choose_threshold(np.ones(3), np.array([0.1, 0.2, 0.3]), "youden")
+        choose_threshold(np.ones(3), np.array([0.1, 0.2, 0.3]), "youden", backend=HOST)

@@ -124,8 +124,7 @@ def test_a_model_of_the_device_predicts_there_and_its_saved_form_predicts_the_sa
     assert isinstance(fitted, DeviceModel)
     assert device.to_host_bytes == 0
     predicted = fitted.predict(data.X_test)
-    n_values = sum(values.size for values in _arrays(predicted).values())
-    assert device.to_host_bytes <= 16 * n_values  # the predictions alone, of up to two classes of float64
+    assert device.to_host_bytes == 0  # the predictions stay there too
     description = fitted.save(tmp_path)
     _assert_close(predicted, load_fitted(tmp_path, description).predict(data.X_test))
     assert device.notes == []

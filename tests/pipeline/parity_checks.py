@@ -49,6 +49,7 @@ def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
     host, device = choose("cpu"), DeviceDouble()
     on_host = prepare(config, host, Timeline())
     on_device = prepare(config, device, Timeline())
+    uncounted.clear()  # whether a column has nulls, and its bounds: that is asked of it while it is encoded
     everything = np.ones(on_host.table.n_rows, bool)
     trained = train(config.models[0], on_host.rows(everything), on_host.goal, config, host)
     refusal = Refusal("it is a double", "none")

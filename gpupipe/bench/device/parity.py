@@ -17,6 +17,7 @@ from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.builder import View
 from gpupipe.features.fitted import FittedFeatures
+from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import folds_of, prepare, run_pipeline
@@ -27,7 +28,7 @@ from gpupipe.pipeline.training import learn_features, training_matrix
 Array = Any
 DEVICES = ("cpu", "gpu")
 # Stages that are the host's on every device, and that of reading, which a configuration may leave to it.
-OF_THE_HOST = ("read", "split", "evaluate", "export", "report")
+OF_THE_HOST = ("read", "split", "export", "report")
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,14 @@ def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Ma
 
 
 def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
-    """Return the names of the stages of timeline.json that should have run on `device`, and ran elsewhere."""
-    return [stage["name"] for stage in stages if stage["device"] != device and stage["name"] not in OF_THE_HOST]
+    """Return the names of the stages of timeline.json that should have run on `device`, and ran elsewhere.
+
+    Where there is no target, metrics are the host's.
+    """
+    return [
+        stage["name"] for stage in stages
+        if stage["device"] != device and stage["name"] not in OF_THE_HOST and stage["reason"] != ON_THE_HOST
+    ]  # fmt: skip
 
 
 def run_on(config: Config, device: str, output: Path) -> Run:

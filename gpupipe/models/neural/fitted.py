@@ -52,19 +52,20 @@ class FittedNeural(FittedModel):
     history: tuple[Mapping[str, float], ...] = ()
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`, float32, shape (n, d), where the network is; only scores come to the host."""
+        """Predict the rows of `X`, float32, shape (n, d), where the network is; so are the predictions."""
         step = rows_a_block(self.estimator.architecture)
         matrix = X if self.backend is None else hand_over(self.backend.to_device(X), "torch")[0]
-        score = np.empty((X.shape[0], self.estimator.architecture.n_outputs))
+        xp = np if self.backend is None else self.backend.xp
+        score = xp.empty((X.shape[0], self.estimator.architecture.n_outputs))
         with torch.inference_mode():
             for low in range(0, X.shape[0], step):
                 rows = slice(low, low + step)
                 score[rows] = self._scores(matrix[rows])
-        return self._of_scores(score)
+        return self._of_scores(score, xp)
 
     def _scores(self, rows: Array) -> Array:
         if self.backend is not None:
-            return self.backend.to_host(from_dlpack(self.estimator(rows)))
+            return from_dlpack(self.estimator(rows))
         # A block of its own: `X` may be read-only, which PyTorch's tensors cannot be, or lie in any order.
         return self.estimator(_own_block(rows)).numpy()
 

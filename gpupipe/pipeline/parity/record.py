@@ -59,7 +59,7 @@ def record(trial: Trial, trained: Trained, decision: Decision, goal: Goal, backe
 
     def ask(rows: Array) -> tuple[Array, Array]:
         asked = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
-        return answers(trained.model, asked, decision, goal)
+        return answers(trained.model, asked, decision, goal, backend)
 
     refused = ""
     try:
@@ -76,11 +76,11 @@ def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
     return np.maximum(REACH * sizes, [feature.n_codes for feature in features])
 
 
-def answers(model: FittedModel, X: Array, decision: Decision, goal: Goal) -> tuple[Array, Array]:
-    """Return what a model says of `X` as numbers, float64, shape (n, k), and labels, int32, shape (n,)."""
+def answers(model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend) -> tuple[Array, Array]:
+    """Return what a model says of `X` as numbers, float64, shape (n, k), and labels, int32, shape (n,), on the host."""
     if len(X) == 0:  # estimators refuse an empty matrix
         return np.empty((0, 1)), np.empty(0, np.int32)
-    prediction = decision.apply(model.predict(X))
+    prediction = decision.apply(model.predict(X).mapped(backend.to_host))
     parts = (prediction.probability, prediction.value, prediction.distance, prediction.embedding)
     numbers = np.asarray(next(part for part in parts if part is not None), np.float64)
     if prediction.probability is not None:

@@ -14,12 +14,10 @@ from gpupipe.features.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.models.fitted_device import matrix_on_host
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.record import Recorded, answers, from_table
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ def replay(
 
     def predict(matrix: Array) -> tuple[Array, Array]:
         asked = np.asfortranarray(matrix[rows])  # column-major, as the estimator always gets it
-        return answers(model.estimator, asked, model.decision, model.goal)
+        return answers(model.estimator, asked, model.decision, model.goal, backend.host)
 
     numbers, labels = recorded.outputs[rows], recorded.labels[rows]
     alone, here = predict(recorded.X), predict(X)
@@ -78,7 +76,7 @@ def replay(
         backend.name, backend.reason, backend.last_interpreter, len(rows), tuple(columns),
         compare_predictions(alone[0], numbers, alone[1], labels, tolerance["estimator"]),
         compare_predictions(here[0], numbers, here[1], labels, tolerance["predictions"]),
-        _metrics(trial, rows, model.goal, model.decision, numbers, here[0]), (), tuple(not_covered),
+        _metrics(trial, rows, model, numbers, here[0]), (), tuple(not_covered),
     )  # fmt: skip
     return replace(found, problems=tuple(_problems(found, recorded, features)))
 
@@ -107,10 +105,8 @@ def _row(recorded: Recorded, row: int, columns: Sequence[str]) -> str:
     return f"[{trial.cases[row] or f'row {trial.rows[row]} of the run'}] {values}"
 
 
-def _metrics(
-    trial: Trial, rows: Array, goal: Goal, decision: Decision, then: Array, now: Array
-) -> dict[str, tuple[float, float]]:
-    y = trial.target[rows]
+def _metrics(trial: Trial, rows: Array, model: Model, then: Array, now: Array) -> dict[str, tuple[float, float]]:
+    y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y)
     if not known.any() or not (goal.task in CLASSIFICATION or goal.task == "regression"):
         return {}
@@ -119,7 +115,10 @@ def _metrics(
     def measured(numbers: Array) -> dict[str, float]:
         numbers = numbers[known] if goal.task == "multiclass" else numbers[known, 0]
         prediction = Prediction(goal.task, **{field: numbers})
-        return evaluate(goal.task, y[known], prediction, trial.metrics, decision.threshold, goal.n_classes)
+        return evaluate(
+            goal.task, y[known], prediction, trial.metrics, model.decision.threshold, goal.n_classes,
+            backend=model.backend.host,
+        )  # fmt: skip
 
     first, second = measured(then), measured(now)
     return {name: (first[name], second[name]) for name in first if first[name] == first[name]}

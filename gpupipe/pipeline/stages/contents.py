@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends.base import Backend
@@ -67,13 +65,19 @@ def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, 
     return replace(found, training_program=training, folds=folds, notes=notes, derivation=derivation)
 
 
-def write_model(folder: Path, key: Key, trained: Trained, predictions: Mapping[str, Prediction]) -> None:
-    """Write a trained model in its portable form, and its predictions, into an empty directory."""
+def write_model(
+    folder: Path, key: Key, trained: Trained, predictions: Mapping[str, Prediction], backend: Backend
+) -> None:
+    """Write a trained model in its portable form, and its predictions (of `backend`), into an empty directory."""
     writer = ArtifactWriter(folder)
     description = trained.model.portable().save(folder, quick=True)
     for name in description["files"]:
         writer.file(name)
-    arrays = {f"{part}.{name}": values for part, found in predictions.items() for name, values in _arrays(found)}
+    arrays = {
+        f"{part}.{name}": backend.to_host(values)
+        for part, found in predictions.items()
+        for name, values in found.arrays.items()
+    }
     writer.arrays(PREDICTIONS, arrays)
     content = {
         "stage": key.stage, "parts": dict(key.parts), "estimator": description, "notes": list(trained.model.notes),
@@ -88,10 +92,6 @@ def read_model(reader: ArtifactReader) -> KeptModel:
     model = load_fitted(reader.folder, content["estimator"])
     predictions = {part: _prediction(model, part, arrays) for part in content["predicted"]}
     return KeptModel(replace(model, notes=tuple(content["notes"])), predictions, content["seconds"])
-
-
-def _arrays(prediction: Prediction) -> list[tuple[str, Any]]:
-    return [(name, np.asarray(v)) for name, v in asdict(prediction).items() if name != "task" and v is not None]
 
 
 def _prediction(model: FittedModel, part: str, arrays: Mapping[str, Any]) -> Prediction:

@@ -162,7 +162,7 @@ class Round:
             return
         key, model = self._model_key(trained.entry), trained.model
         by_library = self.backend.name == "gpu" or model.library == FittedSklearn.library
-        write = partial(write_model, key=key, trained=trained, predictions=predictions)
+        write = partial(write_model, key=key, trained=trained, predictions=predictions, backend=self.backend)
         self.stages.keep(key, trained.seconds, write, by_library)
 
     def resources(self, entry: ModelEntry, resources: Resources) -> Resources:

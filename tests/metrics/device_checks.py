@@ -1,0 +1,87 @@
+"""Metrics on the double of a device: `tests/pipeline/test_on_device.py` starts them where kernels are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpupipe.backends.cpu import CpuBackend
+from gpupipe.metrics import (
+    METRICS,
+    choose_threshold,
+    confusion,
+    curves,
+    evaluate,
+    fit_calibration,
+    residuals,
+)
+from tests.backends.double import DeviceArray, DeviceDouble, uncounted
+from tests.metrics.conftest import Guess
+
+N = 3_000
+FIGURES = 10_000  # bytes: some numbers, and curves of 200 points; not as much as a column of the rows
+
+
+def _names(task: str) -> list[str]:
+    return [name for name, metric in METRICS.items() if task in metric.tasks]
+
+
+def _rows(task: str) -> tuple[Any, Guess]:
+    rng = np.random.default_rng(0)
+    if task == "regression":
+        y = rng.normal(size=N)
+        return y, Guess(value=y + rng.normal(size=N))
+    y = rng.integers(0, 2 if task == "binary" else 4, N)
+    if task == "binary":
+        return y.astype(float), Guess(probability=1 / (1 + np.exp(-(rng.normal(size=N) + y))))
+    odds = rng.random((N, 4)) + (y[:, None] == np.arange(4))
+    return y.astype(float), Guess(probability=(odds / odds.sum(axis=1, keepdims=True)).astype(np.float32))
+
+
+def _threshold(y: Any, guess: Guess, backend: Any) -> float:
+    return choose_threshold(y, guess.probability, "best_f1", backend=backend)
+
+
+WORK: dict[str, tuple[str, Callable[[Any, Guess, Any], Any]]] = {
+    "binary": ("binary", lambda y, g, b: evaluate("binary", y, g, _names("binary"), 0.4, backend=b)),
+    "multiclass": ("multiclass", lambda y, g, b: evaluate("multiclass", y, g, _names("multiclass"), 0.5, 4, backend=b)),
+    "regression": ("regression", lambda y, g, b: evaluate("regression", y, g, _names("regression"), backend=b)),
+    "threshold": ("binary", _threshold),
+    "confusion": ("multiclass", lambda y, g, b: confusion("multiclass", y, g, 0.5, 4, backend=b)),
+    "curves": ("binary", lambda y, g, b: curves("binary", y, g, backend=b)),
+    "residuals": ("regression", lambda y, g, b: residuals(y, g, sample=100, backend=b)),
+}
+
+
+@pytest.mark.parametrize("what", WORK)
+def test_what_is_measured_on_the_device_is_the_host_s_and_only_figures_leave_it(what: str) -> None:
+    task, work = WORK[what]
+    y, guess = _rows(task)
+    device = DeviceDouble()
+    there = Guess(*(None if a is None else device.to_device(a) for a in (guess.probability, guess.value)))
+    uncounted.clear()
+    device.open_stage()
+    found = work(device.to_device(y), there, device)
+    assert device.close_stage().bytes_to_host < FIGURES
+    assert uncounted == []
+    assert found == work(y, guess, CpuBackend())
+
+
+def test_what_is_on_the_host_is_moved_once() -> None:
+    y, guess = _rows("binary")
+    device = DeviceDouble()
+    device.open_stage()
+    evaluate("binary", y, guess, _names("binary"), backend=device)
+    assert device.close_stage().bytes_to_device == y.nbytes + guess.probability.nbytes
+
+
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
+def test_a_calibration_is_applied_where_the_probabilities_are(how: Any) -> None:
+    y, guess = _rows("binary")
+    device, calibration = DeviceDouble(), fit_calibration(guess.probability, y, how)
+    found = calibration.apply(device.to_device(guess.probability), device)
+    assert isinstance(found, DeviceArray)
+    np.testing.assert_array_equal(device.to_host(found), calibration.apply(guess.probability))
