@@ -9,6 +9,7 @@ Row i is a function of (seed, i): the same whatever the number of rows, the batc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from gpupipe.backends.cpu import CpuBackend
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
-from gpupipe.readers.churn_columns import SCHEMA, column
-from gpupipe.readers.churn_customers import BLOCK_ROWS, CustomerBlock
+from gpupipe.readers.churn_columns import ID, SCHEMA, column
+from gpupipe.readers.churn_customers import CustomerBlock, customer_ids
+from gpupipe.readers.churn_events import BLOCK_ROWS, EventBlock, event_columns
 from gpupipe.readers.churn_events import SCHEMA as EVENT_SCHEMA
-from gpupipe.readers.churn_events import event_columns
+from gpupipe.readers.churn_population import Population
 
 BATCH_ROWS = 262_144
 MAX_ROWS = 2**31 - 1  # the int32 indices of an Arrow dictionary
@@ -57,6 +60,7 @@ def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, st
         If `rows`, `seed` or `start` is out of range.
     """
     schema = _schema(columns, SCHEMA)
+    _require_in_range(rows, seed, start)
     return pa.Table.from_batches(_blocks(rows, seed, schema, start), schema=schema)
 
 
@@ -70,18 +74,10 @@ def customer_batches(
     """Iterate over the rows of `customers` in batches of `batch_rows` (the last may be smaller), at flat memory."""
     if batch_rows < 1:
         raise ConfigError(f"a batch of {batch_rows} rows is none", fix="ask for batches of at least one row")
-    waiting: list[pa.RecordBatch] = []
-    for block in _blocks(rows, seed, _schema(columns, SCHEMA), start):
-        waiting.append(block)
-        n_waiting = sum(batch.num_rows for batch in waiting)
-        if n_waiting < batch_rows:
-            continue
-        joined = pa.concat_batches(waiting)
-        n_ready = n_waiting - n_waiting % batch_rows
-        yield from (joined.slice(at, batch_rows) for at in range(0, n_ready, batch_rows))
-        waiting = [joined.slice(n_ready)] if n_ready < n_waiting else []
-    if waiting:
-        yield pa.concat_batches(waiting)
+    schema = _schema(columns, SCHEMA)
+    _require_in_range(rows, seed, start)
+    for first in range(start, start + rows, batch_rows):
+        yield pa.concat_batches(_blocks(min(batch_rows, start + rows - first), seed, schema, first))
 
 
 def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
@@ -104,7 +100,8 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
         As `customers`.
     """
     names = _schema(columns, EVENT_SCHEMA).names
-    ids = customers(rows, seed, ["customerID"], start).column(0).combine_chunks()
+    _require_in_range(rows, seed, start)
+    ids = customer_ids(seed, start, rows)
     return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA).select(names)
 
 
@@ -144,28 +141,32 @@ def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
     return pa.schema(list(plain))
 
 
-def _spans(rows: int, seed: int, start: int) -> Iterator[tuple[CustomerBlock, int, int]]:
-    """Iterate over the blocks that hold the rows asked for, each with the first and last + 1 row wanted of it."""
+def _require_in_range(rows: int, seed: int, start: int) -> None:
     for what, value, limit in (("rows", rows, MAX_ROWS), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
         if not 0 <= value <= limit:
             raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
-    stop = start + rows
-    for index in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS)):
-        first = index * BLOCK_ROWS
-        yield CustomerBlock(seed, index), max(start - first, 0), min(stop - first, BLOCK_ROWS)
+
+
+@cache
+def _population() -> Population:
+    return Population(CpuBackend())
 
 
 def _blocks(rows: int, seed: int, schema: pa.Schema, start: int) -> Iterator[pa.RecordBatch]:
-    for block, first, last in _spans(rows, seed, start):
-        arrays = [column(block, name) for name in schema.names]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema).slice(first, last - first)
+    """Iterate over the rows in blocks whose arrays stay in the processor's caches."""
+    for first in range(start, start + rows, BLOCK_ROWS):
+        n_rows = min(BLOCK_ROWS, start + rows - first)
+        block = CustomerBlock(_population(), seed, first, n_rows)
+        arrays = [customer_ids(seed, first, n_rows) if name == ID else column(block, name) for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _event_blocks(rows: int, seed: int, start: int, ids: pa.Array) -> Iterator[pa.RecordBatch]:
-    for block, first, last in _spans(rows, seed, start):
+    stop = start + rows
+    for block in (EventBlock(_population(), seed, i) for i in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS))):
         customer, columns = event_columns(block)
-        begin, end = np.searchsorted(customer, [first, last])
-        index = (customer[begin:end] + block.index * BLOCK_ROWS - start).astype(np.int32)
-        who = pa.DictionaryArray.from_arrays(index, ids)
+        customer = customer + block.index * BLOCK_ROWS
+        begin, end = np.searchsorted(customer, [start, stop])
+        who = pa.DictionaryArray.from_arrays((customer[begin:end] - start).astype(np.int32), ids)
         rest = [values.slice(begin, end - begin) for values in columns.values()]
         yield pa.RecordBatch.from_arrays([who, *rest], schema=EVENT_SCHEMA)

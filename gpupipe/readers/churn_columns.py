@@ -1,49 +1,58 @@
-"""The columns of the generated customers, as Arrow arrays with their missing values."""
+"""The columns of the generated customers: their types and levels, their values with those that are missing."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from gpupipe.readers.churn_customers import AGE_MISSING, CATEGORICALS, N_CITIES, NO_YES, CustomerBlock
+from gpupipe.backends.base import Array
+from gpupipe.readers.churn_customers import CustomerBlock
+from gpupipe.readers.churn_population import CATEGORICALS, N_CITIES, NO_YES
 
 DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+ID = "customerID"
 SCHEMA = pa.schema(
-    [("customerID", pa.string()), ("tenure", pa.int64())]
+    [(ID, pa.string()), ("tenure", pa.int64())]
     + [(name, pa.float64()) for name in ("MonthlyCharges", "TotalCharges", "DataUsageGB")]
     + [("SupportCalls", pa.int64()), ("Age", pa.float64())]
     + [(name, DICTIONARY) for name in (*CATEGORICALS, "City")]
     + [("signup_ts", pa.timestamp("us")), ("Churn", DICTIONARY)]
 )
 
-_LEVELS = {name: pa.array(levels) for name, (levels, _) in CATEGORICALS.items()}
-_LEVELS |= {"City": pa.array([f"city_{i:04d}" for i in range(N_CITIES)]), "Churn": pa.array(NO_YES)}
+LEVELS = {name: pa.array(levels) for name, (levels, _) in CATEGORICALS.items()}
+LEVELS |= {"City": pa.array([f"city_{i:04d}" for i in range(N_CITIES)]), "Churn": pa.array(NO_YES)}
+
+_NUMBERS = {
+    "tenure": "tenure",
+    "MonthlyCharges": "monthly_charges",
+    "TotalCharges": "total_charges",
+    "DataUsageGB": "usage",
+    "SupportCalls": "support_calls",
+    "Age": "age",
+}
 
 
-def column(block: CustomerBlock, name: str) -> Any:
-    """Return one column of a block as an Arrow array of the type that `SCHEMA` gives it, missing values in place."""
+def values(block: CustomerBlock, name: str) -> tuple[Array, Array | None]:
+    """Return a column of a block, where the block is, and which of its rows are missing (None: none are).
+
+    Codes of `LEVELS` are int32, numbers of the type that `SCHEMA` says, times int64 microseconds; there are no
+    identifiers: they are texts.
+    """
     if name in CATEGORICALS:
-        return pa.DictionaryArray.from_arrays(block.codes(name), _LEVELS[name])
+        return block.codes(name), None
     match name:
-        case "customerID":
-            return block.ids
-        case "tenure":
-            return pa.array(block.tenure)
-        case "MonthlyCharges":
-            return pa.array(block.monthly_charges, mask=block.is_missing(name, 0.02))
-        case "TotalCharges":  # as in the Telco table: nothing has been charged before the first month is over
-            return pa.array(block.total_charges, mask=block.is_missing(name, 0.03) | (block.tenure == 0))
-        case "DataUsageGB":
-            return pa.array(block.usage, mask=block.is_missing(name, 0.05))
-        case "SupportCalls":
-            return pa.array(block.support_calls)
-        case "Age":
-            return pa.array(block.age, mask=block.is_missing(name, AGE_MISSING))
         case "City":
-            return pa.DictionaryArray.from_arrays(block.city, _LEVELS[name])
-        case "signup_ts":
-            return pa.array(block.signup * 1_000_000).cast(pa.timestamp("us"))
+            return block.city, None
         case "Churn":
-            return pa.DictionaryArray.from_arrays(block.churned, _LEVELS[name])
-    raise KeyError(name)
+            return block.churned, None
+        case "signup_ts":
+            return block.signup * 1_000_000, None
+    return getattr(block, _NUMBERS[name]), block.missing(name)
+
+
+def column(block: CustomerBlock, name: str) -> pa.Array:
+    """Return a column of a block of the host as an Arrow array of the type that `SCHEMA` gives it."""
+    found, missing = values(block, name)
+    if name in LEVELS:
+        return pa.DictionaryArray.from_arrays(found, LEVELS[name])
+    kind = SCHEMA.field(name).type
+    return pa.array(found, mask=missing).cast(kind)

@@ -7,8 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpupipe.readers.churn_columns import DICTIONARY
-from gpupipe.readers.churn_customers import BLOCK_ROWS, SECONDS_PER_DAY, SNAPSHOT, CustomerBlock
+from gpupipe.readers.churn_customers import SECONDS_PER_DAY, SNAPSHOT, CustomerBlock
+from gpupipe.readers.churn_population import Population, generator
 
+BLOCK_ROWS = 16_384
 EVENT_TYPES = ("login", "usage", "payment", "support", "plan_change", "complaint")
 _LOGIN, _USAGE, _PAYMENT, _SUPPORT, _PLAN_CHANGE, _COMPLAINT = range(6)
 WINDOW_DAYS = 365
@@ -28,7 +30,27 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def _counts(block: CustomerBlock, days: Floats) -> Ints:
+class EventBlock(CustomerBlock):
+    """`BLOCK_ROWS` customers of the host, whose events are drawn together by NumPy's own laws.
+
+    Parameters
+    ----------
+    population : Population
+    seed : int
+    index : int
+        Number of the block; its first row is ``index * BLOCK_ROWS``.
+    """
+
+    def __init__(self, population: Population, seed: int, index: int) -> None:
+        super().__init__(population, seed, index * BLOCK_ROWS, BLOCK_ROWS)
+        self.seed, self.index = seed, index
+
+    def rng(self, stream: str) -> np.random.Generator:
+        """Return the random numbers of one stream of this block, whatever was drawn before."""
+        return generator(self.seed, stream, self.index)
+
+
+def _counts(block: EventBlock, days: Floats) -> Ints:
     """Return the number of events of each customer: Poisson about a rate that is Gamma spread, one in 200 heavy."""
     rate = block.rng("event rate").gamma(2.0, MEAN_EVENTS / 2.0, BLOCK_ROWS)
     rate *= np.where(block.rng("event heavy").random(BLOCK_ROWS) < 0.005, 15.0, 1.0)
@@ -36,7 +58,7 @@ def _counts(block: CustomerBlock, days: Floats) -> Ints:
     return block.rng("event count").poisson(rate * days / WINDOW_DAYS)
 
 
-def _types(block: CustomerBlock, customer: Ints) -> npt.NDArray[np.int32]:
+def _types(block: EventBlock, customer: Ints) -> npt.NDArray[np.int32]:
     """Return the type of each event; who calls support often has many such events, and churners complain."""
     support = np.minimum(0.03 * block.support_calls, 0.3)[customer]
     complaint = np.where(block.churned == 1, 0.02, 0.002)[customer]
@@ -46,7 +68,7 @@ def _types(block: CustomerBlock, customer: Ints) -> npt.NDArray[np.int32]:
     return np.where(u < support, _SUPPORT, np.where(u > 1.0 - complaint, _COMPLAINT, other)).astype(np.int32)
 
 
-def _amounts(block: CustomerBlock, customer: Ints, types: npt.NDArray[np.int32]) -> pa.Array:
+def _amounts(block: EventBlock, customer: Ints, types: npt.NDArray[np.int32]) -> pa.Array:
     """Return money paid or gigabytes used; null where an event has no amount, and in 2 % of the others."""
     noise = block.rng("event amount").lognormal(0.0, 0.3, len(customer))
     paid, used = block.monthly_charges[customer], block.usage[customer] / 30.0
@@ -55,7 +77,7 @@ def _amounts(block: CustomerBlock, customer: Ints, types: npt.NDArray[np.int32])
     return pa.array(amount, mask=lost | ((types != _PAYMENT) & (types != _USAGE)))
 
 
-def event_columns(block: CustomerBlock) -> tuple[Ints, dict[str, pa.Array]]:
+def event_columns(block: EventBlock) -> tuple[Ints, dict[str, pa.Array]]:
     """Return the events of a block, ordered by customer and time.
 
     Returns

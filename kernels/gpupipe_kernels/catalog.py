@@ -12,10 +12,12 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 def kernels() -> dict[str, Kernel]:
     """Return every kernel by its name, family by family."""
     from gpupipe_kernels import keyed, text
+    from gpupipe_kernels.draws import kernels as draws
     from gpupipe_kernels.interpreters import rowwise, whole_program
     from gpupipe_kernels.reduce import kernels as reduce
 
-    declared = (*rowwise.KERNELS, *whole_program.KERNELS, *keyed.KERNELS, *text.KERNELS, *reduce.KERNELS)
+    families = (rowwise, whole_program, keyed, text, reduce, draws)
+    declared = [kernel for family in families for kernel in family.KERNELS]
     found = {kernel.name: kernel for kernel in declared}
     if len(found) < len(declared):
         raise ValueError(f"two kernels have one name: {sorted(kernel.name for kernel in declared)}")

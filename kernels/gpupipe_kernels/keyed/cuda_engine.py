@@ -11,6 +11,7 @@ from gpupipe_kernels.keyed.compiled import CompiledEngine
 from gpupipe_kernels.launch import DeviceLoop
 
 if TYPE_CHECKING:
+    from gpupipe_kernels.keyed.engines import Allocate
     from gpupipe_kernels.keyed.history import Events, History
     from gpupipe_kernels.keyed.queries import Queries
 
@@ -19,9 +20,19 @@ Pair = tuple[Array, Array]
 
 
 class CudaEngine(CompiledEngine):
-    """See `gpupipe_kernels.keyed.engines.Engine`."""
+    """See `gpupipe_kernels.keyed.engines.Engine`.
+
+    Parameters
+    ----------
+    allocate : Allocate, optional
+        Makes the arrays, as ``cupy.empty`` does: its allocator may hold the device's memory, and counts what is used.
+        Without, Numba allocates by itself.
+    """
 
     name = "cuda"
+
+    def __init__(self, allocate: Allocate | None = None) -> None:
+        self._allocate = allocate or cuda.device_array
 
     def given(self, array: Array, dtype: str) -> Array:
         kinds = ("float32", "float64") if dtype == "float64" else ("bool", "uint8") if dtype == "uint8" else (dtype,)
@@ -103,7 +114,7 @@ class CudaEngine(CompiledEngine):
         _launch(getattr(device_loops, loop), n, *arguments)
 
     def _new(self, n: int, dtype: str, value: float | None = None) -> Array:
-        out = cuda.device_array(n, dtype)
+        out = _of_numba(self._allocate(n, dtype))
         if value is not None:
             _launch(device_events.fill, n, value, out)
         return out
@@ -186,6 +197,12 @@ def _launch_tiles(loop: DeviceLoop, n_tiles: int, *arguments: Any) -> None:
     _launch(loop, n_tiles * device_scan.THREADS, *arguments)
 
 
+def _of_numba(array: Array) -> Array:
+    """Return a new array of the device as one of Numba's, which launches take sooner; there is nothing to wait for."""
+    is_anothers = hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__cuda_ndarray__")
+    return cuda.as_cuda_array(array, sync=False) if is_anothers else array
+
+
 def _last(rank: Array) -> int:
     """Return how many flags are set: the one number that has to come to the host, to make an array of its size."""
-    return int(rank[len(rank) - 1 :].copy_to_host()[0])
+    return int(rank[len(rank) - 1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpupipe_kernels.code_cache import is_kept
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
+Allocate = Callable[[int, str], Array]
+"""(length, dtype) to an uninitialised array of the device."""
 
 MOMENTS = ("count", "sum", "mean", "std")
 """Aggregates that are made of sums; engines know them by their positions here."""
@@ -121,8 +124,10 @@ class Engine(Protocol):
         """Return (count, events of the last one, its age)."""
 
 
-def choose(array: Array, name: str | None = None, n_threads: int = 1) -> Engine:
+def choose(array: Array, name: str | None = None, n_threads: int = 1, allocate: Allocate | None = None) -> Engine:
     """Return the engine for an array: by where it lies, by `name` if that is given, or else by its length.
+
+    `allocate` is for the engine of the device.
 
     Raises
     ------
@@ -134,7 +139,7 @@ def choose(array: Array, name: str | None = None, n_threads: int = 1) -> Engine:
             raise ValueError(f"engine {name!r} is for arrays on the host")
         from gpupipe_kernels.keyed.cuda_engine import CudaEngine
 
-        return CudaEngine()
+        return CudaEngine(allocate)
     if name is None:
         name = "numba" if len(array) >= _rows_worth_numba() else "numpy"
     if name == "numpy":

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engines import Engine, choose
+from gpupipe_kernels.keyed.engines import Allocate, Engine, choose
 
 Array = Any
 
@@ -148,6 +148,7 @@ def order_events(
     order: Array | None = None,
     engine: str | None = None,
     n_threads: int = 1,
+    allocate: Allocate | None = None,
 ) -> History:
     """Sort events by key, then time, then their place in the table.
 
@@ -166,6 +167,9 @@ def order_events(
         number of rows (see `gpupipe_kernels.keyed.engines`).
     n_threads : int
         Of the host, for the compiled loops.
+    allocate : callable, optional
+        (length, dtype) to an uninitialised array of the device: what makes all arrays of this history there, as
+        ``cupy.empty``. Without, Numba allocates by itself, beside the allocator that other libraries share.
 
     Returns
     -------
@@ -182,7 +186,7 @@ def order_events(
         raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
     if len(key) > MOST_EVENTS:
         raise ValueError(f"{len(key)} rows: more than {MOST_EVENTS} events cannot be ordered at once")
-    chosen = choose(key, engine, n_threads)
+    chosen = choose(key, engine, n_threads, allocate)
     key, time = chosen.given(key, "int32"), chosen.given(time, "int64")
     if order is None:
         order, start, sorted_time = chosen.sort(key, time, n_keys)

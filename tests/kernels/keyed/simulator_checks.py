@@ -87,6 +87,21 @@ def what_the_device_cannot_take_is_refused() -> None:
             raise AssertionError(f"taken, not refused: {message}")
 
 
+def the_callers_allocator_makes_the_arrays() -> None:
+    made: list[Any] = []
+
+    def allocate(n: int, dtype: str) -> Any:
+        made.append(cuda.device_array(n, dtype))
+        return made[-1]
+
+    key, time, order = np.zeros(3, np.int32), np.arange(3), np.arange(3, dtype=np.int32)
+    history = keyed.order_events(put(key), put(time), 1, order=put(order), allocate=allocate)
+    column = keyed.column(history, put(np.array([1.0, 3.0, 2.0])))
+    found = keyed.aggregate(column, keyed.queries_of_events(history, True), "max")
+    assert_same(found, [1, 3, 3])
+    assert all(any(array is one for one in made) for array in (found, history.start, history.time, column.values))
+
+
 def times_that_are_missing_see_nothing() -> None:
     queries = keyed.queries_before(one_key(3), put(np.zeros(2, np.int32)), put(np.array([NAT, 3])))
     assert host(keyed.count(queries)).tolist() == [0, 3]
@@ -106,6 +121,7 @@ CHECKS: dict[str, Callable[[], None]] = {
             zeros_of_both_signs_are_one_value,
             float32_and_one_cut_off_are_taken,
             what_the_device_cannot_take_is_refused,
+            the_callers_allocator_makes_the_arrays,
             times_that_are_missing_see_nothing,
         )
     },

@@ -1,0 +1,57 @@
+"""The declaration of what draws random bits, against Python's integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.draws.device_loops import (
+    MULTIPLIER_0,
+    MULTIPLIER_1,
+    ROUNDS,
+    STEP_0,
+    STEP_1,
+    draw_words,
+    fill_on_device,
+)
+from gpupipe_kernels.draws.philox import WORDS, on_host
+
+
+def words_of(counter: int, key: tuple[int, int]) -> list[int]:
+    """Return the four words of a counter, as the paper has it."""
+    (a, b, c, d), (k, m) = (counter, 0, 0, 0), key
+    for _ in range(ROUNDS):
+        first, second = a * MULTIPLIER_0, c * MULTIPLIER_1
+        a, b, c, d = (second >> 64) ^ b ^ k, second % 2**64, (first >> 64) ^ d ^ m, first % 2**64
+        k, m = (k + STEP_0) % 2**64, (m + STEP_1) % 2**64
+    return [a, b, c, d]
+
+
+def _in_python(n_rows: int, seed: int, stream: int, start: int) -> npt.NDArray[np.uint64]:
+    rows = range(start, start + n_rows)
+    return np.array([words_of(row // WORDS + 1, (seed, stream))[row % WORDS] for row in rows], np.uint64)
+
+
+def _on_device(n_rows: int, seed: int, stream: int, start: int) -> Any:
+    out = cuda.device_array(n_rows, np.uint64)
+    fill_on_device(out, seed, stream, start)
+    return out
+
+
+def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return n, 2**64 - 1 - int(rng.integers(9)), int(rng.integers(2**63)), int(rng.integers(2**40))
+
+
+KERNELS = (
+    Kernel(
+        "draw_words", "64 random bits of each row: Philox4x64-10 of seed, stream and position",
+        (Argument("n_rows", "int64", ()), Argument("seed", "uint64", ()), Argument("stream", "uint64", ()),
+         Argument("start", "uint64", ())),
+        (Argument("bits", "uint64"),), "none", 0.0, 0.0,
+        _in_python, on_host, _on_device, _sample, (draw_words,),
+    ),
+)  # fmt: skip
