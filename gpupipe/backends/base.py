@@ -71,7 +71,7 @@ class DeviceOptions:
 
 
 DEFAULT_OPTIONS = DeviceOptions()
-HOST_STEP = "a step of the host: masks, metrics, files"  # why it is there in a run on a device
+HOST_STEP = "a step of the host: masks, files, drawings"  # why it is there in a run on a device
 
 
 @dataclass(frozen=True)
@@ -242,6 +242,14 @@ class Backend(ABC):
         """Return `columns` of a CSV file (or its bytes) that has `names` as strings, `skip` lines of it left out.
 
         Nothing is inferred and nothing is missing: every field is the text that it is.
+        """
+
+    @abstractmethod
+    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
+        """Return `columns` of JSON lines as a DataFrame of strings, each value as it is written; null where it is null.
+
+        Texts keep their quotation marks, and what they escape is written out. The lines are flat objects; one that has
+        no such name has a null there.
         """
 
     @abstractmethod

@@ -50,6 +50,16 @@ INTERPRETERS = {
 INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
 
 
+class _Written(str):
+    """A number of JSON as it is written: no text."""
+
+
+def _written(value: str | bool | None) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if type(value) is str else value
+
+
 class _Thread(threading.local):
     is_worker = False
 
@@ -195,6 +205,15 @@ class CpuBackend(Backend):
             path, sep=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip, dtype=str,
             keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
         )  # fmt: skip
+
+    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
+        """Return columns of JSON lines as a pandas DataFrame of strings; see `Backend.read_json_texts`."""
+        import json
+
+        decode = partial(json.loads, parse_int=_Written, parse_float=_Written, parse_constant=_Written)
+        objects = [decode(line) for line in content if line.strip()]
+        rows = [{name: _written(value) for name, value in found.items()} for found in objects]
+        return self.frame.DataFrame(rows, columns=list(columns), dtype="str")
 
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array; see `Backend.values`."""

@@ -152,6 +152,13 @@ class GpuBackend(Backend):
             quoting=0 if quote else 3, compression=None,
         )  # fmt: skip
 
+    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
+        """Return columns of JSON lines as a cuDF DataFrame of strings; see `Backend.read_json_texts`."""
+        self._meter.add(to_device=content.getbuffer().nbytes)
+        return self.frame.read_json(
+            content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
+        )[list(columns)]  # fmt: skip
+
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array in device memory; see `Backend.values`."""
         return series.astype(dtype).to_cupy()

@@ -91,7 +91,7 @@ def _called(name: str, text: str, function: Callable[..., Any], takes_numpy: boo
                 raise TypeError(f"cupy.{name}: {error}") from None
         named.pop("blocking", None)
         if takes_numpy:
-            given = [a._ary if isinstance(a, DeviceArray) else a for a in arguments]
+            given = [a._ary if isinstance(a, FakeCUDAArray) else a for a in arguments]  # Numba's own, too
         else:
             given, named = _unwrapped(arguments), {k: _unwrapped(v) for k, v in named.items()}
         with np.errstate(all="ignore"):  # a device has no floating-point warnings

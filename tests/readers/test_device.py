@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import orc
+from pyarrow import feather, orc
 
 from gpupipe.backends import Backend, DeviceOptions, choose
 from gpupipe.backends.cpu import CpuBackend
@@ -22,6 +23,7 @@ from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
 from gpupipe.readers.files import SourceFile
+from gpupipe.readers.on_device import generated
 from gpupipe.readers.on_device.csv_rows import _Marks
 from gpupipe.readers.on_device.obstacles import Obstacle, reading_on_device, require_plain
 from gpupipe.readers.on_device.read import read_frame
@@ -380,6 +382,8 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "b.csv").write_text("x\n1.5\n")
     (tmp_path / "t.jsonl").write_text('{"x": 1}\n')
+    feather.write_feather(pa.table({"x": [1]}), tmp_path / "t.feather")
+    (tmp_path / "z.jsonl.gz").write_bytes(gzip.compress(b'{"x": 1}\n'))
     (tmp_path / "year=2024").mkdir()
     pq.write_table(pa.table({"x": [1]}), tmp_path / "year=2024" / "p.parquet")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "int.pq")
@@ -399,13 +403,17 @@ def files(tmp_path: Path) -> Path:
         ({"path": "a.csv", "where": "x > 0"}, ""),
         ({"path": "a.csv", "where": "x > 0 and x < y"}, "two columns are compared by Arrow: x < y"),
         ({"path": "a.csv", "prepare": "hook.py:f"}, "pandas.DataFrame"),
-        ({"generate": "churn", "rows": 10}, "random numbers"),
+        ({"generate": "churn", "rows": 10}, ""),
+        ({"generate": "churn", "rows": 10, "prepare": "hook.py:f"}, "pandas.DataFrame"),
         ({"path": ["a.csv", "b.csv"]}, ""),
         ({"path": ["a.csv", "int.pq"]}, "of several formats: csv, parquet"),
         ({"path": "z.csv.gz"}, "unpacked"),
         ({"path": "a.csv", "csv": {"encoding": "latin-1"}}, "latin-1"),
         ({"path": "a.csv", "csv": {"decimal": ",", "delimiter": ";"}}, "','"),
-        ({"path": "t.jsonl"}, "jsonl files are read by Arrow"),
+        ({"path": "t.jsonl"}, ""),
+        ({"path": "z.jsonl.gz"}, "compressed jsonl is unpacked"),
+        ({"path": ["a.csv", "t.jsonl"]}, "of several formats: csv, jsonl"),
+        ({"path": "t.feather"}, "arrow files are read by Arrow"),
         ({"path": "year=2024/p.parquet"}, ""),
         ({"path": "*/p.parquet"}, "folders say columns (year)"),
         ({"path": ["int.pq", "float.pq"]}, "differ in columns or types"),
@@ -420,7 +428,7 @@ def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict
 
 
 @pytest.mark.parametrize(
-    ("table", "why"), [({"path": "b.csv"}, ""), ({"path": "t.jsonl"}, "jsonl"), ({"generate": "churn"}, "random")]
+    ("table", "why"), [({"path": "b.csv"}, ""), ({"path": "t.feather"}, "arrow"), ({"generate": "churn"}, "")]
 )
 def test_so_are_those_of_a_table_that_is_joined(files: Path, table: dict[str, Any], why: str) -> None:
     joined = {"b": JoinedTable(**table, on="x", cardinality="many_to_one")}
@@ -475,14 +483,43 @@ def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backe
     assert device.fallbacks() == []
 
 
-def test_a_generator_makes_the_input_on_the_host_and_says_so(tmp_path: Path, backend: Backend) -> None:
-    (tmp_path / "c.yaml").write_text(
-        "source: {generate: churn, rows: 200, target: Churn}\nmodels: [logistic_regression]\n"
+def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path: Path, backend: Backend) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "source: {generate: churn_events, rows: 60, target: amount}\nmodels: [ridge]\ntables:\n"
+        "  who: {generate: churn, rows: 60, on: customerID, cardinality: many_to_one, drop: [Churn]}\n"
     )
-    config, device = load_config(tmp_path / "c.yaml"), PandasDevice()
-    read = read_table(config, device)
-    assert read.notes[-1] == "generated and encoded on the host, then moved to the device"
-    assert_same_table(read.table, read_table(config, backend).table)
+    config, device = load_config(path), PandasDevice()
+    read, expected = read_table(config, device), read_table(config, backend)
+    assert_same_table(read.table, expected.table)
+    assert read.notes == expected.notes and device.fallbacks() == []
+    said = ["churn_events: generated on the host, then moved to the device", "customerID: written on the host"]
+    assert device.take_remarks() == said
+
+
+GENERATED: list[dict[str, Any]] = [
+    {"target": "Churn", "drop": ["customerID"]},
+    {},
+    {"rows": 40, "seed": 2**64 - 1},
+    {"schema": {"customerID": "categorical", "tenure": "categorical", "Contract": "text"}},
+    {"where": "tenure > 10 and Contract != 'One year' and Age is not None", "columns": ["*Charges", "City"]},
+    {"where": "customerID > '5'", "generate": "churn_events", "columns": ["event_*", "amount"]},
+    {"generate": "churn_events"},
+]
+
+
+@pytest.mark.parametrize("source", GENERATED, ids=str)
+def test_what_a_generator_makes_is_the_same(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(generated, "BLOCK_ROWS", 299)  # several blocks, of which none begins where the host's do
+    compare(Source(**{"generate": "churn", "rows": 900, **source}), backend)
+
+
+def test_customers_without_any_event_are_no_table(backend: Backend) -> None:
+    for read in (on_host, on_device):
+        with pytest.raises(DataError, match="there are no rows"):
+            read(Source(generate="churn_events", rows=1, seed=25), backend)
 
 
 @pytest.mark.parametrize("name", ["adult", "telco", "diamonds", "bike_sharing", "nyc_taxi", "chicago_taxi"])

@@ -1,21 +1,24 @@
-"""The columns of several CSV files on a device, one below the other, by the rules of `gpupipe.readers.combine`.
+"""The columns of several files of text on a device, one below the other, by the rules of `gpupipe.readers.combine`.
 
 These see one row for each file, which has the types of the file: that is all they ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
+from gpupipe.errors import DataError
 from gpupipe.readers.combine import clashes, combine, mixed_note
-from gpupipe.readers.files import SourceFile
+from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
+from gpupipe.readers.on_device.numbers import storage
 from gpupipe.readers.strings import TEXT
 from gpupipe.table.device_columns import Numbers, distinct_texts, strings
 from gpupipe.table.encode_frame import SAMPLE, TextRules
@@ -42,22 +45,68 @@ class Part:
     rules: TextRules
 
 
-def combine_parts(parts: Sequence[Part], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
-    """Return the columns of all the rows, each a Series of texts or Numbers, and the names of those that are texts.
+def columns_of(
+    label: str,
+    files: Sequence[SourceFile],
+    read: Callable[[SourceFile], Part | None],
+    rules_of_all: Callable[[list[str]], TextRules],
+    notes: Notes,
+    backend: Backend,
+) -> tuple[dict[str, Any], TextRules]:
+    """Return the columns of files, each a Series of texts or Numbers, and what the texts mean.
+
+    Parameters
+    ----------
+    label : str
+        What the files are called together.
+    files : sequence of SourceFile
+    read : callable
+        A file to its rows; None where it has none.
+    rules_of_all : callable
+        The names of those that are texts in all the files together to what these mean.
 
     Raises
     ------
+    DataError
+        If there are no rows.
     SchemaError
         If a column has types in two files that nothing holds both of.
     """
-    found = [{n: _numbers(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
-    kinds = [pa.table({name: _one_row(column) for name, column in columns.items()}) for columns in found]
-    mixed = clashes(kinds)
+    parts = []
+    for file in files:
+        part = read(file)
+        if part is None:
+            notes.say(f"no rows in {mask(file.path)}")
+        else:
+            parts.append(part)
+    if not parts:
+        raise DataError("there are no rows", where=mask(label), fix="check that it is the right file")
+    if len(parts) == 1:
+        return dict(parts[0].columns), parts[0].rules
+    columns, texts = _combine(parts, notes, backend)
+    return columns, rules_of_all(texts)
+
+
+class _Found(NamedTuple):
+    """What a column of a file holds: its numbers, None where it is text; and a row that has its type."""
+
+    numbers: Numbers | None
+    row: pa.Array
+
+
+def _a_text() -> _Found:
+    return _Found(None, pa.array(["text"]).dictionary_encode())
+
+
+def _combine(parts: Sequence[Part], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
+    found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
+    mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
         notes.say(mixed_note(mixed))
-        found = [{name: None if name in mixed else column for name, column in columns.items()} for columns in found]
-        kinds = [pa.table({name: _one_row(column) for name, column in columns.items()}) for columns in found]
-    schema = combine(kinds, [part.file for part in parts], notes).schema
+        found = [
+            {name: _a_text() if name in mixed else column for name, column in columns.items()} for columns in found
+        ]
+    schema = combine(_rows(found), [part.file for part in parts], notes).schema
     texts = [field.name for field in schema if field.type == TEXT]
     return {
         field.name: _all_texts(field.name, parts, backend)
@@ -67,34 +116,40 @@ def combine_parts(parts: Sequence[Part], notes: Notes, backend: Backend) -> tupl
     }, texts
 
 
-def _numbers(name: str, column: Any, rules: TextRules, backend: Backend) -> Numbers | None:
-    """Return a column of numbers, booleans or times; None if it is text."""
-    if isinstance(column, Numbers):
-        return column
-    codes, found = distinct_texts(column, backend)
-    if rules.is_text(name, strings(backend.to_arrow(found.iloc[:SAMPLE]))):
-        return None
-    values = rules.read(name, strings(backend.to_arrow(found)))
-    if pa.types.is_string(values.type):
-        return None
-    kind = _storage(values.type)
+def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
+    return [pa.table({name: column.row for name, column in columns.items()}) for columns in found]
+
+
+def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found:
+    numbers = column if isinstance(column, Numbers) else None
+    if numbers is None:
+        codes, distinct = distinct_texts(column, backend)
+        some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
+        if rules.is_text(name, some) and not _are_missing(some, rules):
+            return _a_text()
+        values = rules.read(name, strings(backend.to_arrow(distinct)))
+        if pa.types.is_string(values.type):
+            is_missing = values.null_count == len(values)
+            return _Found(None, pa.nulls(1, TEXT)) if is_missing else _a_text()
+        numbers = _looked_up(values, codes, backend)
+    return _Found(numbers, _row_of(numbers))
+
+
+def _are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
+    missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=pa.array(rules.missing, pa.string()))
+    return bool(pc.all(missing).as_py())
+
+
+def _looked_up(values: pa.Array, codes: Any, backend: Backend) -> Numbers:
+    kind = storage(values.type)
     table = np.append(np.asarray(values.cast(pa.from_numpy_dtype(kind)).fill_null(0)), np.zeros(1, kind))
     known = np.append(np.asarray(values.is_valid()), False)  # position -1, a null, is the last one
     rows, valid = (backend.xp.take(backend.to_device(part), codes) for part in (table, known))
     return Numbers(rows, valid, values.type)
 
 
-def _storage(kind: pa.DataType) -> str:
-    """Return the NumPy dtype in which Numbers hold an Arrow type."""
-    if pa.types.is_boolean(kind):
-        return "int8"
-    return "int64" if pa.types.is_timestamp(kind) else str(kind.to_pandas_dtype().__name__)
-
-
-def _one_row(column: Numbers | None) -> pa.Array:
+def _row_of(column: Numbers) -> pa.Array:
     """Return a row that has the type of a column; it is null where all of them are."""
-    if column is None:
-        return pa.array(["text"]).dictionary_encode()
     if bool(column.valid.any()):
         return pa.array([0]).cast(column.type)
     # Arrow makes no floats of nulls alone: such a column has no type.
@@ -113,12 +168,12 @@ def _all_numbers(
 ) -> Numbers:
     xp = backend.xp
     kind = pa.float64() if pa.types.is_null(field.type) else field.type
-    storage = _storage(kind)
+    name = storage(kind)
     values, valid = [], []
     for part, columns in zip(parts, found, strict=True):
-        column = columns.get(field.name)
+        column = columns[field.name].numbers if field.name in columns else None
         if column is None:
-            column = Numbers(xp.zeros(len(part.texts), storage), xp.zeros(len(part.texts), "bool"), kind)
-        values.append(column.values.astype(storage))
+            column = Numbers(xp.zeros(len(part.texts), name), xp.zeros(len(part.texts), "bool"), kind)
+        values.append(column.values.astype(name))
         valid.append(column.valid)
     return Numbers(xp.concatenate(values), xp.concatenate(valid), kind)

@@ -1,9 +1,9 @@
 """CSV on a device: fields are split there and stay texts; what they mean is decided as on the host.
 
-Numbers that are written plainly (``-12.50``, up to 15 digits) become numbers where they are, exactly: their digits as
-an integer, divided by a power of ten that a float64 holds. Whatever else a column has comes to the host as distinct
-texts, which Arrow's own CSV reader turns into what it would have made of them in the file: the type of a column follows
-from the set of its values alone. The types of several files are combined as on the host.
+Numbers that are written plainly become numbers where they are (`gpupipe.readers.on_device.numbers`). Whatever else a
+column has comes to the host as distinct texts, which Arrow's own CSV reader turns into what it would have made of them
+in the file: the type of a column follows from the set of its values alone. The types of several files are combined as
+on the host.
 """
 
 from __future__ import annotations
@@ -11,30 +11,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.backends.base import Backend
+from gpupipe.errors import SchemaError
 from gpupipe.readers.csv_header import Header, read_header
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.on_device.combine import Part, combine_parts
+from gpupipe.readers.on_device.combine import Part, columns_of
 from gpupipe.readers.on_device.csv_rows import require_regular_rows, without_rows
+from gpupipe.readers.on_device.numbers import WORDS, is_plain_number, merged, plain_numbers
 from gpupipe.readers.on_device.obstacles import reading_on_device
 from gpupipe.readers.on_device.texts import CsvTexts
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.wanted import Wanted
-from gpupipe.table.device_columns import Numbers, distinct_texts, strings
+from gpupipe.table.device_columns import distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 BLANKS = " \t"  # what Arrow trims of numbers
-MOST_DIGITS = 15  # a float64 holds each of them exactly
-POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
 FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are looked at one by one
-WORDS = {False: "2", True: "2.5"}  # stand for the plain numbers: with a point or without
 
 
 def csv_columns(
@@ -51,20 +48,15 @@ def csv_columns(
     SchemaError
         If a file has no wanted column, or a column has types in two files that nothing holds both of.
     """
-    parts = []
-    for file in files:
-        part = _read(file, wanted, source, backend, notes)
-        if part is None:
-            notes.say(f"no rows in {mask(file.path)}")
-        else:
-            parts.append(part)
-    if not parts:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    if len(parts) == 1:
-        return dict(parts[0].columns), parts[0].rules
-    columns, texts = combine_parts(parts, notes, backend)
     whole = SourceFile(source.label, 0, 0, "csv")
-    return columns, CsvTexts(whole, wanted, source, notes, as_text=texts).rules
+    return columns_of(
+        source.label,
+        files,
+        lambda file: _read(file, wanted, source, backend, notes),
+        lambda texts: CsvTexts(whole, wanted, source, notes, as_text=texts).rules,
+        notes,
+        backend,
+    )
 
 
 def _read(file: SourceFile, wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Part | None:
@@ -103,43 +95,15 @@ def _column(name: str, series: Any, texts: CsvTexts, backend: Backend) -> Any:
         return series
     trimmed = series.str.strip(BLANKS)
     missing = series.isin(list(texts.rules.missing))  # Arrow looks for these before it trims
-    plain = backend.values(_is_plain_number(trimmed) & ~missing, "bool")
+    plain = backend.values(is_plain_number(trimmed, PLAIN_NUMBER) & ~missing, "bool")
     if not bool(plain.any()):
         return series
     codes, others = distinct_texts(series.where(backend.frame.Series(~plain)), backend)
     if len(others) > FEW_OTHERS:
         return series
-    values, has_point = _plain_numbers(trimmed.where(backend.frame.Series(plain), "0"), backend)
+    values, has_point = plain_numbers(trimmed.where(backend.frame.Series(plain), "0"), backend)
     listed = strings(backend.to_arrow(others)) if len(others) else pa.array([], pa.string())
     found = texts.read(name, pa.concat_arrays([listed, pa.array([WORDS[has_point]])]))
     if found.type not in (pa.int64(), pa.float64()):
         return series
-    return _merged(values, codes, found, backend)
-
-
-def _is_plain_number(series: Any) -> Any:
-    # A dollar sign matches before a newline at the end too.
-    is_short = (series.str.len() <= MOST_DIGITS) & ~series.str.contains("\n", regex=False)
-    return series.str.match(PLAIN_NUMBER) & is_short
-
-
-def _plain_numbers(series: Any, backend: Backend) -> tuple[Array, bool]:
-    """Return plain numbers as float64 (exact: one division of two exact numbers), and whether one has a point."""
-    xp = backend.xp
-    digits = backend.values(series.str.replace(".", "", regex=False).astype("int64"), "int64")
-    point = backend.values(series.str.find("."), "int64")
-    decimals = xp.where(point < 0, 0, backend.values(series.str.len(), "int64") - point - 1)
-    size = xp.abs(digits).astype("float64") / xp.asarray(POWERS)[decimals]
-    negative = backend.values(series.str.startswith("-"), "bool")
-    return xp.where(negative, -size, size), bool((point >= 0).any())
-
-
-def _merged(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> Numbers:
-    """Return the plain numbers, and at the rows of the others what these are; the last of `others` has no row."""
-    xp = backend.xp
-    name = "int64" if others.type == pa.int64() else "float64"
-    known = np.asarray(others.is_valid())
-    table = backend.to_device(np.asarray(others.fill_null(0)))
-    is_other = codes >= 0
-    values = xp.where(is_other, xp.take(table, codes), plain.astype(name))
-    return Numbers(values, xp.take(backend.to_device(known), codes), others.type)
+    return merged(values, codes, found, backend)
