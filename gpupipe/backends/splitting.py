@@ -39,7 +39,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def by_parts(
-    work: Callable[[int, int], Result], n_rows: int, backend: Backend, what: str, rows_a_part: int | None = None
+    work: Callable[[int, int], Result],
+    n_rows: int,
+    backend: Backend,
+    what: str,
+    rows_a_part: int | None = None,
+    noun: str = "rows",
+    least: int = LEAST_ROWS,
 ) -> list[Result]:
     """Return ``[work(start, stop) for each part of the rows]``, in their order; there is one part at least.
 
@@ -56,11 +62,15 @@ def by_parts(
         What is done with the rows, for messages.
     rows_a_part : int, optional
         Begin with so many; default: all of them at once.
+    noun : str
+        What is counted, where it is not rows.
+    least : int
+        What fails with so few is not halved again.
 
     Raises
     ------
     LimitError
-        If even `LEAST_ROWS` rows are too many.
+        If even `least` rows are too many.
     """
     found: list[Result] = []
     step, done, failed_at = rows_a_part or max(1, n_rows), 0, 0
@@ -73,13 +83,13 @@ def by_parts(
         except Exception as error:
             if not (isinstance(error, LimitError) or is_out_of_memory(error)):
                 raise
-            if stop - done <= LEAST_ROWS:
-                raise _does_not_fit(error, stop - done, backend, what) from error
+            if stop - done <= least:
+                raise _does_not_fit(error, f"{stop - done:,} {noun}", backend, what) from error
         # Behind the handler: the error holds what its functions had allocated.
         failed_at = failed_at or stop - done
-        step = max(LEAST_ROWS, _half(stop - done))
+        step = max(least, _half(stop - done))
     if failed_at:
-        backend.remark(f"{what}: out of memory at {failed_at:,} rows: went on in parts of {step:,}")
+        backend.remark(f"{what}: out of memory at {failed_at:,} {noun}: went on in parts of {step:,}")
     return found
 
 
@@ -98,12 +108,12 @@ def _half(n_rows: int) -> int:
     return 1 << (max(2, n_rows).bit_length() - 2)
 
 
-def _does_not_fit(error: Exception, n_rows: int, backend: Backend, what: str) -> LimitError:
+def _does_not_fit(error: Exception, how_many: str, backend: Backend, what: str) -> LimitError:
     if isinstance(error, LimitError):
         return error
     memory = backend.memory()
     return LimitError(
-        f"{what}: out of memory with {n_rows:,} rows at a time ({error})",
+        f"{what}: out of memory with {how_many} at a time ({error})",
         where=f"the {backend.name}; the host has {memory.available / GIB:.2f} of {memory.total / GIB:.2f} GiB free",
         fix=FIX,
     )

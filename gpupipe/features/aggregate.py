@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
+from gpupipe.features.sources import Sources
 from gpupipe.settings import Names, OneOrMore
 
 if TYPE_CHECKING:

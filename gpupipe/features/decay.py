@@ -8,8 +8,9 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import KeyedOp, listed
+from gpupipe.features.sources import Sources
 from gpupipe.features.spans import Span, span_us
 from gpupipe.settings import Names, OneOrMore
 

@@ -7,12 +7,13 @@ What they read is recorded, so that a model knows which columns, and which furth
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.errors import ConfigError
 from gpupipe.features.base import FeatureOp, Op
+from gpupipe.features.sources import Events, Rows, Sources
 from gpupipe.table.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -23,142 +24,6 @@ if TYPE_CHECKING:
     from gpupipe.table.blocks import Table
 
 Array = Any
-
-
-class Rows:
-    """A table as derived ops see it: encoded, and as it was read. It remembers what was asked for.
-
-    Parameters
-    ----------
-    table : Table
-    arrow : pyarrow.Table
-        The same rows, for keys and texts: their values, not their codes.
-    label : str
-        What the table is called in messages.
-    unknown : sequence of str
-        Columns that will not be there when a model serves.
-    """
-
-    def __init__(self, table: Table, arrow: pa.Table, label: str, unknown: Sequence[str] = ()) -> None:
-        self.table, self.arrow, self.label, self.unknown = table, arrow, label, unknown
-        self._encoded: dict[str, None] = {}
-        self._raw: dict[str, None] = {}
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.table.n_rows
-
-    def column(self, name: str, *kinds: str) -> tuple[Column, Array]:
-        """Return a column and its encoded values, shape (n_rows,).
-
-        Raises
-        ------
-        ConfigError
-            If there is none of that name, or it is of none of these kinds.
-        """
-        self._require(name, self.table.schema.names)
-        column = self.table.schema[name]
-        if column.kind not in kinds:
-            raise ConfigError(
-                f"column {name!r} of {self.label} is {column.kind}; {' or '.join(kinds)} is needed",
-                fix=f"declare it: schema: {{{name}: {kinds[0]}}}",
-            )
-        if not column.derived:
-            self._encoded[name] = None
-        return column, self.table.column(name)
-
-    def raw(self, name: str) -> pa.ChunkedArray:
-        """Return a column as it was read.
-
-        Raises
-        ------
-        ConfigError
-            If there is none of that name.
-        """
-        self._require(name, self.arrow.column_names)
-        self._raw[name] = None
-        return self.arrow.column(name)
-
-    def _require(self, name: str, names: Sequence[str]) -> None:
-        if name in self.unknown:
-            raise ConfigError(f"{name!r} is the target: it is not known when the model serves", fix="use other columns")
-        if name not in names:
-            hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
-            raise ConfigError(f"{self.label} has no column {name!r}", fix=hint)
-
-    @property
-    def read(self) -> tuple[str, ...]:
-        """Every column of the input that was asked for."""
-        return tuple(dict.fromkeys((*self._encoded, *self._raw)))
-
-    @property
-    def schema(self) -> Schema:
-        """The columns whose encoded values were asked for."""
-        return Schema(tuple(column for column in self.table.schema if column.name in self._encoded))
-
-
-@dataclass(frozen=True)
-class Events:
-    """A further table, many rows of which belong to one row of the main one.
-
-    Attributes
-    ----------
-    rows : Rows
-    left, right : tuple of str
-        The key columns of the main table, and of this one.
-    """
-
-    rows: Rows
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-
-
-@dataclass
-class Sources:
-    """What derived ops work on.
-
-    Attributes
-    ----------
-    main : Rows
-    events : mapping of str to Events
-    backend : Backend
-    as_of : int, optional
-        A time in microseconds in place of every date that an op names as its cut-off: "today", when a model serves.
-    memory : dict
-        What ops share: the order of a history, found once.
-    engines : dict of str to None
-        What computed over histories (numpy, numba, cuda), each once, for the timeline.
-    """
-
-    main: Rows
-    events: Mapping[str, Events]
-    backend: Backend
-    as_of: int | None = None
-    memory: dict[Any, Any] = field(default_factory=dict)
-    engines: dict[str, None] = field(default_factory=dict)
-
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` made when it was first called under `key`."""
-        if key not in self.memory:
-            self.memory[key] = make()
-        return self.memory[key]
-
-    def table(self, name: str) -> Events:
-        """Return a further table.
-
-        Raises
-        ------
-        ConfigError
-            If there is none of that name whose rows are events.
-        """
-        if name not in self.events:
-            raise ConfigError(
-                f"there is no table {name!r} of events",
-                fix=did_you_mean(name, self.events)
-                or f"declare it: tables: {{{name}: {{path: ..., on: KEY, cardinality: one_to_many}}}}",
-            )
-        return self.events[name]
 
 
 @dataclass(frozen=True)
@@ -190,7 +55,15 @@ class Made:
 
 
 class DerivedOp(FeatureOp):
-    """An op whose columns are made before the split."""
+    """An op whose columns are made before the split.
+
+    Attributes
+    ----------
+    runs_on_device : bool
+        Whether it works on a device's arrays; texts are the host's.
+    """
+
+    runs_on_device: ClassVar[bool] = False
 
     def bound(self, rows: Rows) -> DerivedOp:
         """Return the op as a model keeps it: with the columns that a selection means in `rows` in its place."""
@@ -199,6 +72,10 @@ class DerivedOp(FeatureOp):
     @abstractmethod
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield the columns that the op makes for the rows of ``sources.main``."""
+
+    def made(self, sources: Sources) -> Iterable[Made]:
+        """Return what `derive` yields, however it has to be worked out."""
+        return self.derive(sources)
 
     def key_columns(self) -> tuple[str, ...]:
         """Return the columns of the main table that only say whose row it is: no features by themselves."""
@@ -234,9 +111,12 @@ class Derivation:
     def run(
         self, table: Table, arrow: pa.Table, events: Mapping[str, pa.Table], backend: Backend, as_of: int | None = None
     ) -> Table:
-        """Return `table` with the derived columns; see `gpupipe.features.fitted.FittedFeatures.encode`."""
+        """Return `table` with the derived columns; see `gpupipe.features.fitted.FittedFeatures.encode`.
+
+        `table` is where `backend` computes, which is that of `where_derived`.
+        """
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
-        main = Rows(table, arrow, "the table")
+        main = Rows.of_arrow(table, arrow, "the table")
         return derive(self.ops, Sources(main, sources, backend, as_of))[0]
 
 
@@ -266,13 +146,23 @@ class DerivedTable:
                 f"the features read a further table: {name} (columns {', '.join(self.inputs)})",
                 fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
             )
-        rows = Rows(encode(given[name], backend, frozen=self.schema), given[name], f"table {name!r}")
+        rows = Rows.of_arrow(encode(given[name], backend, frozen=self.schema), given[name], f"table {name!r}")
         return Events(rows, self.left, self.right)
 
 
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     """Return those of `ops` that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
+
+
+def of_the_host(ops: Iterable[DerivedOp]) -> tuple[DerivedOp, ...]:
+    """Return those of `ops` that need the host: with one of them, all columns are derived there."""
+    return tuple(op for op in ops if not op.runs_on_device)
+
+
+def where_derived(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
+    """Return the backend that derives the columns of `ops`: `backend` itself, or its host."""
+    return backend.host if of_the_host(ops) else backend
 
 
 def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
@@ -298,7 +188,7 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
     for op in ops:
         columns = {}
         kept.append(op.bound(main))
-        for column in op.derive(sources):
+        for column in op.made(sources):
             if column.name in main.table.schema or column.name in made:
                 raise ConfigError(f"there is a column {column.name!r} already", fix="give the op another prefix")
             made[column.name] = column.inputs

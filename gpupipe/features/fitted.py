@@ -13,7 +13,7 @@ from gpupipe.features.auto import Auto
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
 from gpupipe.features.columns import Output, Texts
-from gpupipe.features.derived import Derivation
+from gpupipe.features.derived import Derivation, where_derived
 from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
 from gpupipe.table.arrange import arrange, between, on_device, same_codes
@@ -137,8 +137,9 @@ class FittedFeatures:
         """
         if self.derivation is None:
             return encode(arrow, backend, frozen=self._read)
-        table = encode(arrow, backend.host, frozen=self._read)
-        return on_device(self.derivation.run(table, arrow, events or {}, backend.host, as_of), backend)
+        where = where_derived(self.derivation.ops, backend)
+        table = encode(arrow, where, frozen=self._read)
+        return on_device(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.

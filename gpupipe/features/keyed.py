@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.derived import DerivedOp, Events, Made, Rows, Sources
+from gpupipe.features.derived import DerivedOp, Made
+from gpupipe.features.histories import Keys, ordered, own_keys, shared_keys
+from gpupipe.features.key_parts import by_keys
+from gpupipe.features.sources import Rows, Sources
 from gpupipe.features.spans import UNITS_US, AsOf, is_time, time_us
 from gpupipe.settings import Names
 
@@ -28,6 +31,8 @@ UNIT_US = {"days": UNITS_US["d"], "hours": UNITS_US["h"], "minutes": UNITS_US["m
 
 class KeyedOp(DerivedOp):
     """An op over the history of a key: of earlier rows of this table, or of the events of another one."""
+
+    runs_on_device: ClassVar[bool] = True
 
     table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
     key: Names | None = Field(None, min_length=1, description="Whose history: key columns of the main table itself.")
@@ -60,48 +65,54 @@ class KeyedOp(DerivedOp):
         """Return the name of a new column."""
         return f"{f'{self.table}_' if self.table and self.prefix is None else self.prefix or ''}{name}"
 
+    def made(self, sources: Sources) -> Iterable[Made]:
+        """Return the columns, worked out of some keys at a time where memory runs out."""
+        return by_keys(self, sources)
+
     def view(self, sources: Sources) -> View:
         """Return what each row of the main table sees; found once for all ops that ask for the same."""
         order = ("history", self.table, self.key, self.time)
-        events, history, main_keys = sources.once(order, lambda: self._order(sources))
+        events, history = sources.once(order, lambda: self._order(sources))
         asked = (*order, self.as_of, self.current)
-        queries = sources.once(asked, lambda: self._queries(sources, events, history, main_keys))
+        queries = sources.once(asked, lambda: self._queries(sources, history))
         return View(self.table, events, history, queries, tuple(self._inputs(sources)), sources)
 
-    def _order(self, sources: Sources) -> tuple[Rows, Any, Array]:
-        from gpupipe_kernels import keyed
+    @property
+    def whose(self) -> tuple[str | None, ...]:
+        """What says whose history it is: ops that share it share the keys."""
+        return "keys", self.table, *(self.key or ())
 
-        events, main_keys, keys = self._keys(sources)
+    def keys(self, sources: Sources) -> Keys:
+        """Return whose row each is, of the main table and of the events; found once for all ops that ask for the same.
+
+        Raises
+        ------
+        SchemaError
+            If the keys of two tables cannot be compared.
+        """
+        found: Keys = sources.once(self.whose, lambda: self._keys(sources))
+        return found
+
+    def _keys(self, sources: Sources) -> Keys:
+        if self.table is None:
+            return own_keys(sources.main, self.key or (), sources.backend)
+        return shared_keys(sources.main, sources.table(self.table), sources.backend)
+
+    def _order(self, sources: Sources) -> tuple[Rows, Any]:
+        events = sources.main if self.table is None else sources.table(self.table).rows
         times = sources.backend.xp.zeros(events.n_rows, "int64")
         if self.time is not None:
             times = events.column(self.time, "datetime")[1]
-        history = keyed.order_events(keys, times, n_threads=sources.backend.n_threads)
-        sources.engines[type(history.engine).__name__.removesuffix("Engine").lower()] = None
-        return events, history, main_keys
+        history = ordered(self.keys(sources), times, sources.backend)
+        sources.engines[history.engine.name] = None
+        return events, history
 
-    def _keys(self, sources: Sources) -> tuple[Rows, Array, Array]:
-        """Return the table of the events, and the key codes of the main table's rows and of the events."""
-        from gpupipe.table.keys import key_codes, row_codes
-
-        main = sources.main
-        if self.table is None:
-            for name in self.key or ():
-                main.raw(name)
-            codes = _plain(row_codes(main.arrow, self.key or ()))
-            return main, codes, codes
-        further: Events = sources.table(self.table)
-        for rows, names in ((main, further.left), (further.rows, further.right)):
-            for name in names:
-                rows.raw(name)
-        mine, theirs = key_codes(main.arrow, further.left, further.rows.arrow, further.right, further.rows.label)
-        return further.rows, _plain(mine), _plain(theirs)
-
-    def _queries(self, sources: Sources, events: Rows, history: Any, main_keys: Array) -> Any:
+    def _queries(self, sources: Sources, history: Any) -> Any:
         from gpupipe_kernels import keyed
 
         if self.table is None and self.as_of is None:
             return keyed.queries_of_events(history, self.current)
-        return keyed.queries_before(history, main_keys, self._cut_off(sources))
+        return keyed.queries_before(history, self.keys(sources).main, self._cut_off(sources))
 
     def _cut_off(self, sources: Sources) -> Array:
         """Return the cut-off of each row of the main table, int64 microseconds."""
@@ -160,24 +171,24 @@ class View:
             flags = (values - FIRST_LEVEL).astype("float32")
             flags[values < FIRST_LEVEL] = float("nan")
             values = flags
-        return keyed.column(self.history, values[self.history.order])
+        return keyed.column(self.history, self._in_order(values))
 
     def codes(self, name: str) -> tuple[Column, Array]:
         """Return a categorical column of the events, its codes in the order of the history."""
         column, codes = self.events.column(name, "categorical", "boolean")
-        return column, codes[self.history.order]
+        return column, self._in_order(codes).astype("int32")
+
+    def _in_order(self, values: Array) -> Array:
+        return values[self.array(self.history.order)]
+
+    def array(self, made: Array) -> Array:
+        """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""
+        return self.sources.backend.xp.asarray(made)
 
     def made(self, name: str, values: Array, *columns: str, like: Column | None = None) -> Made:
         """Return a new column that is made of some of the events' columns."""
         sources = [f"{self.table}.{column}" if self.table else column for column in columns]
-        return Made(name, values, tuple(dict.fromkeys((*sources, *self.inputs))), like)
-
-
-def _plain(codes: Any) -> Array:
-    """Return key codes as int32, -1 for null."""
-    import numpy as np
-
-    return codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+        return Made(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
 
 
 def listed(columns: Iterable[str] | str) -> tuple[str, ...]:

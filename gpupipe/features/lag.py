@@ -8,8 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import KeyedOp, listed
+from gpupipe.features.sources import Sources
 from gpupipe.settings import Names, OneOrMore
 
 Period = Annotated[int, Field(ge=1, le=10_000)]
@@ -58,5 +59,5 @@ class Difference(_Earlier):
         for name in listed(self.columns):
             values = view.numbers(name)
             for k in self.periods:
-                change = keyed.lag(values, view.queries, 1) - keyed.lag(values, view.queries, k + 1)
-                yield view.made(self.named(f"{name}_difference_{k}"), change, name)
+                newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))
+                yield view.made(self.named(f"{name}_difference_{k}"), newest - earlier, name)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pydantic import Field, model_validator
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import KeyedOp, Unit
+from gpupipe.features.sources import Sources
 from gpupipe.features.time_since import since
 
 

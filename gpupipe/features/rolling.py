@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import KeyedOp, View, listed
+from gpupipe.features.sources import Sources
 from gpupipe.features.spans import Span, span_us
 from gpupipe.settings import Names, OneOrMore
 

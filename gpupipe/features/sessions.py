@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit
+from gpupipe.features.sources import Sources
 from gpupipe.features.spans import Span, span_us
 
 Figure = Literal["count", "rows", "age"]

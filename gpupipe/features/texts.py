@@ -11,8 +11,9 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.base import SelectingOp
-from gpupipe.features.derived import DerivedOp, Made, Rows, Sources
+from gpupipe.features.derived import DerivedOp, Made
 from gpupipe.features.selection import resolve
+from gpupipe.features.sources import Rows, Sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,13 +66,13 @@ class TextOp(DerivedOp, SelectingOp):
         schema = rows.table.schema
         kinds: dict[str, str] = {column.name: column.kind for column in schema if column.name not in rows.unknown}
         # A name means the column of the input even where it is not among the encoded ones.
-        kinds |= {name: "text" for name in listed if name in rows.arrow.column_names and name not in kinds}
+        kinds |= {name: "text" for name in listed if name in rows.raw_columns and name not in kinds}
         try:
             names = resolve(listed, kinds, [column.name for column in schema if column.derived])
         except ConfigError as error:
             raise ConfigError(error.what, where=f"features: {self.OP}", fix=error.fix) from None
         for name in names:
-            if kinds[name] not in ("text", "categorical") or name not in rows.arrow.column_names:
+            if kinds[name] not in ("text", "categorical") or name not in rows.raw_columns:
                 raise ConfigError(
                     f"{self.OP} needs columns of text; {name!r} is {kinds[name]}",
                     where=f"features: {self.OP}",

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gpupipe.features.base import OPS
-from gpupipe.features.derived import Made, Sources
+from gpupipe.features.derived import Made
 from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
+from gpupipe.features.sources import Sources
 from gpupipe.settings import Names
 
 Which = Literal["last", "first"]
@@ -49,6 +50,6 @@ def since(view: View, which: Which, unit: Unit, column: str | None = None) -> ob
 
     where = None
     if column is not None:
-        values = view.numbers(column).values
+        values = view.array(view.numbers(column).values)
         where = (values == values) & (values != 0)
     return keyed.time_since(view.queries, which, UNIT_US[unit], where)

@@ -15,8 +15,9 @@ from gpupipe.backends import Backend, choose
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import View
-from gpupipe.features.derived import Rows, Sources, derive, derived_ops, key_columns
+from gpupipe.features.derived import derive, derived_ops, key_columns, where_derived
 from gpupipe.features.fitted import FittedFeatures, fit_features
+from gpupipe.features.sources import Rows, Sources
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
@@ -122,10 +123,10 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         declared = {name: declare(kind) for name, kind in (self.schema or {}).items()}
         ops = [_op(op) for op in self.ops or ()]
         derived = derived_ops(ops)
-        first = backend.host if derived else backend  # as in `FittedFeatures.encode`
+        first = where_derived(derived, backend)  # as in `FittedFeatures.encode`
         table, derivation = encode(arrow, first, declared), None
         if derived:
-            table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, first))
+            table, derivation = derive(derived, Sources(Rows.of_arrow(table, arrow, "the table"), {}, first))
             table = on_device(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,16 +13,19 @@ from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
-from gpupipe.features.derived import Events, Rows, Sources, derived_ops
+from gpupipe.features.derived import derived_ops, of_the_host, where_derived
 from gpupipe.features.selection import left_out
+from gpupipe.features.sources import Events, Rows, Sources
 from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
 from gpupipe.pipeline.spread import AnyTable, keep_columns
 from gpupipe.readers.cache import Cache
 from gpupipe.readers.join import declarations, read_joined
+from gpupipe.readers.on_device.join import key_columns
 from gpupipe.readers.on_device.obstacles import Obstacle
-from gpupipe.readers.on_device.read import read_frame
+from gpupipe.readers.on_device.read import LoadedFrame, read_frame
 from gpupipe.readers.on_device.stream import FrameStream, frame_stream
 from gpupipe.readers.read import read_arrow
+from gpupipe.readers.settings import JoinedTable
 from gpupipe.readers.stream import in_parts
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
@@ -115,9 +120,6 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
 
     The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
     """
-    if config.source.generate:  # no step that a device refuses: the input itself is made on the host
-        read = _read_on_host(config, backend)
-        return replace(read, notes=(*read.notes, "generated and encoded on the host, then moved to the device"))
     try:
         stream = frame_stream(config.source, backend, config.tables)
         if stream is not None:
@@ -149,37 +151,66 @@ def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
 
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
-    ruled = with_ruled_columns(config)
-    loaded = read_joined(ruled.source, ruled.tables)
-    found = table_of(config, loaded.table, backend)
-    return replace(found, notes=(*loaded.notes, *found.notes))
+    where, ruled = _where_derived(config, backend), with_ruled_columns(config)
+    if where.name == "gpu":
+        try:
+            loaded = read_frame(ruled.source, where, ruled.tables)
+        except Obstacle as obstacle:
+            where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+        else:
+            return _sources_of_frame(loaded, config, where)
+    on_host = read_joined(ruled.source, ruled.tables)
+    found = _sources_of_arrow(on_host.table, config, where)
+    return replace(found, notes=(*on_host.notes, *found.notes))
 
 
 def table_of(config: Config, arrow: pa.Table, backend: Backend) -> ReadTable:
     """Return the main table, given as it was read, with what columns are to be derived of.
-
-    Columns are derived on the host, of keys and texts as Arrow holds them: then the table is still there.
 
     Raises
     ------
     DataError, SchemaError
         As `read_table`.
     DeviceError
-        If columns are to be derived, and a device must not leave that to the host.
+        If columns are to be derived of texts, and a device must not leave that to the host.
     """
-    derived, ruled = derived_ops(config.features), with_ruled_columns(config)
-    if not derived:
-        found = ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), ruled))
+    if not derived_ops(config.features):
+        found = ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), with_ruled_columns(config)))
         return _enforced(found, config, backend)
-    names = ", ".join(dict.fromkeys(map(op_name, derived)))
-    backend.fall_back(f"{names}: keys and texts are read by Arrow", "read: features", "leave these ops out")
-    found = ReadTable(_drop_kinds(encode(arrow, backend.host, _declarations(config)), ruled))
-    arrow = arrow.drop_columns(for_rules_alone(config, found.table.schema))
-    found = _enforced(found, config, backend.host)
-    events, notes = _read_events(config, backend.host)
-    target = config.source.target
-    main = Rows(found.table, arrow, "the table", unknown=[target] if target else [])
-    return replace(found, notes=tuple(notes), sources=Sources(main, events, backend.host))
+    return _sources_of_arrow(arrow, config, _where_derived(config, backend))
+
+
+def _where_derived(config: Config, backend: Backend) -> Backend:
+    """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
+    derived = derived_ops(config.features)
+    if texts := ", ".join(dict.fromkeys(map(op_name, of_the_host(derived)))):
+        backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
+    return where_derived(derived, backend)
+
+
+def _sources_of_arrow(arrow: pa.Table, config: Config, backend: Backend) -> ReadTable:
+    raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
+    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend)
+
+
+def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable:
+    names = [name for op in derived_ops(config.features) for name in op.key_columns()]
+    names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
+    keys = key_columns(loaded.columns, names, loaded.rules, backend)
+    table = encode_frame({**loaded.columns, **keys}, backend, _declarations(config), rules=loaded.rules)
+    found = _with_sources(table, keys, config, backend)
+    return replace(found, notes=(*loaded.notes.lines(), *found.notes))
+
+
+def _with_sources(table: Table, raw: Mapping[str, Any], config: Config, backend: Backend) -> ReadTable:
+    """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
+    found = ReadTable(_drop_kinds(table, with_ruled_columns(config)))
+    gone, target = for_rules_alone(config, found.table.schema), config.source.target
+    found = _enforced(found, config, backend)
+    events, notes = _read_events(config, backend)
+    raw = {name: column for name, column in raw.items() if name not in gone}
+    main = Rows(found.table, raw, "the table", unknown=[target] if target else [])
+    return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
 
 
 def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], list[str]]:
@@ -187,11 +218,26 @@ def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], l
     events, notes = {}, []
     for name, settings in config.tables.items():
         if not settings.is_joined:
-            loaded = read_arrow(settings)
-            rows = Rows(encode(loaded.table, backend, settings.declarations()), loaded.table, f"table {name!r}")
+            rows, said = _read_rows(name, settings, backend)
             events[name] = Events(rows, settings.on.left, settings.on.right)
-            notes += [f"table {name!r}: {rows.n_rows:,} rows", *loaded.notes]
+            notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
     return events, notes
+
+
+def _read_rows(name: str, settings: JoinedTable, backend: Backend) -> tuple[Rows, list[str]]:
+    label, declared = f"table {name!r}", settings.declarations()
+    if backend.name == "gpu":
+        try:
+            frame = read_frame(settings, backend)
+        except Obstacle as obstacle:
+            where = obstacle.where.replace("source", f"tables.{name}")
+            backend.fall_back(obstacle.what, where, obstacle.fix)
+        else:
+            keys = key_columns(frame.columns, settings.on.right, frame.rules, backend)
+            table = encode_frame({**frame.columns, **keys}, backend, declared, rules=frame.rules)
+            return Rows(table, keys, label), frame.notes.lines()
+    loaded = read_arrow(settings)
+    return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
 
 
 def _declarations(config: Config) -> dict[str, Declared]:

@@ -91,7 +91,7 @@ class Coded:
 
     Attributes
     ----------
-    codes : array of int64, shape (rows,)
+    codes : array of int32 or int64, shape (rows,)
         The position of each row's value; -1: null.
     values : pyarrow.Array
         Strings may be among them that no row has, as in an Arrow dictionary.
@@ -122,6 +122,9 @@ class Coded:
             keep = keep & self.used(backend)
         places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)
         return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
+
+
+Known = Numbers | Coded
 
 
 class DeviceText:

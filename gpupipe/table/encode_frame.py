@@ -164,7 +164,7 @@ class ColumnEncoder:
         return _with_null(used, bool((coded.codes < 0).any()))
 
     def _inferred_text(self, declared: Declared | None) -> Plan:
-        if not (declared and declared.kind == "text"):
+        if not (declared and declared.kind == "text" and self._is_text(self.series.iloc[:SAMPLE].dropna())):
             codes, found = distinct_texts(self.series, self.backend)
             if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
                 return self._inferred_codes(self._read(codes, found), declared)
@@ -234,7 +234,11 @@ class ColumnEncoder:
         changed = int((found.str.strip(BLANKS) != found).sum())
         if len(found) - changed - len(self.rules.missing) <= most:
             return False
-        return self.rules.is_text(self.name, strings(self.backend.to_arrow(found.iloc[:SAMPLE])))
+        return self._is_text(found.iloc[:SAMPLE])
+
+    def _is_text(self, some: Any) -> bool:
+        """Whether a column that has these texts can be nothing but text."""
+        return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
 
     def _missing(self) -> Array:
         is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))

@@ -1,4 +1,4 @@
-"""The fit on a device, with the double of one; whether kernels are simulated is fixed when Numba is imported."""
+"""Fits and histories on the double of a device; whether kernels are simulated is fixed when Numba is imported."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ from pathlib import Path
 
 import pytest
 
-CHECKS = Path(__file__).with_name("device_checks.py")
+CHECKS = [Path(__file__).with_name(name) for name in ("device_checks.py", "history_checks.py")]
 
 
 def run_checks(marks: str) -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", marks, str(CHECKS)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        marks,
+        *map(str, CHECKS),
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 

@@ -18,7 +18,8 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.features import OPS
-from gpupipe.features.derived import Rows, Sources, derive
+from gpupipe.features.derived import derive
+from gpupipe.features.sources import Rows, Sources
 from gpupipe.features.texts import distinct
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -30,7 +31,7 @@ BACKEND = choose("cpu")
 def sources(columns: dict[str, Any], unknown: tuple[str, ...] = (), **kinds: str) -> Sources:
     arrow = pa.table(columns)
     table = encode(arrow, BACKEND, {name: declare(kind) for name, kind in kinds.items()})
-    return Sources(Rows(table, arrow, "the table", unknown), {}, BACKEND)
+    return Sources(Rows.of_arrow(table, arrow, "the table", unknown), {}, BACKEND)
 
 
 def hashed(column: Any, **settings: Any) -> np.ndarray:

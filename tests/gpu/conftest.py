@@ -55,7 +55,7 @@ def command() -> type[Command]:
 
 @pytest.fixture(scope="session")
 def churn_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Generated customers as a Parquet file: the generator itself draws on the host."""
+    """Generated customers as a Parquet file."""
     path = tmp_path_factory.mktemp("churn") / "churn.parquet"
     pq.write_table(customers(CHURN_ROWS), path)
     return path

@@ -14,11 +14,12 @@ from gpupipe.features import OPS
 from gpupipe.pipeline.run import folds_of
 from gpupipe.pipeline.training import fit_view
 from gpupipe_kernels.program import Program
+from tests.features import histories
 
 TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
 SUMS = 1e-5  # of what is learned from sums of what float32 holds differently: logarithms above all
 ROWS = 5_000
-DERIVED = {"aggregate", "lag", "difference", "rolling", "decay", "sessions", "time_since", "rfm"}
+DERIVED = set(histories.OPS_BY_NAME)
 TEXTS = {"text_hash", "text_counts"}
 OWN_CODE = {"kernel"}
 

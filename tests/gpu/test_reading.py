@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
@@ -18,6 +17,8 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import customers, write
+from gpupipe.readers.on_device import jsonl
+from gpupipe.readers.on_device.generated import BLOCK_ROWS
 from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import TableSource
@@ -55,7 +56,7 @@ def test_a_public_csv(config: Any, name: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("ending", ["parquet", "orc", "csv"])
+@pytest.mark.parametrize("ending", ["parquet", "orc", "csv", "jsonl"])
 @pytest.mark.parametrize("name", ["telco-churn/Telco-Customer-Churn.csv", "bike-sharing/bike.csv"])
 def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: str, ending: str) -> None:
     table = read_arrow(TableSource(path=str(data_dir / name))).table
@@ -66,7 +67,8 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
         }
     )
     path = tmp_path / f"table.{ending}"
-    {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv}[ending](plain, path)
+    writers = {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv, "jsonl": write_lines}
+    writers[ending](plain, path)
     assert_same_table(of_file(path, plain.column_names[-1]))
 
 
@@ -77,27 +79,70 @@ def test_generated_customers(tmp_path: Path, ending: str) -> None:
     assert_same_table(of_file(path, "Churn"))
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"rows": 50_000, "target": "Churn", "drop": ["customerID"]},
+        {"rows": BLOCK_ROWS + 4_321, "seed": 2**64 - 1, "columns": ["Churn", "*Charges", "City", "signup_ts"]},
+        {"rows": 2_000, "where": "customerID > '5' and tenure < 60", "target": "Churn"},
+        {"rows": 2_000, "generate": "churn_events", "target": "amount"},
+    ],
+    ids=str,
+)
+def test_customers_drawn_on_the_device(source: dict[str, Any]) -> None:
+    assert_same_table(parse_config({"source": {"generate": "churn", "cache": False, **source}}))
+
+
 def test_several_files_keep_their_order(tmp_path: Path) -> None:
     for i in range(3):
         pq.write_table(customers(5_000, start=i * 5_000), tmp_path / f"{i}.parquet")
     assert_same_table(parse_config({"source": {"path": str(tmp_path / "*.parquet"), "target": "Churn"}}))
 
 
-def json_lines(folder: Path) -> Config:
+def write_lines(table: pa.Table, path: Path) -> None:
+    table.to_pandas().to_json(path, orient="records", lines=True, date_format="iso", date_unit="s")
+
+
+LINES = {
+    "numbers": ["{}", '{"x": 1, "y": 0}', '{"x": -0.0, "y": 1}', '{"x": 0.30000000000000004, "y": 0}', '{"x": 1e22}'],
+    "integers": ['{"x": 1, "y": 0}', '{"x": -9223372036854775808, "y": 1}', '{"x": 9223372036854775807, "y": 1}'],
+    "beyond int64": ['{"x": 1, "y": 0}', '{"x": 9223372036854775808, "y": 1}', '{"x": NaN}', '{"x": -Infinity}'],
+    "booleans": ['{"x": true, "y": 0}', '{"y": 1}', '{"x": false, "y": 1}', '{"x": null, "y": 0}'],
+    "times": ['{"x": "2024-01-31", "y": 0}', '{"x": "1969-12-31T23:59:59Z", "y": 1}', '{"x": null, "y": 1}'],
+    "texts that look like others": ['{"x": "1", "y": 0}', '{"x": "null", "y": 1}', '{"x": "", "y": 1}', '{"x": "NA"}'],
+    "escapes": [r'{"x": "say \"hi\" \\", "y": 0}', r'{"x": "\u00e9\ud83d\ude00", "y": 1}', r'{"x": "\/\b\f\n\r\t"}'],
+    "marks in texts": ['{"x": "{[,:]}", "y": 0}', r'{"x": "\\\" , {\"x\": 1}", "y": 1}', '{"x": "\u00e9 \u4e2d"}'],
+    "a long text": ['{"x": "' + r"ab\"\u00e9" * 5_000 + '", "y": 0}', '{"x": "' + "c" * 200 + '", "y": 1}'],
+    "names": ['{"y": 0, "b": 1}', '{"a name of many bytes": 2, "y": 1}', '{"\u00e9": 3, "a": 4, "y": 0}'],
+    "blanks": [' { "x" :\t1 , "y":0 } \r', "", "  ", '{"y":1,"x":2.5}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LINES)
+@pytest.mark.parametrize("part_bytes", [40, 1 << 20])
+def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, part_bytes: int) -> None:
+    monkeypatch.setattr(jsonl, "PART_BYTES", part_bytes)
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(LINES[what] * 3), encoding="utf8", newline="")
+    assert_same_table(of_file(path, "y"))
+
+
+def nested_lines(folder: Path) -> Config:
     path = folder / "churn.jsonl"
-    customers(2_000, columns=["tenure", "Contract", "Churn"]).to_pandas().to_json(path, orient="records", lines=True)
+    lines = [f'{{"tenure": {i}, "Churn": "{"yes" if i % 2 else "no"}", "calls": [{i}]}}' for i in range(100)]
+    path.write_text("\n".join(lines))
     return of_file(path, "Churn")
 
 
-def test_json_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="jsonl files are read by Arrow"):
-        job_of(json_lines(tmp_path), "gpu")
+def test_nested_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="a value is nested"):
+        job_of(nested_lines(tmp_path), "gpu")
 
 
-def test_json_lines_are_the_same_table_where_fallback_is_allowed_and_it_is_said(tmp_path: Path) -> None:
-    config = json_lines(tmp_path)
+def test_nested_lines_are_the_same_table_where_fallback_is_allowed_and_it_is_said(tmp_path: Path) -> None:
+    config = nested_lines(tmp_path)
     host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
     backend.open_stage()
     device = read_table(on(config, "gpu"), backend).table
-    assert any("jsonl files are read by Arrow" in text for text in backend.close_stage().fallbacks)
+    assert any("a value is nested" in text for text in backend.close_stage().fallbacks)
     assert table_difference(host.table, device, backend) == ""

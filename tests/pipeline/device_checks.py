@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,19 @@ from gpupipe.errors import DeviceError
 from gpupipe.pipeline import run as module
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.stages.kept import TAKEN_UP
+from gpupipe.pipeline.stopping import Stopping
 from gpupipe.readers.formats import load_generator
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.judge import judge
 from gpupipe.table.arrange import on_device
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
-from tests.backends.double import DeviceArray, DeviceDouble, uncounted
+from tests.backends.double import DeviceArray, DeviceDouble, uncounted, xp
 
 ROWS = 160
+# of integers that are to wrap, where Python computes: the simulator
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 class OnDevice:
@@ -37,9 +41,10 @@ class OnDevice:
     def __init__(self, estimator: BaseEstimator) -> None:
         self._estimator = estimator
 
-    def fit(self, X: Any, y: Any, **weights: Any) -> OnDevice:
-        assert all(isinstance(array, DeviceArray) for array in (X, y, *weights.values()))
-        self._estimator.fit(X._ary, y._ary, **{name: array._ary for name, array in weights.items()})
+    def fit(self, X: Any, *y: Any, **weights: Any) -> OnDevice:
+        assert all(isinstance(array, DeviceArray) for array in (X, *y, *weights.values()))
+        given = [array._ary for array in (X, *y)]
+        self._estimator.fit(*given, **{name: array._ary for name, array in weights.items()})
         return self
 
     def predict_proba(self, X: Any) -> Any:
@@ -50,6 +55,10 @@ class OnDevice:
         assert isinstance(X, DeviceArray)
         return DeviceArray(self._estimator.predict(X._ary))
 
+    def transform(self, X: Any) -> Any:
+        assert isinstance(X, DeviceArray)
+        return DeviceArray(self._estimator.transform(X._ary))
+
     def as_sklearn(self) -> BaseEstimator:
         return self._estimator
 
@@ -59,6 +68,11 @@ class WithEstimators(DeviceDouble):
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         return OnDevice(CpuBackend().estimator(name, params))
+
+
+def left_the_device() -> list[str]:
+    """Return where something came to the host uncounted, but for what encoding asks of a column: bounds, any null."""
+    return [line for line in uncounted if "/gpupipe/" in line and "/gpupipe/table/" not in line]
 
 
 def configured(device: str, models: list[Any], **more: Any) -> Config:
@@ -88,9 +102,9 @@ def configured(device: str, models: list[Any], **more: Any) -> Config:
     )
 
 
-def run_on(backend: Any, config: Config, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run_on(backend: Any, config: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> Any:
     monkeypatch.setattr(module, "choose", lambda device, options: backend)
-    return run_pipeline(config, folder)
+    return run_pipeline(config, folder, **how)
 
 
 def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,14 +116,18 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypat
     assert strayed(there.plan(), "gpu") == []
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert {name for name, stage in stages.items() if stage["device"] == "cpu"} == {
-        "split", "evaluate", "export", "report",
+        "split", "export", "report",
     }  # fmt: skip
     assert stages["features"]["interpreter"] == "cuda"
     assert stages["read"]["bytes_to_device"] > 0
-    assert 0 < stages["predict logistic_regression"]["bytes_to_host"] < 100 * ROWS
+    n_test = ROWS // 5
+    assert stages["predict logistic_regression"]["bytes_to_host"] == 0
+    assert stages["evaluate"]["bytes_to_host"] < 8 * n_test  # figures, not rows
+    assert stages["evaluate"]["bytes_to_device"] == 8 * n_test  # the target
+    assert stages["export"]["bytes_to_host"] >= 8 * n_test
     assert stages["features"]["bytes_to_host"] < 40_000  # counts of levels and folds, medians: not the rows
     assert stages["train logistic_regression"]["bytes_to_host"] == 0
-    assert [line for line in uncounted if "/gpupipe/" in line] == []
+    assert left_the_device() == []
 
 
 def test_what_it_leaves_predicts_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +146,96 @@ def test_a_model_that_the_device_lacks_falls_back_and_says_so(tmp_path: Path, mo
     assert train.device == "cpu"
     assert train.bytes_to_host > 0
     assert any("hist_gradient_boosting" in note.text for note in run.timeline.all_notes("warning"))
+
+
+# Two columns and nothing drawn: what features cost in the simulator is not asked here.
+KEPT = ("tenure", "MonthlyCharges", "Churn")
+SMALL: dict[str, Any] = {
+    "source": {
+        "generate": "churn", "rows": ROWS, "target": "Churn", "positive": "Yes",
+        "drop": [name for name in load_generator("churn")(1, 7, None).column_names if name not in KEPT],
+    },
+    "features": [{"standardize": "@numeric"}],
+    "report": {"enabled": False},
+}  # fmt: skip
+CHOSEN = {"evaluate": {"threshold": "best_f1", "calibrate": "isotonic", "importance": False}}
+
+
+@pytest.mark.parametrize("more", [CHOSEN, CHOSEN | {"split": {"cv": 2}}], ids=["held out", "folds"])
+def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ["logistic_regression", {"hist_gradient_boosting": {"max_iter": 3}}]  # one is there, one is on the host
+    there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there", monkeypatch)
+    here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here", monkeypatch)
+    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+        assert (mine.label, mine.metrics) == (others.label, pytest.approx(others.metrics, abs=2e-4))
+    stages = [stage for stage in there.timeline.stages if stage.name.endswith("evaluate")]
+    assert {stage.device for stage in stages} == {"gpu"}
+    assert any("calibration is fitted on the host" in note.text for note in stages[0].notes)
+    assert left_the_device() == []
+
+
+def test_clusters_are_judged_on_the_host_and_the_reason_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SMALL["source"] | {"target": None, "positive": None}
+    config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})
+    run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch)
+    stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
+    assert (stage.device, "judged by scikit-learn" in stage.reason) == ("cpu", True)
+    assert strayed(run.plan(), "gpu") == []
+
+
+def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configured("auto", ["logistic_regression"], **SMALL, **CHOSEN, split={"cv": 2})
+    whole = run_on(WithEstimators(), config, tmp_path / "whole", monkeypatch)
+    stopping = Stopping()
+
+    def watch(where: str) -> None:
+        if where == "before fold 2: train logistic_regression":
+            raise InterruptedError
+
+    stopping.watch(watch)
+    with pytest.raises(InterruptedError):
+        run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, stopping=stopping)
+    run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, resume=True)
+    taken_up = next(stage for stage in run.timeline.stages if stage.name == "fold 1: train logistic_regression")
+    assert (TAKEN_UP in [note.text for note in taken_up.notes], taken_up.bytes_to_device) == (True, 8 * ROWS // 2)
+    assert run.metrics == whole.metrics
+
+
+class WithoutLog:
+    """The array namespace of a device that has no room for a logarithm."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "log":
+            raise MemoryError("std::bad_alloc: out_of_memory: CUDA error")
+        return getattr(xp, name)
+
+
+class Full(WithEstimators):
+    """A device that has no room to measure the logarithmic loss."""
+
+    @property
+    def xp(self) -> Any:
+        return WithoutLog()
+
+
+@pytest.mark.parametrize("fallback", ["allow", "forbid"])
+def test_metrics_that_the_device_has_no_room_for_are_the_host_s_or_refused(
+    fallback: Literal["allow", "forbid"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, config = Full(DeviceOptions(fallback=fallback)), configured("auto", ["logistic_regression"], **SMALL)
+    if fallback == "forbid":
+        with pytest.raises(DeviceError, match="no room to sort all predictions"):
+            run_on(backend, config, tmp_path / "run", monkeypatch)
+        return
+    run = run_on(backend, config, tmp_path / "run", monkeypatch)
+    stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
+    assert (stage.device, "no room" in stage.reason, stage.bytes_to_host > 16 * ROWS // 5) == ("cpu", True, True)
+    expected = run_on(WithEstimators(), config, tmp_path / "expected", monkeypatch)
+    assert run.metrics == expected.metrics
 
 
 def test_where_fallback_is_forbidden_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,3 +269,35 @@ def test_rules_are_judged_where_the_columns_are() -> None:
     uncounted.clear()
     assert judge(on_device(table, device), rules, device) == expected
     assert (len(expected), uncounted) == (16, [])
+
+
+def test_histories_are_made_on_the_device_of_what_the_host_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    visits = pa.table({"who": rng.integers(0, 9, 60), "at": pa.array(rng.integers(0, 10**12, 60), pa.timestamp("us"))})
+    paid = rng.normal(20, 5, 60)
+    visits = visits.append_column("paid", pa.array(paid)).append_column("left", pa.array(np.where(paid > 20, "y", "n")))
+    pq.write_table(visits, tmp_path / "visits.parquet")
+    (tmp_path / "hook.py").write_text("def as_it_is(frame):\n    return frame\n")
+    source = {"path": str(tmp_path / "visits.parquet"), "target": "left", "positive": "y", "cache": False}
+    own = {"key": "who", "time": "at", "columns": "paid"}
+    settings = {
+        "source": source | {"prepare": f"{tmp_path / 'hook.py'}:as_it_is"},
+        "features": [{"lag": own}, {"rolling": own | {"windows": 3}}, {"standardize": "@numeric"}],
+        "models": ["logistic_regression"],
+        "evaluate": {"metrics": ["roc_auc"], "importance": False},
+        "report": {"enabled": False},
+    }
+    uncounted.clear()
+    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there", monkeypatch)
+    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here", monkeypatch)
+    assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
+    stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
+    assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [
+        "on the CPU: a prepare hook takes a pandas.DataFrame"
+    ]
+    derived = stages["derive"]
+    assert (derived["device"], derived["interpreter"], derived["bytes_to_host"]) == ("gpu", "cuda", 0)
+    assert derived["bytes_to_device"] < 8 * 60  # the codes of the keys
+    assert left_the_device() == []

@@ -12,10 +12,14 @@ import pytest
 import gpupipe
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.pipeline.plan.costs import DERIVED_EVENT
+from gpupipe.pipeline.plan.make import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score
 
 CUT_OFF = pd.Timestamp("2024-03-01")
+
+RFM = {"rfm": {"table": "orders", "time": "at", "as_of": "2024-03-01", "amount": "spend"}}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def config(folder: Path, **changes: object) -> Config:
             }
         },
         "features": [
-            {"rfm": {"table": "orders", "time": "at", "as_of": "2024-03-01", "amount": "spend"}},
+            RFM,
             {"aggregate": {"table": "orders", "time": "at", "as_of": "2024-03-01", "columns": {"shop": "last"}}},
             {"log1p": ["orders_monetary"]},
             {"one_hot": ["orders_shop_last"]},
@@ -161,3 +165,15 @@ def test_the_target_is_no_history(folder: Path, tmp_path: Path) -> None:
         run_pipeline(
             config(folder, features=features, source=config(folder).source.model_dump(by_alias=True)), tmp_path / "run"
         )
+
+
+def test_a_plan_derives_on_the_gpu_and_holds_the_events_there(folder: Path) -> None:
+    alone, beside_texts = (
+        {stage.name: stage for stage in make_plan(config(folder, features=ops), assume_gpu=16 << 30).stages}
+        for ops in ([RFM], [RFM, {"text_counts": {"columns": "id", "counts": ["digits"]}}])
+    )
+    assert (alone["read"].device, alone["derive"].device) == ("gpu", "gpu")
+    assert alone["derive"].peak_device_bytes is not None and alone["split"].peak_device_bytes is not None
+    assert alone["derive"].peak_device_bytes - alone["split"].peak_device_bytes > 3_000 * DERIVED_EVENT
+    assert (beside_texts["read"].device, beside_texts["derive"].device) == ("cpu", "cpu")
+    assert beside_texts["read"].reason == "text_counts: texts are read by Arrow"

@@ -1,4 +1,4 @@
-"""Whole runs on the double of a device; whether kernels are simulated is fixed when Numba is imported."""
+"""Metrics and whole runs on the double of a device; whether kernels are simulated is fixed when Numba is imported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKS = Path(__file__).with_name("device_checks.py")
+HERE = Path(__file__).parent
+CHECKS = [str(folder / "device_checks.py") for folder in (HERE.parent / "metrics", HERE)]
 
 
 def test_a_run_on_the_device_is_that_of_the_host() -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(CHECKS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *CHECKS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

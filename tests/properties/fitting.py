@@ -19,8 +19,9 @@ from gpupipe.cluster.statistics import ClusterStatistics
 from gpupipe.cluster.workers import Inline
 from gpupipe.errors import ConfigError
 from gpupipe.features import OPS, FeatureOp
-from gpupipe.features.derived import Rows, Sources, derive, derived_ops, key_columns
+from gpupipe.features.derived import derive, derived_ops, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
+from gpupipe.features.sources import Rows, Sources
 from gpupipe.features.statistics import Statistics, Target
 from gpupipe.table.arrange import between, select, take
 from gpupipe.table.blocks import Table
@@ -100,7 +101,7 @@ class Fitted:
         derived = derived_ops(ops)
         if not derived:
             return table, None
-        table, derivation = derive(derived, Sources(Rows(table, arrow, "the table"), {}, self.backend))
+        table, derivation = derive(derived, Sources(Rows.of_arrow(table, arrow, "the table"), {}, self.backend))
         gone = [name for name in key_columns(ops) if name in table.schema]
         return select(table, table.schema.without(gone)), derivation
 

@@ -1,4 +1,4 @@
-"""Numbers encoded, and rows of CSV counted, with the double of a device: run by `test_encode_frame`, simulated."""
+"""Numbers encoded, rows of CSV and JSON counted with the double of a device: run by `test_encode_frame`, simulated."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gpupipe.readers.files import SourceFile
 from gpupipe.readers.on_device.csv_rows import require_regular_rows
 from gpupipe.readers.on_device.filter import filter_columns
 from gpupipe.readers.on_device.join import join_columns
+from gpupipe.readers.on_device.json_lines import plain_lines
 from gpupipe.readers.on_device.obstacles import Obstacle
 from gpupipe.readers.settings import JoinedTable
 from gpupipe.table.device_columns import MICROS, Coded, Numbers, to_micros
@@ -98,6 +99,22 @@ def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -
     path.write_text("a,b\n1,2\n3\n4,5,6\n7,8")
     file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
     assert require_regular_rows(file, header, '"', DeviceDouble(), may_skip=True) == [(8, 10), (10, 16)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ['{"b": 1, "name of many bytes": null}\n\n{"a": "\\"\\ud83d\\ude00", "b": true}\n{}\n', "\n", '{"a": "\\q"}\n',
+     '{"a": [1]}\n', '{"a": 1, "a": 2}\n', '{"a" 1}\n', '{"": 1}\n', '{"a": \\n}\n', '{"a": "\t"}\n',
+     '{"a": "\\ud83d"}\n', '{"a": "\\u000g"}\n'],
+)  # fmt: skip
+def test_lines_of_json_are_proven_plain_where_they_are(lines: str) -> None:
+    found: list[Any] = []
+    for backend in (choose("cpu"), DeviceDouble()):
+        try:
+            found.append(plain_lines(lines.encode(), backend))
+        except Obstacle as obstacle:
+            found.append(obstacle.what)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("keys", [["i"], ["i", "b"], ["t", "small", "i"]])

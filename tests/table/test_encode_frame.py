@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.on_device.read import text_rules
+from gpupipe.readers.on_device.texts import text_rules
 from gpupipe.readers.read import plain_arrow
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table

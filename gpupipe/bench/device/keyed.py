@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpupipe.table.device_keys import in_order
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def _one(ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: cudf.DataFr
     key, when, value, n_keys = events
 
     def run_ours() -> tuple[Array, Array]:
-        order = cupy.lexsort(cupy.stack([when, key.astype(when.dtype)])).astype(np.int32)
-        history = keyed.order_events(key, when, n_keys, order=order)
+        order = in_order(key, when, cupy)
+        history = keyed.order_events(key, when, n_keys, order=order, allocate=cupy.empty)
         return order, ours(history, value[order])
 
     def run_theirs() -> cudf.Series:

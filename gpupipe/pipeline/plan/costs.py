@@ -28,11 +28,17 @@ READ_BESIDE = 30 * MIB
 READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
 READ_FACTOR_BINARY = 1.1  # Parquet; ORC, Arrow files and the generators are taken to be alike
 TEXT_FACTOR = 6.0  # of a column of texts, most of them unlike all others: levels are made, cleaned and given up
+JSON_PART = 27  # of a part of JSON lines on a device, by the shapes of what is made of its bytes; without cuDF's own
+DRAWN_ROW = 300  # of a block of customers that a device generates, by its shapes: what is drawn for all their columns
 
 # Derived columns: the sources stay in memory as they were read, and keys are sorted; four columns of one key took so
 # much of each row.
 DERIVED_ROW = 300
-EVALUATE_ROW = 64  # sorted copies of target and score
+# On a device by their shapes, not measured: an event sorted, its column as sums, a tree and a table of hashes; a part
+# of a key of a row, as it was read; and a cell that was derived, alone and in the table.
+DERIVED_EVENT, DERIVED_KEY, DERIVED_CELL = 160, 16, 8
+EVALUATE_ROW = 76  # codes of target and answer, sorted scores, and what is counted along them
+EVALUATE_CLASS = 16  # of a row too, for each class beyond the second
 
 TORCH = 262 * MIB  # PyTorch with its optimizers, for the CPU, when the first network is trained
 EXPORT_NETWORK = 98 * MIB  # the packages of ONNX, and the translation

@@ -12,13 +12,16 @@ from gpupipe.backends.base import HOST_STEP
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.backends.splitting import GIB
 from gpupipe.config import Config, ModelEntry
+from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.models.base import View
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.refusals import read_refusal
+from gpupipe.pipeline.plan.refusals import read_refusal, texts_refusal
 from gpupipe.readers.cache import Cache
+from gpupipe.readers.on_device.generated import BLOCK_ROWS
+from gpupipe.readers.on_device.jsonl import PART_BYTES
 from gpupipe.readers.stream import Stream, in_parts
 
 MATRIX_CELL = 4  # float32
@@ -59,7 +62,7 @@ def is_kept(config: Config) -> bool:
     return cache is not None and os.path.isdir(cache.path)
 
 
-HOST_STAGES = ("derive", "split", "evaluate", "export", "report")  # of a run on a device too
+HOST_STAGES = ("split", "export", "report")  # of a run on a device too
 
 
 @dataclass
@@ -125,8 +128,10 @@ class Planner:
     ) -> None:  # fmt: skip
         """Add a stage with what it needs for itself, beside what is held."""
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
-        if self.device is not None and name in HOST_STAGES:
+        if self.device is not None and (name in HOST_STAGES or (name == "derive" and not self._derives_there)):
             where, reason = "cpu", HOST_STEP
+        if self.device is not None and name.endswith("evaluate") and not self._has_truth:
+            where, reason = "cpu", ON_THE_HOST
         if refusal is not None:
             self.refusals.append((name, refusal))
             where, reason = "cpu", refusal.what
@@ -151,8 +156,8 @@ class Planner:
     def _read(self) -> None:
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
-        refusal = None if self.device is None else read_refusal(self.config, seen.n_derived)
-        on_device = self.device if refusal is None and seen.file_format else None
+        refusal = None if self.device is None else read_refusal(self.config)
+        on_device = self.device if refusal is None else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.part_bytes
         texts = int(seen.n_read * seen.text_row)
@@ -164,17 +169,20 @@ class Planner:
             notes.append(stream.remark)
         if self.config.source.prepare:
             notes.append("what the prepare hook takes for itself is not predicted")
-        self.host.hold("tables as they were read", seen.events_bytes)
+        (self.host if on_device is None else on_device).hold("tables as they were read", seen.events_bytes)
         n_parts = 1 if stream is None else stream.n_parts
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
-            need = seen.file_bytes // n_parts + plain + encoded
+            drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
+            parsed = costs.JSON_PART * min(seen.file_bytes, PART_BYTES) if seen.file_format == "jsonl" else 0
+            need = seen.file_bytes // n_parts + drawn + parsed + plain + encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
-        if seen.n_derived:  # keyed ops need the rows as they were read
-            self.host.hold("tables as they were read", seen.n_read * seen.arrow_row)
+        if seen.n_derived:  # columns are made of the rows as they were read, on a device of their keys alone
+            ledger, row = (self.host, seen.arrow_row) if on_device is None else (on_device, costs.DERIVED_KEY)
+            ledger.hold("tables as they were read", seen.n_read * row)
         self._ledger.hold("encoded table", encoded)
 
     def _stream(self, device: Ledger | None) -> Stream | None:
@@ -185,10 +193,21 @@ class Planner:
         return in_parts(self.config.source, self.config.tables, free, on_device=device is not None)
 
     def _derive(self) -> None:
-        if self.seen.n_derived:
-            notes = [f"{self.seen.n_derived} columns"]
-            self._add("derive", self.seen.n_rows, costs.DERIVED_ROW * self.seen.n_rows, notes=notes)
-            self.host.let_go("tables as they were read")
+        seen = self.seen
+        if not seen.n_derived:
+            return
+        host, device = costs.DERIVED_ROW * seen.n_rows, 0
+        if self._derives_there:
+            n_events = max(seen.n_rows, seen.n_events)
+            host, device = 0, costs.DERIVED_EVENT * n_events + costs.DERIVED_CELL * seen.n_derived * seen.n_rows
+        self._add("derive", seen.n_rows, host, device, notes=[f"{seen.n_derived} columns"])
+        for ledger in filter(None, (self.host, self.device)):
+            ledger.let_go("tables as they were read")
+
+    @property
+    def _derives_there(self) -> bool:
+        """Whether the device makes the derived columns."""
+        return self.device is not None and texts_refusal(self.config) is None
 
     def _split(self) -> None:
         shares = self.seen.shares
@@ -203,7 +222,7 @@ class Planner:
             earlier = shares.n_folds - 1
             tested = int(earlier * shares.test * self.seen.n_rows)
             self._ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * tested)
-            self.host.hold("predictions", 8 * self._outputs * tested * len(entries))
+            self._ledger.hold("predictions", 8 * self._outputs * tested * len(entries))
             self._compete(f"each of {shares.n_folds} folds: ", entries, shares.train, [shares.test])
             self._evaluate(1.0)
             self._compete(REFIT, [self._heaviest(shares.train)], 1.0, [])
@@ -211,13 +230,16 @@ class Planner:
             self._compete("", entries, shares.train, [shares.validation, shares.test])
             self._evaluate(shares.test)
             self._compete(REFIT, [self._heaviest(shares.train)], shares.train + shares.validation, [shares.test])
+            self._evaluate(shares.test, REFIT)
         else:
             self._compete("", entries, shares.train, [shares.test])
             self._evaluate(shares.test)
 
-    def _evaluate(self, share: float) -> None:
+    def _evaluate(self, share: float, label: str = "") -> None:
         n_rows = int(share * self.seen.n_rows)
-        self._add("evaluate", n_rows, costs.EVALUATE_ROW * n_rows)
+        need = (costs.EVALUATE_ROW + costs.EVALUATE_CLASS * (self._outputs - 1)) * n_rows if self._has_truth else 0
+        host, device = (need, 0) if self.device is None else (0, need)
+        self._add(f"{label}evaluate", n_rows, host, device)
 
     def _compete(self, label: str, entries: Sequence[ModelEntry], train: float, parts: Sequence[float]) -> None:
         n_train = int(train * self.seen.n_rows)
@@ -263,7 +285,7 @@ class Planner:
         cost, rows, on_host = costs_of(entry, self.seen), max(n_parts), self.stages[-1].device == "cpu"
         need, block = cost.predicting(rows, on_host)
         moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0
-        self.host.hold("predictions", 8 * self._outputs * sum(n_parts))
+        self._ledger.hold("predictions", 8 * self._outputs * sum(n_parts))
         refusal = self.refusals[-1][1] if on_host and self.device is not None else None
         host, device = (need + moved, 0) if on_host else (0, need)
         self._add(f"{label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
@@ -283,6 +305,10 @@ class Planner:
 
     def _columns(self, view: View) -> int:
         return int(self.seen.matrices[view].shape[1])
+
+    @property
+    def _has_truth(self) -> bool:
+        return self.seen.goal.target is not None
 
     @property
     def _outputs(self) -> int:

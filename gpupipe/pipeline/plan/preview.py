@@ -72,7 +72,8 @@ class Preview:
     file_bytes : int
         Of all tables.
     arrow_row, text_row, plain_row, encoded_row : float
-        Bytes of a row as Arrow decodes it, of its free texts alone, with its texts written out, and encoded.
+        Bytes of a row as Arrow decodes it, of its free texts alone, with its texts written out (but not those that are
+        generated: they are codes from the first), and encoded.
     features : dict of str to FittedFeatures
         View to its features, fitted to the sample.
     matrices : dict of str to array
@@ -80,8 +81,8 @@ class Preview:
     shares : Shares
     n_derived : int
         Columns that are made before the split.
-    events_bytes : int
-        Of the tables of events, as Arrow holds them.
+    events_bytes, n_events : int
+        Of the tables of events, as Arrow holds them; and the rows of the longest one.
     """
 
     goal: Goal
@@ -101,6 +102,7 @@ class Preview:
     shares: Shares
     n_derived: int = 0
     events_bytes: int = 0
+    n_events: int = 0
 
     def context(self, view: View) -> FitContext:
         """Return what a model of `view` would be told of its matrix; the backend is the host's."""
@@ -139,7 +141,7 @@ def _look(config: Config, device: str, most: int) -> Preview:
         parts = {name: part.source for name, part in sampled.items()}
         small = config.model_copy(update={"source": main.source, "tables": parts, "device": "cpu"})
         arrow = read_joined(small.source, small.tables).table
-        events = sum(_bytes_of_all(part) for name, part in sampled.items() if not config.tables[name].is_joined)
+        events = [part for name, part in sampled.items() if not config.tables[name].is_joined]
         try:
             job = prepare(small, choose("cpu"), Timeline())
             entries = _entries(config, job, device)
@@ -148,7 +150,9 @@ def _look(config: Config, device: str, most: int) -> Preview:
             what = f"{error.what} (in the {arrow.num_rows:,} rows that the plan looks at)"
             raise type(error)(what, where="source", fix="run it, if that is not so of all rows") from error
 
-        return replace(seen, file_bytes=main.n_bytes + sum(p.n_bytes for p in sampled.values()), events_bytes=events)
+        n_bytes = main.n_bytes + sum(part.n_bytes for part in sampled.values())
+        n_events = max((part.n_rows for part in events), default=0)
+        return replace(seen, file_bytes=n_bytes, events_bytes=sum(map(_bytes_of_all, events)), n_events=n_events)
 
 
 def _bytes_of_all(part: Sampled) -> int:
@@ -187,7 +191,7 @@ def _measured(config: Config, main: Sampled, arrow: pa.Table, job: Job, entries:
         file_bytes=main.n_bytes,
         arrow_row=arrow.nbytes / n_read,
         text_row=_bytes(texts) / n_read,
-        plain_row=_bytes(map(_written_out, arrow.columns)) / n_read,
+        plain_row=_bytes(arrow.columns if config.source.generate else map(_written_out, arrow.columns)) / n_read,
         encoded_row=job.table.n_bytes / n_sample,
         features={view: rows.features[view] for view in views},
         matrices=matrices,

@@ -10,19 +10,27 @@ import numpy as np
 from gpupipe.backends.gpu_estimators import ESTIMATORS, NO_TWIN
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import Config, ModelEntry
+from gpupipe.config.features import op_name
+from gpupipe.features.derived import derived_ops, of_the_host
 from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
 
 
-def read_refusal(config: Config, n_derived: int) -> Refusal | None:
-    """Return why a device cannot read the source, or None where it can, or the table is generated."""
-    if n_derived:
-        return Refusal("keys and texts of derived columns are read by Arrow", "leave those ops out")
-    if config.source.generate:
-        return None
+def texts_refusal(config: Config) -> Refusal | None:
+    """Return why a device leaves derived columns to the host, or None where it does not."""
+    texts = ", ".join(dict.fromkeys(map(op_name, of_the_host(derived_ops(config.features)))))
+    return Refusal(f"{texts}: texts are read by Arrow", "leave these ops out") if texts else None
+
+
+def read_refusal(config: Config) -> Refusal | None:
+    """Return why a device cannot read the tables, or None where it can."""
+    if refusal := texts_refusal(config):
+        return refusal
     try:
         require_plain(config.source, config.tables)
+        for table in config.tables.values():
+            require_plain(table)
     except Obstacle as obstacle:
         return Refusal(obstacle.what, obstacle.fix)
     return None

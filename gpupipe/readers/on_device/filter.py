@@ -20,10 +20,9 @@ from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.on_device.obstacles import names_in
 from gpupipe.readers.where import COMPARISONS, links, parse_where
-from gpupipe.table.device_columns import MICROS, Coded, Numbers, distinct_texts, strings
+from gpupipe.table.device_columns import MICROS, Coded, Known, Numbers, distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules
 
-Known = Numbers | Coded
 PLACE = "place in the table"  # no name in an expression
 
 

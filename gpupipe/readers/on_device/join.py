@@ -1,21 +1,19 @@
-"""``tables:`` joined on a device: keys become codes of their distinct values, which alone come to the host."""
+"""``tables:`` joined on a device: keys become codes, for which distinct texts come to the host, and no numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.join import joined_names, match_note, require_column, require_unique
-from gpupipe.readers.on_device.filter import Known
+from gpupipe.readers.on_device.filter import known_columns
 from gpupipe.readers.settings import JoinedTable
-from gpupipe.table.device_columns import Coded, Numbers
-from gpupipe.table.keys import key_codes
-
-Pair = tuple[Array, Array]  # codes of the main table, and of the other: int64, -1 for no key
+from gpupipe.table.device_columns import Coded, Known, Numbers
+from gpupipe.table.device_keys import key_codes
+from gpupipe.table.encode_frame import TextRules
 
 
 def join_columns(
@@ -33,7 +31,8 @@ def join_columns(
         require_column(list(left), key, "the main table")
     for key in on.right:
         require_column(list(right), key, label)
-    (a, b), size = _codes(left, on.left, right, on.right, label, backend)
+    ours, theirs = (_trimmed(of, names, backend) for of, names in ((left, on.left), (right, on.right)))
+    a, b, size = key_codes(ours, theirs, list(zip(on.left, on.right, strict=True)), label, backend)
     _require_unique(b, right, on.right, joined, label, backend)
     if joined.cardinality == "one_to_one":
         _require_unique(a, left, on.left, joined, "the main table", backend)
@@ -44,49 +43,19 @@ def join_columns(
     return {**left, **found}, match_note(label, int((matches < 0).sum()), len(matches))
 
 
-def _codes(
-    left: Mapping[str, Known],
-    left_names: Sequence[str],
-    right: Mapping[str, Known],
-    right_names: Sequence[str],
-    label: str,
-    backend: Backend,
-) -> tuple[Pair, int]:
-    """Return codes that are equal where the keys are, and how many there may be."""
-    codes: Pair | None = None
-    size = 1
-    for a, b in zip(left_names, right_names, strict=True):
-        (rows_a, values_a), (rows_b, values_b) = _distinct(left[a], backend), _distinct(right[b], backend)
-        ours, theirs = key_codes(pa.table({a: values_a}), [a], pa.table({b: values_b}), [b], label)
-        pair = _looked_up(ours, rows_a, backend), _looked_up(theirs, rows_b, backend)
-        codes, size = (pair, len(values_b)) if codes is None else _combined(codes, pair, len(values_b), backend)
-    assert codes is not None
-    return codes, size
+def key_columns(
+    columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend
+) -> dict[str, Known]:
+    """Return those of `columns` (Series, Numbers or Coded) that are among `names`, as keys are made of them."""
+    chosen = [name for name in dict.fromkeys(names) if name in columns]
+    known = known_columns({name: columns[name] for name in chosen}, rules, backend)
+    return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))
 
 
-def _distinct(column: Known, backend: Backend) -> tuple[Array, pa.Array]:
-    if isinstance(column, Numbers):
-        return column.distinct(backend)
-    used = column.trimmed(backend)
-    return used.codes, used.values
-
-
-def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:
-    table = np.append(np.asarray(codes.fill_null(-1)), -1)  # position -1, a null, is the last one
-    return backend.xp.take(backend.to_device(table), rows)
-
-
-def _combined(codes: Pair, further: Pair, n_values: int, backend: Backend) -> tuple[Pair, int]:
-    """Return the codes of pairs, renumbered so that they never outgrow int64 however many parts a key has."""
-    xp = backend.xp
-    a, b = (xp.where((i < 0) | (j < 0), -1, i * n_values + j) for i, j in zip(codes, further, strict=True))
-    universe = xp.unique(b)
-    return (_place(a, universe, xp), _place(b, universe, xp)), len(universe)
-
-
-def _place(codes: Array, universe: Array, xp: Any) -> Array:
-    places = xp.minimum(xp.searchsorted(universe, codes), len(universe) - 1)
-    return xp.where((codes >= 0) & (universe[places] == codes), places, -1)
+def _trimmed(columns: Mapping[str, Known], names: Sequence[str], backend: Backend) -> list[Known]:
+    """Return columns whose values are those of their rows alone."""
+    chosen = (columns[name] for name in names)
+    return [column if isinstance(column, Numbers) else column.trimmed(backend) for column in chosen]
 
 
 def _require_unique(
@@ -101,7 +70,7 @@ def _require_unique(
 
 
 def _rows(column: Known, backend: Backend) -> pa.Array:
-    codes, values = _distinct(column, backend)
+    codes, values = column.distinct(backend) if isinstance(column, Numbers) else (column.codes, column.values)
     on_host = backend.to_host(codes)
     return values.take(pa.array(on_host, mask=on_host < 0))
 

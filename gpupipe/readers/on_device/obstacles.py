@@ -17,6 +17,7 @@ from gpupipe.readers.changes import unchanged
 from gpupipe.readers.columns import is_nested
 from gpupipe.readers.files import SourceFile, reading
 from gpupipe.readers.formats import FORMATS, compression_of
+from gpupipe.readers.plain import TEXT_FORMATS
 from gpupipe.readers.read import BaseDir, input_files
 from gpupipe.readers.settings import CsvSettings, JoinedTable, TableSource
 from gpupipe.readers.streams import opened
@@ -24,7 +25,7 @@ from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
 from gpupipe.readers.where import parse_where
 
-FORMATS_ON_DEVICE = ("csv", "parquet", "orc")
+FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
 
 
 class Obstacle(Exception):
@@ -69,8 +70,8 @@ def require_plain(
 ) -> None:
     """Raise Obstacle if the host must read a source or a table that is joined to it.
 
-    It is found in the settings and in the footers of the files. What only the rows of a CSV file tell is found when
-    they are read.
+    It is found in the settings and in the footers of the files. What only the rows of CSV or the lines of JSON tell is
+    found when they are read.
 
     Raises
     ------
@@ -89,13 +90,8 @@ def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable
 
 
 def _require_plain_settings(source: TableSource) -> None:
-    reasons = [
-        (source.generate, "the generator draws NumPy's random numbers", "source.generate", "read its rows of a file"),
-        (source.prepare, "a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before"),
-    ]
-    for asked, what, where, fix in reasons:
-        if asked:
-            raise Obstacle(what, where, fix)
+    if source.prepare:
+        raise Obstacle("a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before")
     if source.where:
         _require_simple_filter(source.where)
 
@@ -117,10 +113,14 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
     """Raise Obstacle if a file is of a kind, or in a form, that the host alone reads."""
     for file in files:
         _require_local(file)
+        if file.format in TEXT_FORMATS and compression_of(file.path):
+            raise Obstacle(
+                f"compressed {file.format} is unpacked by Arrow", "source.path", "unpack it, or write Parquet"
+            )
         if file.format == "csv":
-            _require_plain_csv(file, source.csv)
+            _require_plain_csv(source.csv)
     formats = sorted({file.format for file in files})
-    if "csv" not in formats:
+    if not set(formats) & set(TEXT_FORMATS):
         _require_same_columns(files, source)
     elif len(formats) > 1:
         raise Obstacle(
@@ -139,9 +139,7 @@ def _require_local(file: SourceFile) -> None:
         raise Obstacle(what, "source.path", "write the columns into the files")
 
 
-def _require_plain_csv(file: SourceFile, settings: CsvSettings) -> None:
-    if compression_of(file.path):
-        raise Obstacle("compressed CSV is unpacked by Arrow", "source.path", "unpack the file, or write Parquet")
+def _require_plain_csv(settings: CsvSettings) -> None:
     if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
         raise Obstacle(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
     if settings.decimal != ".":

@@ -5,10 +5,8 @@ host's.
 
 Left to cuDF, and not to be proven without a GPU: that its Parquet and ORC readers give the values that Arrow's give
 (dates as time stamps of seconds, time stamps with a zone in UTC), and that its CSV reader splits rows and fields as RFC
-4180 says. Types, missing values and numbers in CSV are not left to it: see `gpupipe.readers.on_device.csv`.
-
-JSON lines are the host's: whether "1" is a text or a number is in its quotes, which columns there are is in every line,
-and of both cuDF has rules of its own.
+4180 says, its JSON reader plain lines of JSON. Types, missing values and numbers in texts are not left to it: see
+`gpupipe.readers.on_device.csv` and `gpupipe.readers.on_device.jsonl`.
 
 Two things are not said on a device: a damaged page of Parquet that has a checksum (the host verifies it), and a time
 beyond the year 294246 (it is read as null here too).
@@ -31,13 +29,15 @@ from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.on_device.csv import csv_columns
 from gpupipe.readers.on_device.filter import filter_columns, known_columns
+from gpupipe.readers.on_device.generated import generated_columns
 from gpupipe.readers.on_device.join import join_columns
+from gpupipe.readers.on_device.jsonl import json_columns
 from gpupipe.readers.on_device.obstacles import data_files, joined_tables, reading_on_device, require_plain
+from gpupipe.readers.on_device.texts import text_rules
 from gpupipe.readers.plain import usable_names
-from gpupipe.readers.read import BaseDir
+from gpupipe.readers.read import BaseDir, input_files
 from gpupipe.readers.settings import JoinedTable, TableSource
 from gpupipe.readers.streams import opened
-from gpupipe.readers.strings import NULL_VALUES, clean_texts
 from gpupipe.readers.wanted import Wanted
 from gpupipe.table.device_columns import Numbers
 from gpupipe.table.encode_frame import TextRules
@@ -90,10 +90,15 @@ def read_frame(
 
 
 def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
-    files = data_files(source, base_dir)
     wanted, notes = Wanted(source), Notes()
+    if source.generate:
+        columns = _finish(generated_columns(source, wanted, backend), TextRules(), wanted, source, backend)
+        return LoadedFrame(columns, TextRules(), input_files(source, base_dir), notes)
+    files = data_files(source, base_dir)
     if files[0].format == "csv":
         columns, rules = csv_columns(files, wanted, source, backend, notes)
+    elif files[0].format == "jsonl":
+        columns, rules = json_columns(files, wanted, source, backend, notes)
     else:
         columns, rules = _read_all(files, wanted, source, backend, notes), text_rules(notes)
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
@@ -153,15 +158,3 @@ def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) ->
     numbers = Numbers.of(frame[name], backend)
     storage = "float64" if bool((numbers.values > LARGEST_INT64).any()) else "int64"
     return Numbers(numbers.values.astype(storage), numbers.valid, pa.from_numpy_dtype(storage))
-
-
-def text_rules(notes: Notes) -> TextRules:
-    """Return what texts mean in every format but CSV; what is read as missing is noted."""
-
-    def read(name: str, texts: pa.StringArray) -> pa.Array:
-        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
-        if any(gone):  # that an empty text is missing goes without saying
-            notes.say(f"column {name!r}: {', '.join(map(repr, gone[:5]))} read as missing")
-        return cleaned.cast(pa.string()).combine_chunks()
-
-    return TextRules(read, NULL_VALUES)

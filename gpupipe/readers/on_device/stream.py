@@ -105,7 +105,7 @@ def frame_stream(
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
 ) -> FrameStream | None:
-    """Return the parts in which a device reads a source; None where it fits as a whole, or must be read so.
+    """Return the parts in which a device reads a source; None where it fits, is generated, or must be read whole.
 
     Raises
     ------
@@ -115,5 +115,7 @@ def frame_stream(
         As reading it would.
     """
     require_plain(source, tables, base_dir)
+    if source.generate:
+        return None
     stream = in_parts(source, tables or {}, backend.free_bytes(), base_dir, on_device=True)
     return None if stream is None else FrameStream(stream, backend)

@@ -1,0 +1,124 @@
+"""Ops over histories on the double of a device against the host: run by `test_on_device`, in Numba's simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gpupipe.backends import choose
+from gpupipe.features.derived import derive
+from gpupipe.features.fitted import fit_features
+from gpupipe.features.statistics import Statistics
+from gpupipe.table.device_columns import Known, Numbers
+from gpupipe.table.device_keys import in_order, key_codes, row_codes
+from tests.backends import double
+from tests.backends.double import DeviceDouble
+from tests.features.histories import ops_of, rows, sources
+
+N = 40
+SIZES = "cuda_engine.py"  # the one number of a compaction is read there
+# of arithmetic on infinities, where Python computes: the simulator
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+class SmallDevice(DeviceDouble):
+    """A device without room for a column of more than so many elements; blocks of columns are the table's."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    @property
+    def xp(self) -> Any:
+        return _Small(self.most)
+
+
+class _Small:
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(double.xp, name)
+
+    def empty(self, shape: Any, *more: Any, **named: Any) -> Any:
+        if isinstance(shape, int) and shape > self._most:
+            raise MemoryError(f"std::bad_alloc: {shape}")
+        return double.xp.empty(shape, *more, **named)
+
+
+def assert_same(found: Any, expected: Any, device: DeviceDouble) -> None:
+    assert found.schema == expected.schema
+    for column in expected.schema:
+        if column.derived:
+            values = device.to_host(found.column(column.name))
+            np.testing.assert_array_equal(values, expected.column(column.name), strict=True)
+
+
+def strayed() -> list[str]:
+    return [line for line in double.uncounted if SIZES not in line]
+
+
+def test_every_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device() -> None:
+    device, host = DeviceDouble(), choose("cpu")
+    there = sources(device, N)
+    double.uncounted.clear()
+    device.open_stage()
+    found, how = derive(ops_of(), there)
+    use = device.close_stage()
+    expected, again = derive(ops_of(), sources(host, N))
+    assert_same(found, expected, device)
+    assert (how.made, how.schema, how.tables) == (again.made, again.schema, again.tables)
+    assert list(there.engines) == ["cuda"]
+    assert (use.bytes_to_host, strayed(), use.fallbacks) == (0, [], ())
+    assert use.bytes_to_device < 4 * 4 * N + 200  # int32 codes of three key columns that the host has read, and tables
+
+
+def test_where_the_device_is_full_keys_come_in_parts_and_the_answer_is_the_same() -> None:
+    ops = ops_of("aggregate")[3:] + ops_of("rfm", "lag")
+    device = SmallDevice(most=N)  # a tree of extremes takes twice as many numbers
+    found, _ = derive(ops, little := sources(device, N))
+    assert_same(found, derive(ops, sources(choose("cpu"), N))[0], device)
+    assert little.engines == {"cuda": None}
+    assert [line.partition(":")[0] for line in device.take_remarks()] == ["the history of orders"]
+
+
+def test_keys_that_a_device_has_read_are_coded_there() -> None:
+    device = DeviceDouble()
+    customers, orders = (rows(N, seed)["customer"].to_numpy() for seed in (0, 1))
+
+    def numbers(values: Any) -> Known:
+        there = device.to_device(values)
+        return Numbers(there, there == there, pa.float64())
+
+    times = device.to_device(np.arange(N)[::-1].copy())
+    device.open_stage()
+    double.uncounted.clear()
+    mine, theirs, size = key_codes([numbers(customers)], [numbers(orders)], [("a", "b")], "orders", device)
+    pairs, n_pairs = row_codes([numbers(orders), numbers(orders)], device)
+    order = in_order(theirs, times, device.xp)
+    use = device.close_stage()
+    assert use.bytes_to_host == 0
+    assert {line.rpartition(" ")[2] for line in double.uncounted} == {"bool(array)"}  # whether floats are whole numbers
+    mine, theirs, pairs, order = (device.to_host(array) for array in (mine, theirs, pairs, order))
+    known = np.unique(orders[~np.isnan(orders)])
+    assert size == n_pairs == len(known)
+    np.testing.assert_array_equal(theirs, np.where(np.isnan(orders), -1, np.searchsorted(known, orders)))
+    np.testing.assert_array_equal(pairs, theirs)
+    np.testing.assert_array_equal(known[mine[mine >= 0]], customers[mine >= 0])
+    assert order.tolist() == sorted(np.flatnonzero(theirs >= 0), key=lambda row: (theirs[row], -row))
+
+
+def test_a_model_serves_on_the_device_what_it_serves_on_the_host() -> None:
+    device, host = DeviceDouble(), choose("cpu")
+    ops = ops_of("rfm", "lag")
+    table, how = derive(ops, sources(host, N))
+    features = fit_features(ops, Statistics(table, host, None, 0), "codes", how)
+    arrow, events = rows(N, 3), {"orders": rows(N, 4)}
+    here, there = (features.encode(arrow, backend, events, as_of=10**15 * 2) for backend in (host, device))
+    assert isinstance(next(iter(there.blocks.values())), double.DeviceArray)
+    assert_same(there, here, device)
+    nothing = features.encode(arrow[:0], device, {"orders": rows(N, 4)})
+    assert nothing.n_rows == 0 and nothing.schema == here.schema

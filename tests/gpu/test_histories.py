@@ -1,0 +1,130 @@
+"""Histories of keys on the device are the host's: codes and counts the same, numbers within float32's last digits."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpupipe.backends import choose
+from gpupipe.bench.device.parity import metrics_of, on, strayed
+from gpupipe.config import Config, parse_config
+from gpupipe.features.derived import derive, derived_ops
+from gpupipe.features.key_parts import merged, part_of
+from gpupipe.features.keyed import KeyedOp
+from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.reading import read_table
+from gpupipe.pipeline.run import run_pipeline
+from tests.features.histories import OPS_BY_NAME, ops_of, rows, sources
+
+ROWS = 20_000
+TOLERANCE = 2e-6  # of float32
+METRIC_GAP = 0.003
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tables of events, in two formats."""
+    path = tmp_path_factory.mktemp("histories")
+    for seed, name in enumerate(("visits", "orders")):
+        frame = rows(ROWS, seed).to_pandas()
+        frame["left"] = np.where(frame["spend"] > 20, "yes", "no")
+        frame.to_parquet(path / f"{name}.parquet", index=False)
+        frame.to_csv(path / f"{name}.csv", index=False)
+    return path
+
+
+def configured(folder: Path, kind: str, ops: list[dict[str, Any]], **more: Any) -> Config:
+    source = {"path": str(folder / f"visits.{kind}"), "target": "left", "positive": "yes", "cache": False}
+    orders = {"path": str(folder / f"orders.{kind}"), "on": "customer", "cardinality": "one_to_many"}
+    return parse_config({"source": source, "tables": {"orders": orders}, "features": ops, **more})
+
+
+def derived_columns(config: Config, device: str) -> tuple[dict[str, Any], Any]:
+    """Return the derived columns on the host, and what the device did while it made them."""
+    there = on(config, device)
+    backend = choose(device, there.device_options)
+    found = read_table(there, backend)
+    assert found.sources is not None and found.sources.backend is backend
+    backend.open_stage()
+    table, _ = derive(derived_ops(there.features), found.sources)
+    use = backend.close_stage()
+    columns = [column.name for column in table.schema if column.derived]
+    return {name: backend.to_host(table.column(name)) for name in columns}, use
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("op", OPS_BY_NAME)
+def test_an_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device(folder: Path, op: str, kind: str) -> None:
+    config = configured(folder, kind, [{op: settings} for settings in OPS_BY_NAME[op]])
+    (expected, _), (found, use) = (derived_columns(config, device) for device in ("cpu", "gpu"))
+    assert use.bytes_to_host == 0 and use.fallbacks == ()
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype
+        exact = values.dtype.kind == "i" or any(word in name for word in ("count", "nunique", "lag", "first", "last"))
+        tolerance = 0.0 if exact else TOLERANCE
+        np.testing.assert_allclose(found[name], values, rtol=tolerance, atol=10 * tolerance, err_msg=name)
+
+
+def test_texts_and_several_columns_are_keys(folder: Path) -> None:
+    own = {"key": ["kind", "customer", "shop"], "time": "at", "columns": {"*": "count", "spend": "last"}}
+    config = configured(folder, "parquet", [{"aggregate": own}])
+    (expected, _), (found, _) = (derived_columns(config, device) for device in ("cpu", "gpu"))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize("op", OPS_BY_NAME)
+def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
+    backend = choose("gpu")
+    for each in ops_of(op):
+        assert isinstance(each, KeyedOp)
+        there = sources(backend, ROWS)
+        keys = each.keys(there)
+        parts = [part_of(each, there, keys, a, b) for a, b in ((0, 1), (1, keys.size))]
+        for made, whole in zip(merged(parts, there), each.derive(there), strict=True):
+            found, expected = (backend.to_host(one.values) for one in (made, whole))
+            np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=10 * TOLERANCE, err_msg=made.name)
+
+
+@pytest.fixture(scope="module")
+def online_retail(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Write the tables that the hooks of online_retail.yaml make, and return what sets them in its place."""
+    folder = tmp_path_factory.mktemp("retail")
+    hooks = runpy.run_path(str(Path(__file__).parents[2] / "configs" / "online_retail.py"))
+    lines = pd.read_csv(data_dir / "online-retail" / "online_retail.csv.gz", dtype={"StockCode": str, "InvoiceNo": str})
+    said = ["source.cache=false", "models=[logistic_regression, xgboost]"]
+    for name, hook in (("source", "customers"), ("tables.orders", "orders"), ("tables.lines", "purchases")):
+        hooks[hook](lines).to_parquet(folder / f"{hook}.parquet", index=False)
+        said += [f"{name}.path={folder / f'{hook}.parquet'}", f"{name}.prepare=null"]
+    return said
+
+
+@pytest.mark.data
+def test_online_retail_runs_on_the_device_alone_with_the_metrics_of_the_host(
+    config: Any, online_retail: list[str]
+) -> None:
+    found = metrics_of(config("online_retail", *online_retail))
+    for name, value in found["cpu"].items():
+        assert found["gpu"][name] == pytest.approx(value, abs=METRIC_GAP), name
+
+
+@pytest.mark.data
+def test_online_retail_says_where_it_was_derived_and_serves_on_both(
+    config: Any, online_retail: list[str], tmp_path: Path
+) -> None:
+    there = on(config("online_retail", *online_retail), "gpu")
+    run = run_pipeline(there, tmp_path / "run")
+    assert strayed(run.plan(), "gpu") == []
+    stage = next(stage for stage in run.timeline.to_json()["stages"] if stage["name"] == "derive")
+    assert (stage["device"], stage["interpreter"], stage["bytes_to_host"]) == ("gpu", "cuda", 0)
+    tables = {name: table.path for name, table in there.tables.items()}
+    gpu, cpu = (
+        load_model(run.path, device).predict_proba(there.source.path, tables)[:, 1] for device in ("gpu", "cpu")
+    )
+    np.testing.assert_allclose(gpu, cpu, atol=1e-4)
