@@ -8,7 +8,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.dask_workers import DaskWorkers, Remote
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost

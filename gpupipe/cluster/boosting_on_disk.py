@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import OnDisk
-from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.cluster.training import binned_bytes
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost, asked_after_rounds

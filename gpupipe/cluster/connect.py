@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends import device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.cluster import versions
+from gpupipe.cluster.dask_settings import dask_settings
 from gpupipe.cluster.outputs import collected
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
@@ -71,7 +72,7 @@ def connected(
     import distributed  # its own defaults and its loggers are there from now on
 
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(_dask_settings(settings)))
+        stack.enter_context(dask.config.set(dask_settings(settings, ANSWER_SECONDS)))
         stack.enter_context(_quiet(distributed.__name__, "tornado", "asyncio"))
         if settings.scheduler == "local":
             outputs = stack.enter_context(collected())
@@ -288,26 +289,6 @@ def _on_each(client: Client, deadline: float, function: Any, *arguments: Any) ->
             fix="they may be busy with another job: wait for it, or raise cluster.deadline; else start them again",
         ) from None  # fmt: skip
     return {where: future.exception() or future.result() for where, future in asked.items()}
-
-
-def _dask_settings(settings: ClusterSettings) -> dict[str, Any]:
-    """Return what of Dask's own configuration differs while we are connected."""
-    return {
-        "distributed.admin.large-graph-warning-threshold": "1PB",  # what is put is part of a task, and meant to be
-        "distributed.comm.timeouts.connect": f"{min(ANSWER_SECONDS, settings.deadline)}s",
-        "distributed.scheduler.allowed-failures": settings.retries,
-        # A task that was given to a worker, and others if that is lost, is not given to one that joins after all are.
-        "distributed.scheduler.no-workers-timeout": f"{settings.deadline}s",
-        # Only the dashboard shows where workers spend their time: they need not look a hundred times a second.
-        "distributed.worker.profile.enabled": bool(settings.dashboard_address),
-        # Of a worker that lives and does not answer. It is looked for as often: others take over before the deadline.
-        "distributed.scheduler.worker-ttl": f"{settings.deadline / 3}s",
-        # Dask sets threads before it starts a worker: in this process, that is. Here it is to be in the worker alone.
-        "distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 65536},
-        "distributed.nanny.environ": {
-            "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "OMP_WAIT_POLICY": "PASSIVE",
-        },
-    }  # fmt: skip
 
 
 @contextmanager

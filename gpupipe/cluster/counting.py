@@ -52,8 +52,9 @@ class ClusterCounter:
         """
         n_classes = 0 if target is None else target.n_classes
         values = [None] * len(self.table.parts) if target is None else target.values
-        both = self.table.map(_groups, seed, n_folds, n_classes, each=[self.table.bounds[:-1], values], label="folds")
-        fold, group = ([self.table.workers.submit(_one, pair, at, label="folds") for pair in both] for at in (0, 1))
+        each, given = [self.table.bounds[:-1], values], (seed, n_folds, n_classes)
+        # Each is soon computed, and a task that takes one of two results would cost more.
+        fold, group = (self.table.map(_groups, at, *given, each=each, label="folds") for at in (0, 1))
         return fold, group
 
     def targets(
@@ -105,14 +106,10 @@ def _sum(backend: Backend, *found: list[Array]) -> list[Array]:
 
 
 def _groups(
-    backend: Backend, table: Table, seed: int, n_folds: int, n_classes: int, first_row: int, values: Array
-) -> tuple[Array, Array]:
+    backend: Backend, table: Table, at: int, seed: int, n_folds: int, n_classes: int, first_row: int, values: Array
+) -> Array:
     target = None if values is None else Target(values, n_classes)
-    return _counter(backend, table, first_row).groups(seed, n_folds, target)
-
-
-def _one(backend: Backend, pair: tuple[Array, Array], at: int) -> Array:
-    return pair[at]
+    return _counter(backend, table, first_row).groups(seed, n_folds, target)[at]
 
 
 def _found_targets(

@@ -22,7 +22,7 @@ from gpupipe.cluster import cuml_estimators
 from gpupipe.cluster.cuml_estimators import ESTIMATORS, OLDEST_FOREST
 from gpupipe.cluster.dask_workers import DaskWorkers, Remote
 from gpupipe.cluster.library_calls import call_library
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, Model
 from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text

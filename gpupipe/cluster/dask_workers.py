@@ -11,6 +11,7 @@ import concurrent.futures
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Concatenate, NoReturn, TypeVar
 from uuid import uuid4
@@ -19,7 +20,7 @@ from distributed import CancelledError, Client, Future, wait
 
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.faults import Watch, key_of
-from gpupipe.cluster.remote import METRIC, Place, give, own_use, work
+from gpupipe.cluster.remote import METRIC, NOTHING, Place, give, own_use, work
 from gpupipe.cluster.workers import Handle, Workers, WorkerUse
 from gpupipe.errors import ClusterError, DeviceError
 
@@ -89,21 +90,39 @@ class DaskWorkers(Workers):
     ) -> Remote[Result]:
         """See `Workers.submit`; a worker that was lost is replaced by any other."""
         self._watch.check_scheduler()
-        given = [a.future if isinstance(a, Remote) else a for a in arguments]
         label = label or function.__name__
         known = self._addresses
         where = [known[worker % len(known)]] if worker is not None and known else None
         future = self._client.submit(
-            work, self._place, function, *given, key=key_of(function.__name__, uuid4().hex, label), pure=False,
-            workers=where, allow_other_workers=where is not None,
+            work, self._place, function, *_given(arguments), key=key_of(function.__name__, uuid4().hex, label),
+            pure=False, workers=where, allow_other_workers=where is not None,
         )  # fmt: skip
         return Remote(future, label)
+
+    def map(
+        self,
+        function: Callable[Concatenate[Backend, ...], Result],
+        each: Iterable[Sequence[Any]],
+        labels: Sequence[str],
+    ) -> list[Handle[Result]]:
+        """See `Workers.map`: one message to the scheduler, where each of `submit` costs more than a small task."""
+        self._watch.check_scheduler()
+        n = len(labels)
+        keys = [key_of(function.__name__, uuid4().hex, label) for label in labels]
+        columns = zip_longest(*map(_given, each), fillvalue=NOTHING)
+        futures = self._client.map(work, [self._place] * n, [function] * n, *columns, key=keys, pure=False)
+        return [Remote(future, label) for future, label in zip(futures, labels, strict=True)]
 
     def put(self, value: Any) -> Remote[Any]:
         """See `Workers.put`; it is part of a task, so that it is there again after the loss of who held it."""
         self._watch.check_scheduler()
         key = key_of("put", uuid4().hex, "what is sent to the workers")
         return Remote(self._client.submit(give, value, key=key, pure=False), "what is sent to the workers")
+
+    def wait(self, handles: Iterable[Handle[Any]]) -> None:
+        """See `Workers.wait`."""
+        self._watch.rest()
+        self._await([handle for handle in handles if isinstance(handle, Remote)])
 
     def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
         """See `Workers.gather`.
@@ -234,6 +253,11 @@ class DaskWorkers(Workers):
             self._addresses = sorted(workers, key=lambda address: str(workers[address]["name"]))
             self.n_workers = len(workers)
             self.n_threads = sum(worker["nthreads"] for worker in workers.values())
+
+
+def _given(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments as Dask takes them."""
+    return [argument.future if isinstance(argument, Remote) else argument for argument in arguments]
 
 
 def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int, int] | None) -> WorkerUse:

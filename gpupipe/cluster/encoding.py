@@ -53,11 +53,10 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
     except SchemaError:
         _refuse(found.pieces, workers, declared)
         raise
-    parts, sent = [], workers.put(schema)
-    while found.pieces:
-        piece = found.pieces.pop(0)
-        parts.append(Part(workers.submit(_encode, piece.rows, sent, label="encoding"), piece.n_rows))
-    return PartitionedTable(schema, tuple(parts), workers)
+    heights, sent = [piece.n_rows for piece in found.pieces], workers.put(schema)
+    each = ((found.pieces.pop(0).rows, sent) for _ in heights)
+    tables = workers.map(_encode, each, ["encoding"] * len(heights))
+    return PartitionedTable(schema, tuple(map(Part, tables, heights)), workers)
 
 
 def _merge(
@@ -71,11 +70,12 @@ def _merge(
         If a column is not what it is declared to be.
     """
     label = "finding out what the columns are"
-    looks = [workers.submit(_look, piece.rows, declared, n_rows, label=label) for piece in pieces]
+    looks = workers.map(_look, [(piece.rows, declared, n_rows) for piece in pieces], [label] * len(pieces))
     while looks:
         texts = {name for name, seen in known.items() if seen.kind == "text"}
-        found = workers.gather([workers.submit(_brief, look, texts) for look in looks[:LOOKS_AT_ONCE]])
-        del looks[:LOOKS_AT_ONCE]
+        some = looks[:LOOKS_AT_ONCE]
+        found = workers.gather(workers.map(_brief, [(look, texts) for look in some], [label] * len(some)))
+        del looks[:LOOKS_AT_ONCE], some
         for name, other in [(name, other) for look in found for name, other in look.items()]:
             if other is None:
                 raise SchemaError(f"column {name!r} is not what it is declared to be")

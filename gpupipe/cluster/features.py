@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.partitions import PartitionedMatrix, PartitionedTable
+from gpupipe.cluster.matrices import PartitionedMatrix
+from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.program import Program

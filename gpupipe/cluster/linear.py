@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, Model
 from gpupipe.models.fitted_linear import Coefficients, FittedLinear

@@ -20,7 +20,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.cluster.checkpoints import reaches
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.remote import require_wanted
 from gpupipe.cluster.sharding import height_of, shard, shard_arguments
 from gpupipe.cluster.shares import equal_shares, seats

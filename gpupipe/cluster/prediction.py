@@ -8,7 +8,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.fitted_device import joined, matrix_on_host
 

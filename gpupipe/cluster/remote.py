@@ -21,6 +21,7 @@ from gpupipe.errors import ClusterError
 Result = TypeVar("Result")
 
 METRIC = "gpupipe"
+NOTHING = ...  # fills up lists of arguments, so that all have the same length
 
 _lock = threading.Lock()
 _tally = {"tasks": 0, "seconds": 0.0}
@@ -44,10 +45,10 @@ class Place:
 
 
 def work(place: Place, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any) -> Result:
-    """Return ``function(backend, *arguments)``."""
+    """Return ``function(backend, *arguments)``, but those that are `NOTHING`."""
     start = time.perf_counter()
     try:
-        return function(backend_of(place), *arguments)
+        return function(backend_of(place), *(given for given in arguments if given is not NOTHING))
     finally:
         with _lock:
             _tally["tasks"] += 1

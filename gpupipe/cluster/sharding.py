@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.shares import equal_shares
 from gpupipe.cluster.workers import Handle
 from gpupipe.models.neural.edges import MOST_ROWS

@@ -24,7 +24,8 @@ from gpupipe.readers.streams import Span
 
 PIECE_BYTES = 64 << 20  # of a file of text, or as Arrow holds it
 
-Read = tuple[pa.Table, Parsed]  # packed
+# Packed rows, what is known of them, and what they are as plain columns if those of the file are these.
+Read = tuple[pa.Table, Parsed, FileColumns | None, Plain]
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,22 @@ class ArrowPieces:
 
 @dataclass
 class _State:
-    """A piece: its rows, wherever they lie, and what is known of them, from step to step."""
+    """A piece: its rows, wherever they lie, and what is known of them, from step to step; `plain` as `columns`."""
 
     piece: Piece
     rows: Any = None
     parsed: Parsed = field(default_factory=Parsed)
+    columns: FileColumns | None = None
     plain: Plain = field(default_factory=Plain)
+
+    def let_go(self) -> Any:
+        """Return the rows, for the last time."""
+        rows, self.rows = self.rows, None
+        return rows
+
+    def is_plain_as(self, columns: FileColumns) -> bool:
+        """Whether it is known what the piece is if these are the columns of its file, in this order."""
+        return self.columns is not None and _in_order(self.columns) == _in_order(columns)
 
 
 class _File:
@@ -146,7 +157,7 @@ class _Reading:
         """Cut large files of text at the ends of rows, which the workers look for."""
         spans = {file: file.cut.even(self.most) for file in self.files if file.cut.is_text}
         scans = {
-            file: [self.workers.submit(_scan, file.cut, span, label="finding rows") for span in own]
+            file: self.workers.map(_scan, [(file.cut, span) for span in own], ["finding rows"] * len(own))
             for file, own in spans.items()
             if len(own) > 1
         }
@@ -159,9 +170,10 @@ class _Reading:
 
     def _parse(self, files: Sequence[_File]) -> None:
         states = [state for file in files for state in file.pieces]
-        for i, state in enumerate(states):
-            label = f"reading piece {i + 1} of {len(states)}"
-            state.rows = self.workers.submit(_read, state.piece, self.source, label=label)
+        labels = [f"reading piece {i + 1} of {len(states)}" for i in range(len(states))]
+        handles = self.workers.map(_read, [(state.piece, self.source) for state in states], labels)
+        for state, handle in zip(states, handles, strict=True):
+            state.rows = handle
         pa.scalar(0)  # loads pandas, as the first value of a process does: better while the workers read than later
         self._look(states)
         # What is wrong with a file is said of the file, as when it is read at once.
@@ -175,9 +187,9 @@ class _Reading:
 
     def _look(self, states: Sequence[_State]) -> None:
         """Fetch what is known of the pieces."""
-        found = self.workers.gather([self.workers.submit(_known, state.rows) for state in states])
-        for state, parsed in zip(states, found, strict=True):
-            state.parsed = parsed
+        asked = self.workers.map(_known, [(state.rows,) for state in states], ["what was read"] * len(states))
+        for state, found in zip(states, self.workers.gather(asked), strict=True):
+            state.parsed, state.columns, state.plain = found
 
     def _agree(self, files: Sequence[_File], as_text: Sequence[str] = ()) -> None:
         """Have columns read again until all pieces of a file have the same types."""
@@ -199,27 +211,28 @@ class _Reading:
 
     def _make_plain(self, files: Sequence[_File]) -> None:
         """Find out what the pieces are as plain columns: those are made again at last, rather than held till then."""
-        states = [(file, state) for file in files for state in file.with_rows]
-        handles = [
-            self.workers.submit(_plain, state.rows, state.piece, self.source, file.columns, label="plain columns")
-            for file, state in states
-        ]
+        states = [(file, state) for file in files for state in file.with_rows if not state.is_plain_as(file.columns)]
+        given = [(state.rows, state.piece, self.source, file.columns) for file, state in states]
+        handles = self.workers.map(_plain, given, ["plain columns"] * len(given))
         for (_, state), plain in zip(states, self.workers.gather(handles), strict=True):
             state.plain = plain
 
     def _finish(self, files: Sequence[_File], columns: SourceColumns) -> list[ArrowPiece]:
         """Return the rows that pass the filter, with the columns of the source."""
         partitions = Partitions([file.file for file in self.files])
-        rows = []
-        for file in files:
-            for state in file.with_rows:
-                given = state.piece, self.source, file.columns, partitions, columns
-                rows.append(self.workers.submit(_final, state.rows, *given, label="the columns of the source"))
-                state.rows = None  # what it was made of is let go of
-        heights = self.workers.gather([self.workers.submit(_height, handle) for handle in rows])
+        states = [(file, state) for file in files for state in file.with_rows]
+        heights = [state.parsed.n_rows for _, state in states]
+        each = ((state.let_go(), state.piece, self.source, file.columns, partitions, columns) for file, state in states)
+        rows = self.workers.map(_final, each, ["the columns of the source"] * len(states))
+        if self.source.where:
+            heights = self.workers.gather(self.workers.map(_height, [(h,) for h in rows], ["rows left"] * len(rows)))
         if not any(heights):
             raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen it")
         return [ArrowPiece(handle, n_rows) for handle, n_rows in zip(rows, heights, strict=True) if n_rows]
+
+
+def _in_order(columns: FileColumns) -> list[Any]:
+    return [*columns.kinds.items(), *columns.numbers.items()]
 
 
 def _most(n_bytes: int, n_pieces: int) -> int:
@@ -234,16 +247,28 @@ def _scan(backend: Backend, cut: Cut, span: Span) -> Scan:
 
 def _read(backend: Backend, piece: Piece, source: TableSource) -> Read:
     table, parsed = read_piece(piece, source)
-    return packed(table), parsed
+    columns, plain = _alone(piece, source, table, parsed)
+    return packed(table), parsed, columns, plain
+
+
+def _alone(piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed) -> tuple[FileColumns | None, Plain]:
+    """Return the columns of the file if all of it is like this piece, and what that is as plain ones."""
+    if parsed.error is not None or not parsed.n_rows:
+        return None, Plain()
+    try:
+        columns = file_columns([parsed], piece.file.format, declared_texts(source), ())
+    except NoAgreement:
+        return None, Plain()
+    return columns, plain_piece(piece, source, table, columns)[1]
 
 
 def _read_again(backend: Backend, read: Read, piece: Piece, source: TableSource, kinds: Kinds) -> Read:
     table, parsed = read_again(piece, source, unpacked(read[0]), read[1], kinds)
-    return packed(table), parsed
+    return packed(table), parsed, *_alone(piece, source, table, parsed)
 
 
-def _known(backend: Backend, read: Read) -> Parsed:
-    return read[1]
+def _known(backend: Backend, read: Read) -> tuple[Parsed, FileColumns | None, Plain]:
+    return read[1:]
 
 
 def _plain(backend: Backend, read: Read, piece: Piece, source: TableSource, columns: FileColumns) -> Plain:

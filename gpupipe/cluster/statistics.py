@@ -20,7 +20,7 @@ from gpupipe.features.columns import Numbers
 from gpupipe.features.lower import lower
 from gpupipe.features.number_statistics import rows_of_an_exponent
 from gpupipe.features.statistics import Statistics, Target
-from gpupipe.table.blocks import Table
+from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import Schema
 
 Result = TypeVar("Result")
@@ -57,8 +57,10 @@ class ClusterStatistics(Statistics):
         # What is left to reduce here is little, and sooner done than compiled loops are loaded.
         super().__init__(table.aligned(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
         if target is not None:
-            own = self.table.map(_kept, each=[self.table.sliced(target.values)], label="the target")
-            self.target = Target(own, target.n_classes)
+            n = target.n_classes
+            values = target.values.astype(code_storage(n)) if n else target.values  # less to send, and to hold
+            own = self.table.map(_kept, each=[self.table.sliced(values)], label="the target")
+            self.target = Target(own, n)
 
     def folds(self, k: int) -> list[Handle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""

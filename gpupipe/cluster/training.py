@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import OnDisk
-from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.errors import LimitError
 from gpupipe.models import MODELS, FitContext, FittedModel, Model, fit
 from gpupipe.models.boosting import XGBoost

@@ -92,6 +92,53 @@ class Workers(ABC):
             What it does to which partition, for messages: ``"reading partition 3 of 7"``.
         """
 
+    def map(
+        self,
+        function: Callable[Concatenate[Backend, ...], Result],
+        each: Iterable[Sequence[Any]],
+        labels: Sequence[str],
+    ) -> list[Handle[Result]]:
+        """Have a function run with each of several lists of arguments; return handles, in their order.
+
+        As `submit` of one after the other, with less to send. Where that runs it at once, the lists are asked for one
+        by one, and handles in them are let go of.
+        """
+        given = zip(each, labels, strict=True)
+        return [self.submit(function, *arguments, label=label) for arguments, label in given]
+
+    def on_each(
+        self,
+        partitions: Sequence[Handle[Any]],
+        function: Callable[Concatenate[Backend, ...], Result],
+        arguments: Sequence[Any],
+        each: Sequence[Sequence[Any]],
+        label: str,
+    ) -> list[Handle[Result]]:
+        """Have ``function(backend, partition, *arguments, *own)`` run on every partition; return handles, in order.
+
+        Parameters
+        ----------
+        each : sequence of sequences
+            What each partition has its own of: the first of every sequence, the second...
+        label : str
+            What is done, for messages.
+        """
+        n = len(partitions)
+        own = list(zip(*each, strict=True)) if each else [()] * n
+        given = ((part, *arguments, *more) for part, more in zip(partitions, own, strict=True))
+        return self.map(function, given, [f"{label} of partition {at + 1} of {n}" for at in range(n)])
+
+    def rows_by_worker(self, partitions: Sequence[Handle[Any]], heights: Sequence[int]) -> dict[str, int]:
+        """Return how many rows each worker holds, by its address."""
+        rows: dict[str, int] = {}
+        for home, height in zip(self.homes(partitions), heights, strict=True):
+            if home:
+                rows[home] = rows.get(home, 0) + height
+        return rows
+
+    def wait(self, handles: Iterable[Handle[Any]]) -> None:  # noqa: B027 - where there is nothing to wait for
+        """Wait until all results are there; they stay where they are. Raises as `gather`."""
+
     @abstractmethod
     def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
         """Return the results, in the order of the handles, as soon as all are there.

@@ -9,7 +9,8 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
 from gpupipe.cluster.features import transform, transform_training
-from gpupipe.cluster.partitions import PartitionedMatrix, PartitionedTable
+from gpupipe.cluster.matrices import PartitionedMatrix
+from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.cluster.prediction import predict_partitions
 from gpupipe.cluster.rules import judge_partitions
 from gpupipe.cluster.statistics import ClusterStatistics

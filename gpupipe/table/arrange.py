@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from gpupipe.backends.base import Backend
@@ -22,17 +23,24 @@ def select(table: Table, schema: Schema) -> Table:
 
 def take(table: Table, mask: Any, backend: Backend) -> Table:
     """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
-    xp = backend.xp
-    rows = xp.flatnonzero(backend.to_device(mask)).astype("int32")
-    blocks, places = allocate(table.schema, len(rows), xp)
+    return take_each([(table, mask)], backend)
+
+
+def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
+    """Return the rows of several tables of one schema as one, of each as `take` does; each row is copied once."""
+    xp, (first, _) = backend.xp, pieces[0]
+    rows = [xp.flatnonzero(backend.to_device(mask)).astype("int32") for _, mask in pieces]
+    ends = list(accumulate(map(len, rows)))
+    blocks, places = allocate(first.schema, ends[-1], xp)
 
     def copy(name: str) -> None:
         block, row = places[name]
-        backend.take(table.column(name), rows, blocks[block][row])
+        for (table, _), own, end in zip(pieces, rows, ends, strict=True):
+            backend.take(table.column(name), own, blocks[block][row][end - len(own) : end])
 
     backend.map(copy, places)
-    texts = {name: text.filter(_arrow_mask(mask)) for name, text in table.texts.items()}
-    return Table(table.schema, len(rows), blocks, places, texts)
+    texts = {name: _one([table.texts[name].filter(_arrow(mask)) for table, mask in pieces]) for name in first.texts}
+    return Table(first.schema, ends[-1], blocks, places, texts)
 
 
 def between(table: Table, start: int, stop: int) -> Table:
@@ -69,10 +77,19 @@ def append(table: Table, columns: Mapping[Column, Any], xp: Any) -> Table:
     return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
 
 
-def _arrow_mask(mask: Any) -> Any:
+def _arrow(mask: Any) -> Any:
     import pyarrow as pa
 
     return pa.array(mask)
+
+
+def _one(texts: Sequence[Any]) -> Any:
+    """Return texts one behind the other as one column."""
+    import pyarrow as pa
+
+    if len(texts) == 1:
+        return texts[0]
+    return pa.chunked_array([chunk for text in texts for chunk in text.chunks], texts[0].type)
 
 
 def drop_unused_levels(table: Table, counts: dict[str, Any], backend: Backend) -> Table:

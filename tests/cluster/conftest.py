@@ -15,7 +15,7 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.cluster import counting as merging
-from gpupipe.cluster import narrowing, partitions
+from gpupipe.cluster import narrowing, partitions, taking
 from gpupipe.cluster.partitions import Part, PartitionedTable
 from gpupipe.cluster.workers import Handle, Inline, Workers
 from gpupipe.features import counting, parts, quantiles, statistics, sweeping
@@ -53,7 +53,7 @@ def small(rows_a_part: int, few_values: int = 64) -> Iterator[None]:
     Counts are merged two by two.
     """
     with ExitStack() as stack:
-        for module in (parts, counting, statistics, sweeping, partitions):
+        for module in (parts, counting, statistics, sweeping, partitions, taking):
             stack.enter_context(patch.object(module, "ROWS_A_PART", rows_a_part))
         for module in (quantiles, narrowing):
             stack.enter_context(patch.object(module, "FEW_VALUES", few_values))

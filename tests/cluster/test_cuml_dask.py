@@ -11,7 +11,7 @@ from gpupipe.backends.base import Backend, DeviceOptions
 from gpupipe.backends.cpu import CpuBackend
 from gpupipe.cluster.connect import connected
 from gpupipe.cluster.dask_workers import DaskWorkers
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.remote import Place
 from gpupipe.cluster.training import fit_partitions
 from gpupipe.cluster.workers import Inline, Workers

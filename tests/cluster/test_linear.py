@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from gpupipe.backends import Backend
 from gpupipe.cluster.linear import fit_in_passes, is_learned_in_passes
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.workers import Workers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, Model

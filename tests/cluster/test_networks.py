@@ -25,8 +25,8 @@ from gpupipe.backends import choose
 from gpupipe.cluster.connect import connected
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.networks import fit_network
-from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.cluster.remote import work
 from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings

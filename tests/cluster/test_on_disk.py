@@ -13,8 +13,8 @@ import pytest
 
 from gpupipe.backends import Backend
 from gpupipe.cluster.kept import KEPT_IN_MEMORY, Shelf
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import on_disk
-from gpupipe.cluster.partitions import PartitionedMatrix
 from gpupipe.cluster.training import fit_partitions
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, fit

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import Backend, choose
-from gpupipe.cluster import partitions
+from gpupipe.cluster import partitions, taking
 from gpupipe.cluster.partitions import Part, PartitionedTable
 from gpupipe.cluster.statistics import ClusterStatistics
 from gpupipe.cluster.workers import Inline
@@ -275,7 +275,10 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     workers = Inline(device, 2)
     cut = [on_device(between(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
     parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
-    with patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(quantiles, "FEW_VALUES", 20):
+    with (
+        patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(taking, "ROWS_A_PART", n // 2),
+        patch.object(quantiles, "FEW_VALUES", 20),
+    ):  # fmt: skip
         many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
         assert len(many.table.parts) == 2
         one = Statistics(table, choose("cpu"), target, SEED)

@@ -14,7 +14,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.cluster.work import CONFIG, Summary, document, summary
 from gpupipe.cluster.connect import connected
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings

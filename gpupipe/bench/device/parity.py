@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import Backend, choose
-from gpupipe.cluster.partitions import PartitionedMatrix
+from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.builder import View

@@ -1,0 +1,31 @@
+"""What of Dask's own configuration differs while we are connected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.config.cluster import ClusterSettings
+
+# Of glibc, in bytes; what a process comes to by itself. Dask has memory given back as soon as it is freed: then each
+# array that comes and goes is made of new pages, which costs more than most of what is done with it.
+ALLOCATION = {"MALLOC_TRIM_THRESHOLD_": 64 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
+
+
+def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str, Any]:
+    """Return what of Dask's own configuration differs; a scheduler has `answer_seconds` to answer at all."""
+    return {
+        "distributed.admin.large-graph-warning-threshold": "1PB",  # what is put is part of a task, and meant to be
+        "distributed.comm.timeouts.connect": f"{min(answer_seconds, settings.deadline)}s",
+        "distributed.scheduler.allowed-failures": settings.retries,
+        # A task that was given to a worker, and others if that is lost, is not given to one that joins after all are.
+        "distributed.scheduler.no-workers-timeout": f"{settings.deadline}s",
+        # Only the dashboard shows where workers spend their time: they need not look a hundred times a second.
+        "distributed.worker.profile.enabled": bool(settings.dashboard_address),
+        # Of a worker that lives and does not answer. It is looked for as often: others take over before the deadline.
+        "distributed.scheduler.worker-ttl": f"{settings.deadline / 3}s",
+        "distributed.nanny.pre-spawn-environ": ALLOCATION,
+        # Dask sets threads before it starts a worker: in this process, that is. Here it is to be in the worker alone.
+        "distributed.nanny.environ": {
+            "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "OMP_WAIT_POLICY": "PASSIVE",
+        },
+    }  # fmt: skip
