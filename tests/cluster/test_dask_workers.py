@@ -47,6 +47,25 @@ def test_they_give_what_one_process_gives_in_the_order_of_the_handles(workers: D
     assert alone[-1] == 2 * sum(range(70))
 
 
+def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(workers: DaskWorkers) -> None:
+    def sums(workers: Workers) -> list[float]:
+        labels = [f"part {i}" for i in range(4)]
+        parts = workers.map(chores.numbers, ((i * 10, i * 10 + 10) for i in range(4)), labels)
+        each = [parts[:1], parts[:3], (), [parts[3], 5.0]]  # none is as long as the next
+        return workers.gather(workers.map(chores.total, each, labels))
+
+    assert sums(workers) == sums(Inline(choose("cpu"))) == [45.0, 435.0, 0.0, 350.0]
+    assert workers.map(chores.total, [], []) == []
+
+
+def test_what_is_waited_for_stays_there_and_its_errors_come_up(workers: DaskWorkers) -> None:
+    part = workers.submit(chores.numbers, 0, 10)
+    assert workers.wait([part]) is None
+    assert workers.homes([part])[0]
+    with pytest.raises(DataError, match="row 4"):
+        workers.wait([part, *workers.map(chores.unreadable, [(4,)], ["reading"])])
+
+
 def test_there_are_as_many_as_asked_for(workers: DaskWorkers) -> None:
     assert (workers.n_workers, workers.n_threads, workers.device, workers.reason) == (2, 2, "cpu", "asked for")
 
