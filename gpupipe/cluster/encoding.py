@@ -120,6 +120,7 @@ def _brief(backend: Backend, look: Seen, texts: set[str]) -> Seen:
 
 
 def _encode(backend: Backend, rows: pa.Table, schema: Schema) -> Table:
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
     return encode(unpacked(rows), backend, frozen=schema)
 
 
