@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gpupipe import __version__
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.formats import FORMATS
@@ -152,7 +151,7 @@ def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None
     identities = [[f.path, f.size, f.mtime_ns, f.version, sorted(f.partitions.items())] for f in files]
     settings = source.model_dump(mode="json", exclude={"cache"})
     joined = [[name, table.model_dump(mode="json")] for name, table in (tables or {}).items()]
-    versions = [TABLE_FORMAT, __version__, pa.__version__]
+    versions = [TABLE_FORMAT, pa.__version__]
     parts = {"versions": versions, "files": identities, "source": settings, "tables": joined}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

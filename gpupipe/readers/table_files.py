@@ -21,7 +21,7 @@ import pyarrow as pa
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Schema
 
-TABLE_FORMAT = 2
+TABLE_FORMAT = 3  # another one, too, where a reader or a generator makes another table of the same input
 
 
 def write_table(table: Table, folder: Path) -> None:
