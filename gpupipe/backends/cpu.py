@@ -151,7 +151,7 @@ class CpuBackend(Backend):
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
         """Return NumPy's reductions, or compiled ones where they are at hand and pay; see `Backend.reductions`."""
-        from gpupipe_kernels.reduce.engines import choose
+        from gpupipe_kernels.reduce.choice import choose
 
         return choose(n_values, self.n_threads, engine)
 

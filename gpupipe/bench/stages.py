@@ -15,10 +15,11 @@ from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
 from gpupipe.models import Prediction
+from gpupipe.models.fitting import load_library
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.run import choose_entries, folds_of, prepare
+from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 from gpupipe.pipeline.training import Rows, Trained, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
@@ -115,7 +116,7 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
 def import_estimator(job: Job, entry: ModelEntry) -> None:
     """Import the library that trains a model."""
     with suppress(DeviceError):  # the device has no such model: it is the host's turn, if that is allowed
-        entry.params.load_library(job.goal.task, job.backend)
+        load_library(entry.params, job.goal.task, job.backend)
 
 
 def train_and_judge(divided: Divided, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:

@@ -68,7 +68,7 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
     from gpupipe.bench.clock import StageClock
     from gpupipe.bench.stages import run_stages
     from gpupipe.config import load_config
-    from gpupipe.pipeline.export import libraries
+    from gpupipe.pipeline.libraries import libraries
 
     features_only = options.model == NO_MODEL
     for name in READING if features_only else READING + TRAINING:

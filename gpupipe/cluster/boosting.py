@@ -86,12 +86,10 @@ def _train(
 
 def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array | None) -> tuple[Any, Any, Any]:
     """Return matrix, target and weights of some rows as arrays of Dask, each partition where it lies."""
-    from gpupipe.cluster.training import sliced
-
     parts, heights = list(X.parts), list(X.heights)
     chosen = slice(None)
     if mask is not None:
-        own = sliced(X, mask)
+        own = X.sliced(mask)
         parts, heights = X.map(_chosen, each=[own], label="rows of a validation"), [int(m.sum()) for m in own]
         chosen = mask
     matrix = _joined(parts, heights, X.n_columns, "float32")

@@ -15,7 +15,7 @@ import xgboost
 
 from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import OnDisk
-from gpupipe.cluster.training import binned_bytes
+from gpupipe.cluster.training_memory import binned_bytes
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost, asked_after_rounds
 from gpupipe.models.fitted_xgboost import FittedXGBoost

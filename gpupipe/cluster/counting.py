@@ -14,7 +14,7 @@ from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.cluster.workers import Handle, Workers
 from gpupipe.features.columns import Codes
 from gpupipe.features.counting import Counter, Tables, added
-from gpupipe.features.statistics import Target
+from gpupipe.features.target import Target
 from gpupipe.table.blocks import Table
 
 Array = Any

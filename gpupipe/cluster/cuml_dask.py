@@ -110,14 +110,12 @@ def _created(name: str, params: Mapping[str, Any], X: PartitionedMatrix) -> Any:
 
 def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tuple[Any, ...]:
     """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, each partition where it lies."""
-    from gpupipe.cluster.training import sliced
-
     matrix = _joined(X.map(_as_dtype, dtype, label="matrix for cuml.dask"), X.heights, (X.n_columns,), dtype)
     if y is None:
         return (matrix,)
     # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
     kind = "int32" if name == "RandomForestClassifier" else dtype
-    targets = X.map(_target, each=[sliced(X, y.astype(kind))], label="target for cuml.dask")
+    targets = X.map(_target, each=[X.sliced(y.astype(kind))], label="target for cuml.dask")
     return matrix, _joined(targets, X.heights, (), kind)
 
 

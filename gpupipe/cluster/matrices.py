@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Concatenate, TypeVar
 
 import numpy as np
@@ -65,6 +65,10 @@ class PartitionedMatrix:
         owner = np.searchsorted(self.bounds[1:], positions, side="right")
         own = [positions[owner == at] - start for at, start in enumerate(self.bounds[:-1])]
         return np.concatenate(self.workers.gather(self.map(_matrix_rows, each=[own], label="single rows")))
+
+    def sliced(self, values: Array) -> list[Array]:
+        """Return an array with an element for each row, cut as the partitions are."""
+        return [values[start:stop] for start, stop in pairwise(self.bounds)]
 
     def gather(self) -> Array:
         """Return the matrix as one array on the host, column-major; partition after partition is fetched."""

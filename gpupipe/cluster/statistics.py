@@ -19,7 +19,8 @@ from gpupipe.features.chains import is_source
 from gpupipe.features.columns import Numbers
 from gpupipe.features.lower import lower
 from gpupipe.features.number_statistics import rows_of_an_exponent
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import Schema
 

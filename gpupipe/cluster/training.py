@@ -7,8 +7,6 @@ that leads, if the matrix fits there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import OnDisk
+from gpupipe.cluster.training_memory import SHARE, gathered_bytes
 from gpupipe.errors import LimitError
 from gpupipe.models import MODELS, FitContext, FittedModel, Model, fit
 from gpupipe.models.boosting import XGBoost
@@ -25,11 +24,6 @@ from gpupipe.models.neural.settings import Neural
 Array = Any
 
 GIB = 1 << 30
-WITH_COPIES = 3.0  # scikit-learn's solvers hold the matrix in float64 beside the float32 one
-SHARE = 0.8  # of the memory that is free
-# Of XGBoost that is shown one partition at a time, measured with XGBoost 3.2, 2 threads.
-BINS_CELL = 6.2  # bins, by rows and by columns
-BINS_ROW = 64  # gradients, scores, labels, the node that a row is in; all there is where bins are in files
 
 
 def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
@@ -83,30 +77,6 @@ def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context:
         if is_learned_in_passes(model, X.n_columns, context):
             return fit_in_passes(model, X, y, context)
     raise _no_room(model, X, context.backend)
-
-
-def sliced(X: PartitionedMatrix, values: Array) -> Sequence[Array]:
-    """Return an array with an element for each row of `X`, cut as its partitions are."""
-    return [values[start:stop] for start, stop in pairwise(X.bounds)]
-
-
-def gathered_bytes(n_rows: int, n_columns: int) -> int:
-    """Return what a matrix takes in the process that leads, with the copies that training makes of it."""
-    return int(4 * n_rows * n_columns * WITH_COPIES)
-
-
-def binned_bytes(n_rows: int, n_columns: int, available: int) -> tuple[int, bool]:
-    """Return what XGBoost takes that is shown one partition at a time, and whether it keeps its bins in files.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-    available : int
-        Bytes of memory that are free.
-    """
-    rows, bins = BINS_ROW * n_rows, int(BINS_CELL * n_rows * n_columns)
-    in_files = rows + bins > SHARE * available
-    return (rows if in_files else rows + bins), in_files
 
 
 def _has_room(X: PartitionedMatrix, backend: Backend) -> bool:

@@ -86,5 +86,5 @@ class Op(SelectingOp):
         columns = self.select(builder)
         states = self.fit(columns, builder.statistics)
         for column, state in zip(columns, states, strict=True):
-            builder.learned(self, column.name, self.summary(state))
+            builder.learned(type(self).__name__, column.name, self.summary(state))
             self.lower(column, state, builder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +12,6 @@ from gpupipe.features.selection import resolve
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 if TYPE_CHECKING:
-    from gpupipe.features.base import FeatureOp, State
     from gpupipe.features.statistics import Statistics
 
 View = Literal["codes", "dense", "embedding"]
@@ -205,10 +205,10 @@ class Builder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def learned(self, op: FeatureOp, name: str, state: State) -> None:
+    def learned(self, op: str, name: str, state: Mapping[str, object]) -> None:
         """Record for people what an op learned of the column `name`."""
         if state:
-            self.states.append({"op": type(op).__name__, "column": name, **state})
+            self.states.append({"op": op, "column": name, **state})
 
     def fill_the_rest(self) -> None:
         """Impute what an estimator that is not of the codes view cannot take, by the training median, and say so."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.features.target import Target
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
 from gpupipe_kernels.reduce.engines import Cells, Engine
-
-if TYPE_CHECKING:
-    from gpupipe.features.statistics import Target
 
 Array = Any
 Tables = tuple[Array, Array]  # rows, and sums of the target

@@ -95,7 +95,7 @@ class Kernel(FeatureOp):
             raise ConfigError(_miscounted(kernel.parameters, self.inputs), where="features: kernel")
         inputs = tuple(_number(name, builder) for name in self.inputs)
         made = combined(self.name or kernel.name, "CALL", inputs, call=kernel)
-        builder.learned(self, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
+        builder.learned(type(self).__name__, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
         builder.add(made)
 
 

@@ -5,9 +5,9 @@ What an op says of a row depends on the rows of its key alone, so the parts give
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpupipe.backends.splitting import by_parts
 from gpupipe.features.derived import Made
@@ -15,10 +15,27 @@ from gpupipe.features.histories import Keys
 from gpupipe.features.sources import Rows, Sources
 
 if TYPE_CHECKING:
-    from gpupipe.features.keyed import KeyedOp
     from gpupipe.table.schema import Column
 
 Array = Any
+
+
+class OfKeys(Protocol):
+    """An op over the history of a key, `gpupipe.features.keyed.KeyedOp`: what is asked of it here."""
+
+    @property
+    def table(self) -> str | None:
+        """The further table that the events are in; None for the main one."""
+
+    @property
+    def whose(self) -> tuple[str | None, ...]:
+        """Under which name the keys are remembered."""
+
+    def keys(self, sources: Sources) -> Keys:
+        """Return whose row each is."""
+
+    def derive(self, sources: Sources) -> Iterable[Made]:
+        """Yield the columns for the rows of ``sources.main``."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class SomeRows(Rows):
         return column, values[self._rows]
 
 
-def by_keys(op: KeyedOp, sources: Sources) -> Sequence[Made]:
+def by_keys(op: OfKeys, sources: Sources) -> Sequence[Made]:
     """Return the columns of `op`, of all keys at once, or of fewer at a time where memory runs out; that is said.
 
     Raises
@@ -75,7 +92,7 @@ def by_keys(op: KeyedOp, sources: Sources) -> Sequence[Made]:
     return merged(by_parts(work, keys.size, sources.backend, what, noun="keys", least=1), sources)
 
 
-def part_of(op: KeyedOp, sources: Sources, keys: Keys, start: int, stop: int) -> Part:
+def part_of(op: OfKeys, sources: Sources, keys: Keys, start: int, stop: int) -> Part:
     """Return the columns of `op` at the rows whose keys are ``start:stop``; rows without a key are with the first."""
     xp = sources.backend.xp
     rows = xp.flatnonzero((keys.main < stop) & (keys.main >= (start or -1)))

@@ -17,6 +17,7 @@ from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.counting import Counter, regroup, summed
 from gpupipe.features.number_statistics import NumberStatistics
 from gpupipe.features.parts import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.features.target import Target
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
@@ -25,22 +26,6 @@ from gpupipe_kernels.opcodes import NAT
 
 Result = TypeVar("Result")
 Array = Any
-
-
-@dataclass(frozen=True)
-class Target:
-    """The target of the training rows.
-
-    Attributes
-    ----------
-    values : array of float64, shape (n_rows,)
-        Class codes 0..k-1, or the number to predict.
-    n_classes : int
-        0 for regression.
-    """
-
-    values: Array
-    n_classes: int
 
 
 @dataclass(frozen=True)

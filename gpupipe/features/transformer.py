@@ -18,7 +18,8 @@ from gpupipe.features.builder import View
 from gpupipe.features.derived import derive, derived_ops, key_columns, where_derived
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.sources import Rows, Sources
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

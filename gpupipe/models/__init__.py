@@ -4,11 +4,14 @@ from __future__ import annotations
 
 # One line for each family: importing it registers its models. The order is the order of listings.
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition  # noqa: F401  # isort: skip
-from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task, View
+from gpupipe.models.base import MODELS, Model, View
+from gpupipe.models.context import FitContext
 from gpupipe.models.device_fitting import early_refusal
-from gpupipe.models.fitted import FittedModel, Prediction, load_fitted
-from gpupipe.models.fitting import FitContext, fit
+from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.fitting import fit
+from gpupipe.models.loading import load_fitted
 from gpupipe.models.resources import ONE_PROCESS, Resources
+from gpupipe.models.task import CLASSIFICATION, Task
 
 __all__ = [
     "CLASSIFICATION",

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.models.task import Task
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.backends.base import Array
+    from gpupipe.models.context import FitContext
 
-Task = Literal["binary", "multiclass", "regression", "clustering", "embedding"]
 View = Literal["codes", "dense", "embedding"]
-
-CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
-SUPERVISED: frozenset[Task] = CLASSIFICATION | {"regression"}
 
 # Field types that several families share.
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -91,10 +88,6 @@ class Model(Settings):
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)
-
-    def load_library(self, task: Task, backend: Backend) -> None:
-        """Import what trains the model."""
-        backend.estimator(self.estimator_name(task), {})
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         """Fit `estimator` and return it; all arrays are where the backend computes."""

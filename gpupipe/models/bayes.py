@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpupipe.models.base import CLASSIFICATION, MODELS, ClassWeight, Model, NonNegative, Task
+from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative
+from gpupipe.models.task import CLASSIFICATION, Task
 
 
 @MODELS.register("gaussian_nb")

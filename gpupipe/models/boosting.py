@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from gpupipe.models.base import (
-    CLASSIFICATION,
     MODELS,
-    SUPERVISED,
     ClassWeight,
     Constraints,
     CountOrShare,
@@ -25,17 +23,17 @@ from gpupipe.models.base import (
     Positive,
     PositiveInt,
     Share,
-    Task,
     choose_for_task,
     column_index,
     constraint_list,
 )
+from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpupipe.backends.base import Array
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 _NUMBER_LOSSES = ("squared_error", "absolute_error", "gamma", "poisson", "quantile")
 LOSSES: dict[Task, tuple[str, ...]] = {

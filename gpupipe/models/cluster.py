@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpupipe.models.base import MODELS, Model, NonNegative, PositiveInt, Task
+from gpupipe.models.base import MODELS, Model, NonNegative, PositiveInt
+from gpupipe.models.task import Task
 
 
 @MODELS.register("kmeans")

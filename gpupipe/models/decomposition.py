@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpupipe.models.base import MODELS, Model, NonNegative, NonNegativeInt, PositiveInt, Share, Task
+from gpupipe.models.base import MODELS, Model, NonNegative, NonNegativeInt, PositiveInt, Share
+from gpupipe.models.task import Task
 
 
 @MODELS.register("pca")

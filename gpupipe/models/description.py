@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gpupipe.models.base import CLASSIFICATION, Task
+from gpupipe.models.task import CLASSIFICATION, Task
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import CLASSIFICATION, Model, Task
+from gpupipe.models.base import Model
 from gpupipe.models.fitted_device import (
     MISSING_FIX,
     DeviceForest,
@@ -15,11 +15,12 @@ from gpupipe.models.fitted_device import (
     missing_text,
 )
 from gpupipe.models.neural.settings import Neural
+from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
     from gpupipe.backends.gpu_translation import GpuEstimator, Refusal
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 
 def early_refusal(model: Model, task: Task) -> Refusal | None:

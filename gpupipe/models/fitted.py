@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from gpupipe.errors import ArtifactError
-from gpupipe.models.base import CLASSIFICATION, Task
-from gpupipe.models.description import Description
+from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -188,47 +186,3 @@ def class_probability(score: Array, xp: Any = None) -> Array:
         return xp.column_stack([1.0 - positive, positive])
     grown = xp.exp(score - score.max(axis=1, keepdims=True))
     return grown / grown.sum(axis=1, keepdims=True)
-
-
-def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
-    """Return the model that `FittedModel.save` wrote into `folder`.
-
-    Only the library of that model is imported: scikit-learn and skops, XGBoost, PyTorch, or ONNX Runtime.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, damaged, of an unknown library, holds a type that no model of ours has, or an estimator
-        that does not do what the description says.
-    ConfigError
-        If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
-    """
-    try:
-        said = Description.of(description)
-    except ValueError as error:
-        raise _no_model(str(error), Path(folder)) from None
-    library = description.get("library")
-    if library == "torch":
-        from gpupipe.models.neural.loading import load_network
-
-        return load_network(Path(folder), description)
-    if library == "xgboost":
-        from gpupipe.models.fitted_xgboost import FittedXGBoost as Fitted
-    elif library == "linear":
-        from gpupipe.models.fitted_linear import FittedLinear as Fitted  # type: ignore[assignment]
-    elif library == "scikit-learn":
-        from gpupipe.models.fitted_sklearn import FittedSklearn as Fitted  # type: ignore[assignment]
-    else:
-        raise ArtifactError(f"the model is of an unknown library, {library!r}", where=str(folder), fix="update gpupipe")
-    path = Path(folder) / Fitted.file
-    if not path.is_file():
-        raise ArtifactError("the estimator's file is missing", where=str(path), fix="export the model again")
-    try:
-        estimator = Fitted.read(path, said)
-    except ValueError as error:
-        raise _no_model(f"{path.name} is no sound estimator of this model: {error}", path) from error
-    return Fitted(estimator, said.task, said.feature_names, said.n_classes, said.classes)
-
-
-def _no_model(problem: str, where: Path) -> ArtifactError:
-    return ArtifactError(problem, where=str(where), fix="export the model again")

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import CLASSIFICATION
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
+from gpupipe.models.task import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend

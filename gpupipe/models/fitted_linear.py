@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from gpupipe.models.base import Task
 from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.task import Task
 from gpupipe.untrusted.archives import read_arrays
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import CLASSIFICATION
 from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.loaded_sklearn import check_estimator
 from gpupipe.models.skops_file import read_skops, write_skops
+from gpupipe.models.task import CLASSIFICATION
 from gpupipe.models.threads import limit_threads
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.base import CLASSIFICATION, Task
 from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
+from gpupipe.models.task import CLASSIFICATION, Task
 from gpupipe.models.xgboost_file import check_file
 
 if TYPE_CHECKING:

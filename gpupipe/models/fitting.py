@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupipe.backends.splitting import is_out_of_memory, too_large
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_fitting
-from gpupipe.models.base import CLASSIFICATION, MODELS, Model, Task
+from gpupipe.models.base import MODELS, Model
+from gpupipe.models.context import FitContext
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.fitted_device import HostModel, matrix_on_host
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import Neural
-from gpupipe.models.resources import ONE_PROCESS, Resources
+from gpupipe.models.task import CLASSIFICATION, Task
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 
@@ -32,37 +33,6 @@ KINDS: dict[str, type[FittedModel]] = {
     **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
     **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
 }
-
-
-@dataclass(frozen=True)
-class FitContext:
-    """What a model needs to know beside its parameters and the matrix.
-
-    Attributes
-    ----------
-    backend : Backend
-    task : Task
-    seed : int
-    n_classes : int
-        Classification only: y holds codes below it.
-    categorical : mapping of int to int
-        Column of the matrix to its number of codes; empty in the dense view.
-    feature_names : sequence of str
-        One name for each column of the matrix.
-    class_labels : sequence of str
-        Classification only: the label of each code, for ``class_weight``; empty if labels are codes.
-    resources : Resources
-        Of trainings that take long.
-    """
-
-    backend: Backend
-    task: Task
-    seed: int
-    n_classes: int = 0
-    categorical: Mapping[int, int] = field(default_factory=dict)
-    feature_names: Sequence[str] = ()
-    class_labels: Sequence[str] = ()
-    resources: Resources = ONE_PROCESS
 
 
 def fit(
@@ -148,6 +118,20 @@ def learnable(
     if sample_weight is not None and not model.takes_sample_weight:
         raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     return TrainingRows(X, y, sample_weight, classes)
+
+
+def load_library(model: Model, task: Task, backend: Backend) -> None:
+    """Import what trains `model`.
+
+    Raises
+    ------
+    DeviceError
+        If the device of the backend has no such model.
+    """
+    if isinstance(model, Neural):
+        from gpupipe.models.neural import fitting  # noqa: F401
+    else:
+        backend.estimator(model.estimator_name(task), {})
 
 
 def require_torch(model: Neural) -> None:

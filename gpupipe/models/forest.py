@@ -8,9 +8,7 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
-    CLASSIFICATION,
     MODELS,
-    SUPERVISED,
     ClassWeight,
     Constraints,
     CountOrShare,
@@ -18,14 +16,14 @@ from gpupipe.models.base import (
     Model,
     NonNegative,
     PositiveInt,
-    Task,
     choose_for_task,
     constraint_list,
 )
+from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 _CLASSIFIER = ("gini", "entropy", "log_loss")
 _REGRESSOR = ("squared_error", "absolute_error", "poisson")

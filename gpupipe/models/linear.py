@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.models.base import (
-    CLASSIFICATION,
-    MODELS,
-    ClassWeight,
-    Model,
-    NonNegative,
-    Positive,
-    PositiveInt,
-    Task,
-)
+from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt
+from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 # A skinny matrix has too little work per call to share out: with two threads on two cores OpenBLAS took 1.5 times as
 # long in lbfgs, 5 times in least squares, and 10 times in newton-cholesky while other programs were running.

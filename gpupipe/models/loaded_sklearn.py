@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpupipe.models.base import CLASSIFICATION, Task
 from gpupipe.models.description import Description
 from gpupipe.models.sound_trees import check_trees
+from gpupipe.models.task import CLASSIFICATION, Task
 
 _CLASSIFIERS = (
     "CalibratedClassifierCV GaussianNB HistGradientBoostingClassifier KNeighborsClassifier LogisticRegression "

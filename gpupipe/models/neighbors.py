@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.models.base import CLASSIFICATION, MODELS, SUPERVISED, Model, Positive, PositiveInt, Task
+from gpupipe.models.base import MODELS, Model, Positive, PositiveInt
+from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

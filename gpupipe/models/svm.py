@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.models.base import CLASSIFICATION, MODELS, ClassWeight, Model, Positive, PositiveInt, Task
+from gpupipe.models.base import MODELS, ClassWeight, Model, Positive, PositiveInt
+from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 CALIBRATION_FOLDS = 3
 

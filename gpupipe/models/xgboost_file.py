@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import CLASSIFICATION, Task
 from gpupipe.models.description import Description
 from gpupipe.models.sound_trees import check_nodes
+from gpupipe.models.task import CLASSIFICATION, Task
 from gpupipe.untrusted.ubjson import Reader
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from gpupipe.features.builder import View
 from gpupipe.pipeline.console import Console
 from gpupipe.pipeline.model import as_arrow
 from gpupipe.pipeline.plan.make import Plan, make_plan
+from gpupipe.pipeline.preparation import derive_columns, prepare
 from gpupipe.pipeline.reading import table_of
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import derive_columns, prepare, run_pipeline
+from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline

@@ -5,22 +5,18 @@ Users' kernels go with it as text.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
-from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.derivation import write_derivation
+from gpupipe.pipeline.feature_files import write_features
 from gpupipe.pipeline.jsonfile import plain
+from gpupipe.pipeline.libraries import libraries
+from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.parity.write import write_parity
@@ -28,13 +24,6 @@ from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
-from gpupipe.table.schema import Schema
-
-LIBRARIES = (
-    "numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops",
-    "torch", "safetensors", "onnx", "onnxscript", "onnxruntime",
-    "cudf-cu12", "cudf-cu13", "cuml-cu12", "cuml-cu13", "cupy-cuda12x", "cupy-cuda13x", "xgboost-cu12",
-)  # fmt: skip
 
 
 def export_model(
@@ -103,46 +92,7 @@ def export_model(
     writer.finish(content, libraries())
     if trial is None or backend is None:
         return None
-    found = write_parity(writer, trial, trained, decision, goal, backend, libraries())
+    written = load_model(folder, "cpu", allow_code=True)
+    found = write_parity(writer, written, trial, trained, decision, goal, backend)
     writer.finish(content, libraries())  # now with the parity among its files
-    return found
-
-
-def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
-    """Write schema, levels, program and what each op learned."""
-    writer.json("schema.json", features.schema.to_json())
-    writer.table("levels.parquet", levels_table(features.schema))
-    writer.arrays("program.npz", features.program.arrays())
-    writer.json("features.json", [asdict(feature) for feature in features.features])
-    writer.json("learned.json", [_plain(state) for state in features.states])
-    if features.derivation is not None:
-        write_derivation(writer, features.derivation)
-
-
-def levels_table(schema: Schema) -> pa.Table:
-    """Return the levels of all columns as one table: column, level, in the order of their codes."""
-    pairs = [(column.name, level) for column in schema for level in column.levels or ()]
-    columns = pa.array([c for c, _ in pairs], pa.string()), pa.array([v for _, v in pairs], pa.string())
-    return pa.table({"column": columns[0].dictionary_encode(), "level": columns[1]})
-
-
-def _plain(value: Any) -> Any:
-    """Return JSON values: arrays as lists, what is not finite as text."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
-
-
-def libraries() -> dict[str, str]:
-    """Return the versions of the libraries that are installed and matter to a model."""
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

@@ -21,27 +21,21 @@ from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.derivation import read_derivation
+from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules, enforce_served
 from gpupipe.pipeline.soundness import (
     check_agreement,
     read_decision,
-    read_described,
     read_goal,
-    read_schema,
-    read_states,
 )
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import CsvSettings, TableSource
-from gpupipe.table.blocks import layout
 from gpupipe.table.encode import require_distinct
-from gpupipe.table.schema import Schema
-from gpupipe_kernels.program import Call, Program, block_id
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -248,39 +242,6 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
     return Model(goal, features, estimator, decision, backend, manifest, folder, rules)
-
-
-def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
-    """Return the features that `gpupipe.pipeline.export.write_features` wrote; the program is checked."""
-    pairs = reader.table("levels.parquet")
-    levels: dict[str, list[str]] = {}
-    for name, level in zip(pairs["column"].to_pylist(), pairs["level"].to_pylist(), strict=True):
-        levels.setdefault(name, []).append(level)
-    schema = read_schema(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
-    described = read_described(reader.json("features.json"))
-    program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
-    check_program(program, schema)
-    states = read_states(reader.json("learned.json"))
-    return FittedFeatures(schema, program, described, states=states, derivation=read_derivation(reader))
-
-
-def check_program(program: Program, schema: Schema) -> None:
-    """Verify that `program` reads only what a table of `schema` has.
-
-    Raises
-    ------
-    ArtifactError
-        If it does not.
-    """
-    rows: dict[int, int] = {}
-    n_codes = {}
-    for name, (block, row) in layout(schema).items():
-        rows[block_id(block)] = max(rows.get(block_id(block), 0), row + 1)
-        n_codes[block_id(block), row] = schema[name].n_codes
-    try:
-        program.check(rows, n_codes)
-    except (ValueError, KeyError) as error:
-        raise ArtifactError(f"the feature program is not sound: {error}", fix="export the model again") from error
 
 
 def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:

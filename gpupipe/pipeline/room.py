@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.readers.read import input_files
-
-if TYPE_CHECKING:
-    from gpupipe.pipeline.plan.make import Plan
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
 ENOUGH, MANY_TIMES = 1 << 30, 64
@@ -30,8 +26,6 @@ def beyond_memory(config: Config, backend: Backend) -> Plan | None:
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(config) < backend.memory().available:
         return None
-    from gpupipe.pipeline.plan.make import make_plan  # it walks through a run, and so imports what this module is for
-
     plan = make_plan(config.model_copy(update={"device": "cpu"}))
     if not plan.on_disk:
         return None

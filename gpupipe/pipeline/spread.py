@@ -15,7 +15,8 @@ from gpupipe.cluster.prediction import predict_partitions
 from gpupipe.cluster.rules import judge_partitions
 from gpupipe.cluster.statistics import ClusterStatistics
 from gpupipe.features.fitted import FittedFeatures
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.models import FitContext, FittedModel, Model, Prediction, fit
 from gpupipe.models.fitted_device import joined
 from gpupipe.rules import Broken

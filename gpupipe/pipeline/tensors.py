@@ -12,7 +12,7 @@ from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.run import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.table.arrange import take

@@ -12,7 +12,8 @@ from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import Derivation, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
 from gpupipe.pipeline.spread import (
     AnyTable,

@@ -9,9 +9,9 @@ from pathlib import Path
 from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.pipeline.explain import Drawing
-from gpupipe.pipeline.export import libraries
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, leaderboard_rows
+from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.quality import column_quality
 from gpupipe.report.data import (
     Classification,

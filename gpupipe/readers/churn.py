@@ -20,7 +20,7 @@ import pyarrow.parquet
 from gpupipe.backends.cpu import CpuBackend
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
 from gpupipe.readers.churn_columns import ID, SCHEMA, column
-from gpupipe.readers.churn_customers import CustomerBlock, customer_ids
+from gpupipe.readers.churn_customers import MOST_IDS, CustomerBlock, customer_ids
 from gpupipe.readers.churn_events import BLOCK_ROWS, EventBlock, event_columns
 from gpupipe.readers.churn_events import SCHEMA as EVENT_SCHEMA
 from gpupipe.readers.churn_population import Population
@@ -90,7 +90,7 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
     Parameters
     ----------
     rows : int
-        How many customers; the events are about nine times as many.
+        How many customers, at most `MOST_IDS`; the events are about nine times as many.
     seed, columns, start
         As for `customers`.
 
@@ -100,7 +100,7 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
         As `customers`.
     """
     names = _schema(columns, EVENT_SCHEMA).names
-    _require_in_range(rows, seed, start)
+    _require_in_range(rows, seed, start, MOST_IDS)
     ids = customer_ids(seed, start, rows)
     return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA).select(names)
 
@@ -141,8 +141,8 @@ def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
     return pa.schema(list(plain))
 
 
-def _require_in_range(rows: int, seed: int, start: int) -> None:
-    for what, value, limit in (("rows", rows, MAX_ROWS), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
+def _require_in_range(rows: int, seed: int, start: int, most_rows: int = MAX_ROWS) -> None:
+    for what, value, limit in (("rows", rows, most_rows), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
         if not 0 <= value <= limit:
             raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
 

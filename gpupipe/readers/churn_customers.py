@@ -29,6 +29,8 @@ from gpupipe.readers.churn_population import (
 SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
 SECONDS_PER_DAY = 86_400
 SECONDS_PER_MONTH = 2_629_800
+ID_BYTES = 10
+MOST_IDS = (2**31 - 1) // ID_BYTES  # one array of Arrow's strings counts its bytes in 32 bits
 
 
 class CustomerBlock:
@@ -135,15 +137,15 @@ class CustomerBlock:
 
 
 def customer_ids(seed: int, start: int, n_rows: int) -> pa.StringArray:
-    """Return identifiers such as ``7590-VHVEG``, unique in a table of up to 10**4 * 26**5 rows."""
+    """Return identifiers such as ``7590-VHVEG``, unique in a table of up to 10**4 * 26**5 rows; at most `MOST_IDS`."""
     lap, place = np.divmod(np.arange(start, start + n_rows, dtype=np.int64), 26**5)
     letters = (place * 7_654_321 + seed % 26**5) % 26**5  # one to one: 7,654,321 is odd and no multiple of 13
     digits = (place * 7_919 % 10_007 + lap) % 10**4
-    text: Any = np.empty((n_rows, 10), np.uint8)
+    text: Any = np.empty((n_rows, ID_BYTES), np.uint8)
     for k in range(4):
         digits, text[:, 3 - k] = digits // 10, ord("0") + digits % 10
     text[:, 4] = ord("-")
     for k in range(5):
         letters, text[:, 9 - k] = letters // 26, ord("A") + letters % 26
-    ends = np.arange(0, text.size + 1, 10, dtype=np.int32)
+    ends = np.arange(0, text.size + 1, ID_BYTES, dtype=np.int32)
     return pa.StringArray.from_buffers(n_rows, pa.py_buffer(ends), pa.py_buffer(text))

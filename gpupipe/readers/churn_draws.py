@@ -7,7 +7,7 @@ import zlib
 from gpupipe.backends.base import Array
 from gpupipe.readers.churn_laws import KNOTS
 from gpupipe.readers.churn_population import BITS, CATEGORICALS, CELLS, MISSING, Population
-from gpupipe_kernels.draws.philox import fill
+from gpupipe_kernels.draws.fill import fill
 
 # What 16 bits are enough for: four of these share a word, in this order.
 SMALL = (*CATEGORICALS, "City", "tenure", "SupportCalls", *(f"{name} missing" for name in MISSING))

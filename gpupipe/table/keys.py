@@ -117,5 +117,5 @@ def _simple(column: pa.ChunkedArray) -> pa.ChunkedArray:
         try:
             return present.cast(pa.int64())
         except pa.ArrowInvalid:
-            return present.cast(pa.float64())
+            return pc.add(present.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0: Arrow tells the two apart
     return column

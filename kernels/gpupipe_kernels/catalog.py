@@ -11,10 +11,11 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 @cache
 def kernels() -> dict[str, Kernel]:
     """Return every kernel by its name, family by family."""
-    from gpupipe_kernels import keyed, text
     from gpupipe_kernels.draws import kernels as draws
     from gpupipe_kernels.interpreters import rowwise, whole_program
+    from gpupipe_kernels.keyed import kernels as keyed
     from gpupipe_kernels.reduce import kernels as reduce
+    from gpupipe_kernels.text import compiled as text
 
     families = (rowwise, whole_program, keyed, text, reduce, draws)
     declared = [kernel for family in families for kernel in family.KERNELS]

@@ -43,6 +43,7 @@ MEMBERS: dict[str, str] = API["classes"]["cupy.ndarray"]
 TAKES_NUMPY = {"array", "asarray", "ascontiguousarray"}
 PLAIN = {"can_cast", "isscalar", "issubdtype", "iscomplexobj", "ndim", "result_type", "shape", "size"}  # no arrays
 TO_HOST = {"get", "item", "tolist", "tobytes"}
+CONTIGUOUS = {"interp", "ndarray.sort"}  # of these, the first array
 THREADS = 32  # of a block of the interpreter: each is a thread of Python
 
 uncounted: list[str] = []  # where something has come to the host though not by `Backend.to_host`
@@ -94,6 +95,10 @@ def _called(name: str, text: str, function: Callable[..., Any], takes_numpy: boo
             given = [a._ary if isinstance(a, FakeCUDAArray) else a for a in arguments]  # Numba's own, too
         else:
             given, named = _unwrapped(arguments), {k: _unwrapped(v) for k, v in named.items()}
+        if name in CONTIGUOUS:
+            first: Any = getattr(function, "__self__", *given[:1])  # a method's own array
+            if not first.flags.c_contiguous:
+                raise NotImplementedError(f"cupy.{name}: non-C-contiguous arrays are not supported")
         with np.errstate(all="ignore"):  # a device has no floating-point warnings
             found = function(*given, **named)
         if named.get("out") is not None:

@@ -26,7 +26,7 @@ from run_checks import LOCAL, Left, assert_same_features, assert_same_files, run
 
 from gpupipe.backends import Backend
 from gpupipe.cluster.workers import Workers
-from gpupipe.pipeline import run as run_module
+from gpupipe.pipeline import preparation
 from gpupipe.pipeline.reading import ReadTable
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -65,7 +65,7 @@ def test_telco_in_folds(data_dir: Path, compare: Compare) -> None:
 def test_online_retail_whose_columns_are_derived_of_the_histories_of_customers(
     data_dir: Path, compare: Compare
 ) -> None:
-    with patch.object(run_module, "read_table", read_once(run_module.read_table)):
+    with patch.object(preparation, "read_table", read_once(preparation.read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
     assert all(any("cut into partitions" in note for note in notes_outside(found)) for found in shared)

@@ -24,7 +24,8 @@ from gpupipe.features import number_statistics, quantiles
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Start, combined
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.parts import ROWS_A_PART
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

@@ -12,7 +12,7 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.config import load_config
-from gpupipe.pipeline.run import prepare
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -14,8 +14,9 @@ import pytest
 from gpupipe.backends import Backend, choose
 from gpupipe.features import OPS
 from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.statistics import Statistics, Target
-from gpupipe.pipeline.model import check_program
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
+from gpupipe.pipeline.feature_files import check_program
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 

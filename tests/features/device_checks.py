@@ -26,9 +26,10 @@ from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
 from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.parts import over_parts
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
 from gpupipe.features.sweeping import Sweeper
-from gpupipe.pipeline.run import prepare
+from gpupipe.features.target import Target
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.readers.churn import write
 from gpupipe.table.arrange import between, on_device

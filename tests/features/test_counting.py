@@ -12,7 +12,8 @@ import pytest
 from gpupipe.backends import Backend, choose
 from gpupipe.features.columns import Codes, IndexStep
 from gpupipe.features.counting import Counter, computed_index, regroup, summed
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
 from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part

@@ -15,11 +15,12 @@ from gpupipe.backends import choose
 from gpupipe.features import OPS as REGISTRY
 from gpupipe.features.columns import Numbers, Start
 from gpupipe.features.fitted import fit_features
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
 from gpupipe_kernels.opcodes import NAT
-from gpupipe_kernels.reduce import engines
+from gpupipe_kernels.reduce import choice
 
 N = 120
 OPS = [
@@ -146,9 +147,9 @@ def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monk
     frame, y = make(0)
     several_parts = np.arange(300_000) % N
     frame, y = frame.iloc[several_parts].reset_index(drop=True), y[several_parts]
-    fitted, choose_engine = [], engines.choose
+    fitted, choose_engine = [], choice.choose
     for name in ("numpy", "numba"):
-        monkeypatch.setattr(engines, "choose", lambda n, k, _, name=name: choose_engine(n, k, name))
+        monkeypatch.setattr(choice, "choose", lambda n, k, _, name=name: choose_engine(n, k, name))
         fitted.append(fit(frame, OPS, y=y, view=view))
     one, other = fitted
     np.testing.assert_array_equal(one.training, other.training)

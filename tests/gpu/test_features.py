@@ -11,7 +11,7 @@ import pytest
 from gpupipe.bench.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
-from gpupipe.pipeline.run import folds_of
+from gpupipe.pipeline.preparation import folds_of
 from gpupipe.pipeline.training import fit_view
 from gpupipe_kernels.program import Program
 from tests.features import histories

@@ -92,6 +92,13 @@ def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=10 * TOLERANCE, err_msg=made.name)
 
 
+def test_what_is_read_of_an_array_that_cupy_made_is_waited_for() -> None:
+    (op,) = ops_of("lag")[:1]
+    assert isinstance(op, KeyedOp)
+    history = op.view(sources(choose("gpu"), 100)).history
+    assert history.start.stream == 0  # of an array that names a stream Numba copies an element without waiting
+
+
 @pytest.fixture(scope="module")
 def online_retail(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Write the tables that the hooks of online_retail.yaml make, and return what sets them in its place."""

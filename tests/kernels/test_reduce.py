@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpupipe_kernels.reduce import engines, host_loops, numba_engine, numpy_engine
+from gpupipe_kernels.reduce import choice, host_loops, numba_engine, numpy_engine
 from gpupipe_kernels.reduce.engines import BLOCK_ROWS, FLOAT32_MAX, LANES, Cells
 
 ENGINES = [numpy_engine, numba_engine]
@@ -205,29 +205,29 @@ def test_tables_that_cannot_be_written_are_read(engine: Any) -> None:
 
 
 def test_few_values_are_reduced_by_numpy_unless_the_loops_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines.code_cache, "is_kept", lambda name: name == engines.NAME)
-    assert engines.choose(1) is numba_engine  # as the fixture has loaded them
+    monkeypatch.setattr(choice.code_cache, "is_kept", lambda name: name == choice.NAME)
+    assert choice.choose(1) is numba_engine  # as the fixture has loaded them
     monkeypatch.setattr(numba_engine, "is_compiled", lambda: False)
-    worth = int(engines.LOAD_SECONDS / engines.SAVED_NS * 1e9)
-    assert engines.choose(worth - 10_000) is numpy_engine
-    assert engines.choose(worth + 10_000) is numba_engine
-    assert engines.choose(2 * worth - 10_000, n_threads=2) is numpy_engine
-    monkeypatch.setattr(engines.code_cache, "is_kept", lambda name: False)
-    assert engines.choose(100 * worth) is numpy_engine
+    worth = int(choice.LOAD_SECONDS / choice.SAVED_NS * 1e9)
+    assert choice.choose(worth - 10_000) is numpy_engine
+    assert choice.choose(worth + 10_000) is numba_engine
+    assert choice.choose(2 * worth - 10_000, n_threads=2) is numpy_engine
+    monkeypatch.setattr(choice.code_cache, "is_kept", lambda name: False)
+    assert choice.choose(100 * worth) is numpy_engine
 
 
 def test_an_engine_can_be_named_and_nothing_is_compiled_where_that_is_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert engines.choose(1, name="numpy") is numpy_engine
-    assert engines.choose(1, name="numba") is numba_engine
+    assert choice.choose(1, name="numpy") is numpy_engine
+    assert choice.choose(1, name="numba") is numba_engine
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert engines.choose(10**12) is numpy_engine
+    assert choice.choose(10**12) is numpy_engine
 
 
 def test_choosing_for_few_values_loads_no_compiler(tmp_path: Path) -> None:
     code = (
-        "import sys; from gpupipe_kernels.reduce.engines import choose; choose(10**6); "
+        "import sys; from gpupipe_kernels.reduce.choice import choose; choose(10**6); "
         "print('numba' in sys.modules, 'numpy' in sys.modules)"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.fitted import load_fitted
+from gpupipe.models import load_fitted
 from gpupipe.models.fitted_linear import Coefficients, FittedLinear
 
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from gpupipe.backends import choose
 from gpupipe.errors import ArtifactError
-from gpupipe.models.fitted import load_fitted
+from gpupipe.models import load_fitted
 from gpupipe.models.neural import blocks
 from gpupipe.models.neural.architecture_file import NAME, read_architecture, write_architecture
 from gpupipe.models.neural.fitted import FittedNeural

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.models.fitted import load_fitted
+from gpupipe.models import load_fitted
 from gpupipe.models.neural import onnx_file
 from gpupipe.models.neural.fitted import FittedNeural
 from gpupipe.models.neural.onnx_runtime import NAME, check_session, open_session
@@ -101,7 +101,7 @@ for name in sys.argv[2].split(","):
     sys.modules[name] = None  # as if it were not installed
 import numpy as np
 from gpupipe.errors import ConfigError
-from gpupipe.models.fitted import load_fitted
+from gpupipe.models import load_fitted
 folder = Path(sys.argv[1])
 try:
     model = load_fitted(folder / "model", json.loads((folder / "description.json").read_text()))

@@ -18,7 +18,7 @@ from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity import rows as parity_rows
 from gpupipe.pipeline.parity.rows import trial_rows
-from gpupipe.pipeline.run import prepare
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import Trained, train
 from gpupipe.readers.churn import customers

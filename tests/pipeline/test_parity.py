@@ -29,8 +29,9 @@ from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.rows import trial_rows
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import evaluate_models, prepare, run_pipeline
+from gpupipe.pipeline.run import evaluate_models, run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 
 CONFIGS = Path(__file__).parents[2] / "configs"

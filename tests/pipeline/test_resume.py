@@ -178,7 +178,7 @@ def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes
 
 def contests(settings: Config, store: Store, models: Sequence[int], share: float = 1e9) -> list[Contest]:
     """Let some of the configured models compete, and keep what they come to."""
-    from gpupipe.pipeline.run import prepare
+    from gpupipe.pipeline.preparation import prepare
     from gpupipe.pipeline.timeline import Timeline
 
     backend = choose("cpu")

@@ -202,7 +202,7 @@ def test_where_columns_are_derived_the_rules_hold_as_well(folder: Path, backend:
     assert str(caught.value).startswith(BROKEN)
     found = read_table(configured(folder / "good.parquet", features=features), backend)
     assert found.sources is not None
-    assert "id" not in found.sources.main.arrow.column_names
+    assert "id" not in found.sources.main.raw_columns
     with pytest.raises(SchemaError, match="6 rules"):
         Pipeline(configured(folder / "bad.parquet")).features(bad())
 

@@ -22,7 +22,8 @@ from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.derived import derive, derived_ops, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.sources import Rows, Sources
-from gpupipe.features.statistics import Statistics, Target
+from gpupipe.features.statistics import Statistics
+from gpupipe.features.target import Target
 from gpupipe.table.arrange import between, select, take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

@@ -19,8 +19,8 @@ from gpupipe.backends import choose
 from gpupipe.features.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
 from gpupipe.splits.make import hold_out

@@ -1,4 +1,4 @@
-"""Customers drawn on the double of a device, by the CUDA kernel: run by `test_churn_on_device`, in the simulator."""
+"""Customers drawn, and lines judged, on the double of a device: run by `test_churn_on_device`, in the simulator."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends import choose
+from gpupipe.backends import Backend, choose
 from gpupipe.readers.on_device import generated
+from gpupipe.readers.on_device.json_lines import plain_lines
+from gpupipe.readers.on_device.obstacles import Obstacle
 from gpupipe.readers.on_device.read import read_frame
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import Source
@@ -46,3 +48,21 @@ def test_nothing_comes_to_the_host_while_customers_are_drawn() -> None:
     use = device.close_stage()
     assert uncounted == [] and use.bytes_to_host == 0
     assert use.bytes_to_device < 10 << 20  # the tables of the population, whatever the rows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"b": 1}\n{"a": 2, "b": null}\n{}\n\n', b'{"customer number, billing": 1, "customer number": true}\n',
+        rb'{"a": "\u00e9\ud83d\ude00 \"", "b": "\\"}' + b"\n", b"{}\n", b"\n", b'{"a": [1]}\n', b'{"a": 1,}\n',
+        rb'{"a": "\q"}' + b"\n", rb'{"a": "\ud83d"}' + b"\n", rb'{"\u0061": 1}' + b"\n", b'{"a": 1, "a": 2}\n',
+    ],
+)  # fmt: skip
+def test_lines_are_plain_on_a_device_where_they_are_on_the_host(content: bytes) -> None:
+    def judged(backend: Backend) -> Any:
+        try:
+            return plain_lines(content, backend)
+        except Obstacle as obstacle:
+            return obstacle.what
+
+    assert judged(DeviceDouble()) == judged(choose("cpu"))

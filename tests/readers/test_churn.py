@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.readers.churn import customer_batches, customers, events, write
+from gpupipe.readers.churn_customers import MOST_IDS
 
 ROWS = 40_000  # three blocks of the generator on the host
 NUMERIC = ["tenure", "MonthlyCharges", "TotalCharges", "DataUsageGB", "SupportCalls", "Age"]
@@ -245,6 +246,11 @@ def test_an_unknown_column_is_named_with_the_nearest_one() -> None:
 def test_numbers_out_of_range_are_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="use a whole number"):
         customers(**arguments)
+
+
+def test_events_of_more_customers_than_one_array_has_identifiers_for_are_refused() -> None:
+    with pytest.raises(ConfigError, match="from 0 to 214,748,364"):
+        events(MOST_IDS + 1)
 
 
 def test_a_batch_of_no_rows_is_refused() -> None:

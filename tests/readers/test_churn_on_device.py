@@ -1,4 +1,4 @@
-"""The churn generator on a device, with the double of one; whether kernels are simulated is fixed at the start."""
+"""The churn generator, and lines of JSON, on the double of a device; kernels are simulated from the start or never."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 CHECKS = Path(__file__).with_name("device_checks.py")
 
 
-def test_customers_drawn_on_a_device_are_those_of_the_host() -> None:
+def test_what_is_drawn_and_judged_on_a_device_is_what_the_host_draws_and_judges() -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(CHECKS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

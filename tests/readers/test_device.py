@@ -22,6 +22,7 @@ from gpupipe.config import load_config
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import write
+from gpupipe.readers.churn_customers import MOST_IDS
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.on_device import generated
 from gpupipe.readers.on_device.csv_rows import _Marks
@@ -338,6 +339,13 @@ def test_rows_that_only_the_host_reader_judges_are_left_to_it(
 ) -> None:
     with pytest.raises(Obstacle, match=why):
         read_frame(text_file(tmp_path, content, csv={"delimiter": ","}), backend)
+
+
+def test_identifiers_of_more_customers_than_one_array_has_are_the_hosts() -> None:
+    source = Source(generate="churn", rows=MOST_IDS + 1, target="Churn")
+    with pytest.raises(Obstacle, match="customerID of more than 214,748,364 customers"):
+        require_plain(source)
+    require_plain(source.model_copy(update={"drop": ["customerID"]}))
 
 
 @pytest.mark.parametrize("content", ["x,y\r\n1,a\r\n2,b\r\n", "x,y\n\n1,a\n\n2,b", '\ufeffx,y\n1,"a\n\n,b"\n'])

@@ -69,6 +69,7 @@ COLUMNS: dict[str, pa.ChunkedArray] = {
         "numbers": pa.array([2, 7, None, 2**60], pa.int64()),
         "whole floats": pa.array([1.0, -0.0, None, float("nan")]),
         "floats": pa.array([1.5, 2.0, None, 1e300]),
+        "zeros of both signs": pa.array([0.5, -0.0, None, 0.0]),
         "infinity": pa.array([1.0, float("inf"), float("-inf"), 2.0**63]),
         "beyond int64": pa.array([1.0, 2.0**63, -(2.0**63), 1.0]),
         "flags": pa.array([True, False, None, True]),

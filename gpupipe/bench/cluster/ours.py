@@ -18,7 +18,7 @@ from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.pipeline.run import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.spread import take_rows, write_matrix
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix

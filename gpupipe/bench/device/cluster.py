@@ -13,7 +13,7 @@ from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.features.builder import View
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.run import prepare
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 
 TIMES = 2  # the first time compiles

@@ -19,8 +19,9 @@ from gpupipe.features.builder import View
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import folds_of, prepare, run_pipeline
+from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.spread import take_rows, write_matrix
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix

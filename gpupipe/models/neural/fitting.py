@@ -16,10 +16,10 @@ from gpupipe.models.neural.job import Job, lead
 from gpupipe.models.neural.launched import launched_here
 from gpupipe.models.neural.lesson import lesson_of
 from gpupipe.models.neural.own_pytorch import own_pytorch
-from gpupipe.models.neural.processes import sharing
 from gpupipe.models.neural.recipe import Recipe, recipe_of
 from gpupipe.models.neural.served import Served
 from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.sharing import sharing
 from gpupipe.models.neural.training import Progress
 from gpupipe.models.resources import Resources
 from gpupipe.tensors.allocator import share_memory
@@ -28,7 +28,7 @@ from gpupipe.tensors.handover import hand_over
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 
 def fit_network(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models.base import CLASSIFICATION, Task
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.settings import Neural
+from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
-    from gpupipe.models.fitting import FitContext
+    from gpupipe.models.context import FitContext
 
 LEAST_ROWS = 16  # fewer leave nothing to learn from once some are held out
 

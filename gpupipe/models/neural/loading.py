@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.errors import ConfigError
-from gpupipe.models.base import Task
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.neural import architecture_file
 from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.task import Task
 
 
 def load_network(folder: Path, description: dict[str, Any]) -> FittedModel:

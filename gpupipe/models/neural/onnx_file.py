@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from gpupipe.errors import GpupipeError
-from gpupipe.models.base import CLASSIFICATION
 from gpupipe.models.fitted import class_probability
 from gpupipe.models.neural.onnx_runtime import open_session
 from gpupipe.models.neural.served import Served
 from gpupipe.models.neural.trial_rows import trial_rows
+from gpupipe.models.task import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

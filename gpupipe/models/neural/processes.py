@@ -1,14 +1,12 @@
 """One process or several that train one network together: distributed data parallel.
 
-The process that runs the pipeline leads. It starts the others for one training (``--nproc``), or finds them where
-``torchrun`` has started them; they hold nothing of a run but the rows that it sends.
+The process that runs the pipeline leads; the others hold nothing of a run but the rows that it sends.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +15,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gpupipe.errors import ConfigError
 from gpupipe.models.neural.launched import is_launched
 
 DEADLINE = timedelta(minutes=10)  # for one exchange between processes that are at work
@@ -105,36 +102,6 @@ def dismiss() -> None:
     if is_launched():
         Group(join(torch.device("cuda" if torch.cuda.is_available() else "cpu"))).tell(None)
         dist.destroy_process_group()
-
-
-@contextmanager
-def sharing(n: int, device: torch.device, n_threads: int) -> Iterator[Processes]:
-    """Yield this process with `n` - 1 others, started for this training, or all that ``torchrun`` started.
-
-    Raises
-    ------
-    ConfigError
-        If ``torchrun`` started another number, or this process is in a group of its own already.
-    GpupipeError
-        If one of the others fails.
-    """
-    if is_launched():
-        launched = int(os.environ["WORLD_SIZE"])
-        if n not in (1, launched):
-            raise ConfigError(f"torchrun started {launched} processes", where=f"--nproc {n}", fix="leave --nproc out")
-        yield Group(join(device))
-    elif n == 1:
-        yield Processes()
-    else:
-        from gpupipe.models.neural.followers import followed  # it uses this file
-
-        if dist.is_initialized():
-            fix = "train before torch.distributed is initialised, or after it was destroyed"
-            raise ConfigError("this process is in a group of torch.distributed", where=f"--nproc {n}", fix=fix)
-        with followed(n, device, n_threads):
-            group = Group(device)
-            yield group
-            group.tell(None)
 
 
 def join(

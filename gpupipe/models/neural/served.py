@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gpupipe.models.base import Task
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
+from gpupipe.models.task import Task
 
 
 class Served(nn.Module):

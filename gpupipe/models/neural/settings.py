@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gpupipe.models.base import MODELS, SUPERVISED, ClassWeight, Model, NonNegative, Positive, PositiveInt, Share, Task
+from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt, Share
 from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.models.task import SUPERVISED, Task
 
 Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout
-if TYPE_CHECKING:
-    from gpupipe.backends.base import Backend
-
 LEAST_BATCH, MOST_BATCH, STEPS_AN_EPOCH = 256, 4096, 64
 ROWS_A_BIN = 32  # with fewer, a network learns the rows of a bin by heart
 
@@ -47,9 +45,6 @@ class Neural(Model):
 
     def estimator_name(self, task: Task) -> str:
         return "Network"
-
-    def load_library(self, task: Task, backend: Backend) -> None:
-        from gpupipe.models.neural import fitting  # noqa: F401
 
     def architecture(self, n_numbers: int, cardinalities: tuple[int, ...], n_outputs: int, n_rows: int) -> Architecture:
         """Return the network for so many columns and outputs; of few rows, numbers have fewer bins."""

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from gpupipe.errors import DeviceError
-from gpupipe.models.base import Task
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.edges import bin_edges
@@ -27,6 +26,7 @@ from gpupipe.models.neural.processes import Processes
 from gpupipe.models.neural.recipe import Recipe, recipe_of
 from gpupipe.models.neural.settings import Neural
 from gpupipe.models.neural.training import Progress, Trainer
+from gpupipe.models.task import Task
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches

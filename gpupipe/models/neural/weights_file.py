@@ -9,10 +9,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.base import Task
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.served import Served
+from gpupipe.models.task import Task
 
 DTYPES = {"F32": torch.float32, "F64": torch.float64}
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
-from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models import CLASSIFICATION, FittedModel, Prediction
 from gpupipe.models.fitted_device import matrix_on_host
+from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.record import Recorded, answers, from_table
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
-
-if TYPE_CHECKING:
-    from gpupipe.pipeline.model import Model
 
 Array = Any
 
@@ -29,7 +30,35 @@ NAME, ROWS = "parity.json", "parity.parquet"
 ANEW = "run its configuration again with this version of gpupipe"
 
 
-def verify_model(model: Model) -> Verification:
+class Replayable(Protocol):
+    """A model as `gpupipe.pipeline.model.Model` is one: what is asked of it here."""
+
+    @property
+    def folder(self) -> Path:
+        """The model directory."""
+
+    @property
+    def backend(self) -> Backend:
+        """Where its features are computed; the estimator is the host's."""
+
+    @property
+    def features(self) -> FittedFeatures:
+        """Its features."""
+
+    @property
+    def estimator(self) -> FittedModel:
+        """What predicts from their matrix."""
+
+    @property
+    def decision(self) -> Decision:
+        """Calibration and threshold."""
+
+    @property
+    def goal(self) -> Goal:
+        """Task, target and class labels."""
+
+
+def verify_model(model: Replayable) -> Verification:
     """Check every file of a loaded model again, and replay what its training side recorded.
 
     Raises
@@ -58,7 +87,7 @@ def verify_model(model: Model) -> Verification:
 
 
 def replay(
-    model: Model, recorded: Recorded, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
+    model: Replayable, recorded: Recorded, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
 ) -> Verification:
     """Return what a loaded model makes of the recorded rows, and how far that is from what was recorded."""
     trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
@@ -105,7 +134,7 @@ def _row(recorded: Recorded, row: int, columns: Sequence[str]) -> str:
     return f"[{trial.cases[row] or f'row {trial.rows[row]} of the run'}] {values}"
 
 
-def _metrics(trial: Trial, rows: Array, model: Model, then: Array, now: Array) -> dict[str, tuple[float, float]]:
+def _metrics(trial: Trial, rows: Array, model: Replayable, then: Array, now: Array) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y)
     if not known.any() or not (goal.task in CLASSIFICATION or goal.task == "regression"):

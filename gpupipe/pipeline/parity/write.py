@@ -7,16 +7,15 @@ computed, and what the model as it was written made of them on the CPU.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE
 from gpupipe.pipeline.parity.record import Recorded, record, to_table
-from gpupipe.pipeline.parity.replay import NAME, ROWS, replay
+from gpupipe.pipeline.parity.replay import NAME, ROWS, Replayable, replay
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
@@ -25,14 +24,16 @@ from gpupipe.pipeline.training import Trained
 
 def write_parity(
     writer: ArtifactWriter,
+    written: Replayable,
     trial: Trial,
     trained: Trained,
     decision: Decision,
     goal: Goal,
     backend: Backend,
-    libraries: Mapping[str, str],
 ) -> Verification:
     """Add both files to a model that is written and finished, and is to be finished again; return what came of it.
+
+    `written` is that model, loaded on the CPU.
 
     Raises
     ------
@@ -42,7 +43,7 @@ def write_parity(
     """
     recorded, refused = record(trial, trained, decision, goal, backend)
     interpreter, not_covered = backend.last_interpreter, _not_covered(recorded, trained, refused)
-    found = replay(load_model(writer.folder, "cpu", allow_code=True), recorded, TOLERANCE, not_covered)
+    found = replay(written, recorded, TOLERANCE, not_covered)
     if not found.passed:
         what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
         raise GpupipeError(
@@ -62,7 +63,7 @@ def write_parity(
             "interpreter": interpreter,
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
-            "libraries": dict(libraries),
+            "libraries": libraries(),
         },
         "not_covered": list(not_covered),
         "replayed": found.to_json(),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpupipe.cluster.linear import is_learned_in_passes
 from gpupipe.cluster.source_pieces import PIECE_BYTES
-from gpupipe.cluster.training import SHARE, binned_bytes, gathered_bytes
+from gpupipe.cluster.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.config import ModelEntry
 from gpupipe.models.boosting import XGBoost
 from gpupipe.pipeline.plan import costs

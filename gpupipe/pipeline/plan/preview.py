@@ -19,7 +19,7 @@ from gpupipe.models import FitContext
 from gpupipe.models.base import View
 from gpupipe.pipeline.decision import needs_held_out_rows
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.run import ON_A_GPU, choose_entries, folds_of, prepare
+from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, prepare
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view

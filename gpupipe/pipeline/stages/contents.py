@@ -13,8 +13,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.features.derived import Derivation
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted
-from gpupipe.pipeline.export import write_features
-from gpupipe.pipeline.model import read_features
+from gpupipe.pipeline.feature_files import read_features, write_features
 from gpupipe.pipeline.stages.keys import Key
 from gpupipe.pipeline.training import Trained
 from gpupipe_kernels.program import Program

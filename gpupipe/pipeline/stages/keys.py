@@ -19,7 +19,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config
 from gpupipe.features.kernel import Kernel
-from gpupipe.pipeline.export import libraries
+from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
 from gpupipe.readers.cache import cache_key
 from gpupipe.readers.read import input_files

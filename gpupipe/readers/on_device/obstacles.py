@@ -14,6 +14,8 @@ from pyarrow import orc
 
 from gpupipe.errors import DataError
 from gpupipe.readers.changes import unchanged
+from gpupipe.readers.churn_columns import ID, SCHEMA
+from gpupipe.readers.churn_customers import MOST_IDS
 from gpupipe.readers.columns import is_nested
 from gpupipe.readers.files import SourceFile, reading
 from gpupipe.readers.formats import FORMATS, compression_of
@@ -94,6 +96,9 @@ def _require_plain_settings(source: TableSource) -> None:
         raise Obstacle("a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before")
     if source.where:
         _require_simple_filter(source.where)
+    if source.generate == "churn" and source.rows > MOST_IDS and ID in Wanted(source).pick(SCHEMA.names):
+        what = f"{ID} of more than {MOST_IDS:,} customers is written in parts"
+        raise Obstacle(what, "source.rows", f"leave it out: drop: [{ID}]")
 
 
 def names_in(node: ast.expr) -> list[str]:

@@ -54,7 +54,7 @@ draw_words = DeviceLoop(_draw_words, "uint64", "uint64", "uint64", "int64", "uin
 
 
 def fill_on_device(out: Array, seed: int, stream: int, start: int) -> None:
-    """See `gpupipe_kernels.draws.philox.fill`."""
+    """See `gpupipe_kernels.draws.fill.fill`."""
     if out.size > 1 and tuple(out.strides) != (out.dtype.itemsize,):
         raise ValueError("the elements of an array on the device must lie one behind the other")
     counter, skipped = divmod(start, WORDS)

@@ -13,30 +13,6 @@ import numpy as np
 WORDS = 4  # of a counter
 
 
-def fill(out: Any, seed: int, stream: int, start: int) -> None:
-    """Write the bits of rows `start` and on to an array of the host or of a device.
-
-    Parameters
-    ----------
-    out : array of uint64, shape (rows,), contiguous
-    seed, stream : int
-        0 to 2**64 - 1. Streams of a seed have nothing to do with each other.
-    start : int
-        0 to 2**62.
-
-    Raises
-    ------
-    ValueError
-        If the elements of a device's array do not lie one behind the other.
-    """
-    if isinstance(out, np.ndarray):
-        out[:] = on_host(len(out), seed, stream, start)
-    else:
-        from gpupipe_kernels.draws.device_loops import fill_on_device
-
-        fill_on_device(out, seed, stream, start)
-
-
 def on_host(n_rows: int, seed: int, stream: int, start: int) -> Any:
     """Return the bits of rows `start` to ``start + n_rows - 1``: uint64, shape (n_rows,)."""
     key = np.array([seed, stream], np.uint64)

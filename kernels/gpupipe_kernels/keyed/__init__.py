@@ -28,8 +28,7 @@ Three engines compute the same: NumPy (`numpy_engine`), compiled loops on the ho
 
 from __future__ import annotations
 
-from typing import Any
-
+from gpupipe_kernels.keyed.engines import Column, History, Queries
 from gpupipe_kernels.keyed.features import (
     aggregate,
     aggregate_codes,
@@ -40,8 +39,8 @@ from gpupipe_kernels.keyed.features import (
     sessions,
     time_since,
 )
-from gpupipe_kernels.keyed.history import Column, History, column, gaps, in_order, order_events
-from gpupipe_kernels.keyed.queries import Queries, last_rows, last_span, queries_before, queries_of_events
+from gpupipe_kernels.keyed.history import column, gaps, in_order, order_events
+from gpupipe_kernels.keyed.queries import last_rows, last_span, queries_before, queries_of_events
 
 __all__ = [
     "Column",
@@ -64,11 +63,3 @@ __all__ = [
     "sessions",
     "time_since",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "KERNELS":  # the declarations load Numba
-        from gpupipe_kernels.keyed.kernels import KERNELS
-
-        return KERNELS
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engines import COUNT, STD, SUM
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
-    from gpupipe_kernels.keyed.queries import Queries
+from gpupipe_kernels.keyed.engines import COUNT, STD, SUM, Codes, Column, Events, History, Queries
 
 Array = Any
 Pair = tuple[Array, Array]

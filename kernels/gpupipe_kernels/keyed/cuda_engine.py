@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numba import cuda
 
 from gpupipe_kernels.keyed import device_events, device_loops, device_scan
 from gpupipe_kernels.keyed.compiled import CompiledEngine
+from gpupipe_kernels.keyed.engines import Allocate, Events, History, Queries
 from gpupipe_kernels.launch import DeviceLoop
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.engines import Allocate
-    from gpupipe_kernels.keyed.history import Events, History
-    from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
 Pair = tuple[Array, Array]
@@ -198,9 +194,14 @@ def _launch_tiles(loop: DeviceLoop, n_tiles: int, *arguments: Any) -> None:
 
 
 def _of_numba(array: Array) -> Array:
-    """Return a new array of the device as one of Numba's, which launches take sooner; there is nothing to wait for."""
-    is_anothers = hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__cuda_ndarray__")
-    return cuda.as_cuda_array(array, sync=False) if is_anothers else array
+    """Return a new array of the device as one of Numba's, which launches take sooner; there is nothing to wait for.
+
+    CuPy's names its stream. Numba would then read elements of it by a copy that need not have ended when they are
+    looked at (see `_last`), and CuPy would wait for that stream whenever it is given the array.
+    """
+    if hasattr(array, "__cuda_ndarray__") or not hasattr(array, "__cuda_array_interface__"):
+        return array
+    return cuda.from_cuda_array_interface({**array.__cuda_array_interface__, "stream": None}, owner=array)
 
 
 def _last(rank: Array) -> int:

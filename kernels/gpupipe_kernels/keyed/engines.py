@@ -1,22 +1,14 @@
-"""Which engine computes: one of three implementations of the same operations.
+"""What every engine does, and what it does it on: a history, some of its events, columns in its order, and queries.
 
-``numpy``  NumPy alone: nothing to compile or to load, so it is what small inputs run
-``numba``  compiled loops on all cores of the host
-``cuda``   CUDA kernels, for arrays that lie on the device
+They name each other, since a history knows the engine that computes on its arrays.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
-
-from gpupipe_kernels.code_cache import is_kept
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
-    from gpupipe_kernels.keyed.queries import Queries
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
 
 Array = Any
 Allocate = Callable[[int, str], Array]
@@ -26,13 +18,6 @@ MOMENTS = ("count", "sum", "mean", "std")
 """Aggregates that are made of sums; engines know them by their positions here."""
 
 COUNT, SUM, MEAN, STD = range(4)
-
-# Rows from which on the compiled loops are the faster way for a dozen features, measured on two cores: NumPy takes 1 to
-# 1.5 us a row for these, the loops 0.1; Numba takes 0.5 s to load and to read them from disk, and 6 s to compile them.
-ROWS_WORTH_RUNNING = 4_000
-ROWS_WORTH_LOADING = 500_000
-ROWS_WORTH_COMPILING = 4_000_000
-KEPT = "keyed_take"  # a loop that every history runs stands for all
 
 
 class Engine(Protocol):
@@ -124,40 +109,161 @@ class Engine(Protocol):
         """Return (count, events of the last one, its age)."""
 
 
-def choose(array: Array, name: str | None = None, n_threads: int = 1, allocate: Allocate | None = None) -> Engine:
-    """Return the engine for an array: by where it lies, by `name` if that is given, or else by its length.
+@dataclass(frozen=True, eq=False)
+class History:
+    """The events of a table, sorted by key, then time, then their place in the table.
 
-    `allocate` is for the engine of the device.
-
-    Raises
-    ------
-    ValueError
-        If there is no such engine for this array.
+    Attributes
+    ----------
+    order : array of int32, shape (events,)
+        The row of each event in its table; rows without a key or a time are no events.
+    start : array of int32, shape (keys + 1,)
+        The events of key k are ``start[k]:start[k + 1]``.
+    time : array of int64, shape (events,)
+        Microseconds.
+    n_rows : int
+        Rows of the table.
+    engine : Engine
+        What computes on these arrays.
     """
-    if type(array).__module__.partition(".")[0] != "numpy":
-        if name is not None:
-            raise ValueError(f"engine {name!r} is for arrays on the host")
-        from gpupipe_kernels.keyed.cuda_engine import CudaEngine
 
-        return CudaEngine(allocate)
-    if name is None:
-        name = "numba" if len(array) >= _rows_worth_numba() else "numpy"
-    if name == "numpy":
-        from gpupipe_kernels.keyed.numpy_engine import NumpyEngine
+    order: Array
+    start: Array
+    time: Array
+    n_rows: int
+    engine: Engine
 
-        return NumpyEngine()
-    if name == "numba":
-        from gpupipe_kernels.keyed.numba_engine import NumbaEngine
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
+        return len(self.order)
 
-        return NumbaEngine(n_threads)
-    raise ValueError(f"no engine {name!r} for arrays on the host: numpy or numba")
+    @cached_property
+    def events(self) -> Events:
+        """All events."""
+        return Events(self, self.start, self.time)
+
+    def where(self, keep: Array | None, values: Array | None = None) -> Events:
+        """Return the events whose flag is set, all for None; `values` are those of all events."""
+        if keep is None:
+            return Events(self, self.start, self.time, values=values)
+        engine = self.engine
+        rank = engine.rank(keep)
+        kept = None if values is None else engine.compact(values, keep, rank)
+        return Events(self, engine.take(rank, self.start), engine.compact(self.time, keep, rank), rank, kept)
 
 
-def _rows_worth_numba() -> int:
-    """Return from how many rows on compiled loops pay in this process; asking does not load Numba."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return sys.maxsize
-    loops = sys.modules.get("gpupipe_kernels.keyed.host_loops")
-    if loops is not None and loops.take.signatures:
-        return ROWS_WORTH_RUNNING
-    return ROWS_WORTH_LOADING if is_kept(KEPT) else ROWS_WORTH_COMPILING
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Some events of a history: those that a feature counts.
+
+    Attributes
+    ----------
+    history : History
+    start, time : array
+        As in `History`, of these events.
+    rank : array of int32, shape (history.n_events + 1,), optional
+        How many of these events stand before each event of the history; None if these are all.
+    values : array of float64 or int32, shape (events,), optional
+    """
+
+    history: History
+    start: Array
+    time: Array
+    rank: Array | None = None
+    values: Array = None
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, what: Any, make: Callable[[Events], Any]) -> Any:
+        """Return what `make` makes of these events; made at the first call only."""
+        if what not in self._made:
+            self._made[what] = make(self)
+        return self._made[what]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column in the order of a history; what one feature has worked out of it, the next one finds.
+
+    Attributes
+    ----------
+    history : History
+    values : array of float64, shape (events,)
+    """
+
+    history: History
+    values: Array
+
+    @cached_property
+    def events(self) -> Events:
+        """All events."""
+        return self.history.where(None, self.values)
+
+    @cached_property
+    def known(self) -> Events:
+        """The events whose value is not NaN."""
+        return self.history.where(self.history.engine.known_numbers(self.values), self.values)
+
+    @cached_property
+    def levels(self) -> Codes:
+        """A code for each value, equal ones for equal values."""
+        engine = self.history.engine
+        return Codes(self.history, engine.level_codes(self.values), engine.known_numbers(self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A column of codes in the order of a history.
+
+    Attributes
+    ----------
+    history : History
+    values : array of int32, shape (events,)
+    keep : array of bool, shape (events,), optional
+        Which of them are not null; None for all.
+    """
+
+    history: History
+    values: Array
+    keep: Array | None
+
+    @cached_property
+    def known(self) -> Events:
+        """The events whose code is not null."""
+        return self.history.where(self.keep, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What each query sees: the events ``low:high`` of a history, all of one key, none of them after its time.
+
+    Attributes
+    ----------
+    history : History
+    low, high : array of int32, shape (queries,)
+        Positions in the history; equal where there is nothing to see.
+    time : array of int64, shape (queries,)
+        The cut-off, microseconds.
+    row : array of int32, shape (queries,), optional
+        Where the result of each query belongs; None: in their own order.
+    n_rows : int
+        Length of the results. Rows that no query belongs to see nothing.
+    includes_current : bool
+        Whether the last event of each query is its own.
+    windowed : bool
+        Whether a query may not reach back to the first event of its key.
+    """
+
+    history: History
+    low: Array
+    high: Array
+    time: Array
+    row: Array | None
+    n_rows: int
+    includes_current: bool = False
+    windowed: bool = False
+
+    @property
+    def follow_events(self) -> bool:
+        """Whether the queries are the events themselves, one behind the other, and see all before them."""
+        return self.row is not None and not self.windowed

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from gpupipe_kernels.keyed.engines import MOMENTS
-from gpupipe_kernels.keyed.history import Codes, Column, checked, column
-from gpupipe_kernels.keyed.queries import Queries
+from gpupipe_kernels.keyed.engines import MOMENTS, Codes, Column, Queries
+from gpupipe_kernels.keyed.history import checked, column
 
 Array = Any
 Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"]

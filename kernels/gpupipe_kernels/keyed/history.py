@@ -1,143 +1,17 @@
-"""Events in the order of their key and time, and the columns that lie in that order."""
+"""Events put in the order of their key and time, and columns in that order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engines import Allocate, Engine, choose
+from gpupipe_kernels.keyed.choice import choose
+from gpupipe_kernels.keyed.engines import Allocate, Column, History
 
 Array = Any
 
 MOST_EVENTS = 2**31 - 1  # positions are int32
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """The events of a table, sorted by key, then time, then their place in the table.
-
-    Attributes
-    ----------
-    order : array of int32, shape (events,)
-        The row of each event in its table; rows without a key or a time are no events.
-    start : array of int32, shape (keys + 1,)
-        The events of key k are ``start[k]:start[k + 1]``.
-    time : array of int64, shape (events,)
-        Microseconds.
-    n_rows : int
-        Rows of the table.
-    engine : Engine
-        What computes on these arrays.
-    """
-
-    order: Array
-    start: Array
-    time: Array
-    n_rows: int
-    engine: Engine
-
-    @property
-    def n_events(self) -> int:
-        """Number of events."""
-        return len(self.order)
-
-    @cached_property
-    def events(self) -> Events:
-        """All events."""
-        return Events(self, self.start, self.time)
-
-    def where(self, keep: Array | None, values: Array | None = None) -> Events:
-        """Return the events whose flag is set, all for None; `values` are those of all events."""
-        if keep is None:
-            return Events(self, self.start, self.time, values=values)
-        engine = self.engine
-        rank = engine.rank(keep)
-        kept = None if values is None else engine.compact(values, keep, rank)
-        return Events(self, engine.take(rank, self.start), engine.compact(self.time, keep, rank), rank, kept)
-
-
-@dataclass(frozen=True, eq=False)
-class Events:
-    """Some events of a history: those that a feature counts.
-
-    Attributes
-    ----------
-    history : History
-    start, time : array
-        As in `History`, of these events.
-    rank : array of int32, shape (history.n_events + 1,), optional
-        How many of these events stand before each event of the history; None if these are all.
-    values : array of float64 or int32, shape (events,), optional
-    """
-
-    history: History
-    start: Array
-    time: Array
-    rank: Array | None = None
-    values: Array = None
-    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    def once(self, what: Any, make: Callable[[Events], Any]) -> Any:
-        """Return what `make` makes of these events; made at the first call only."""
-        if what not in self._made:
-            self._made[what] = make(self)
-        return self._made[what]
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column in the order of a history; what one feature has worked out of it, the next one finds.
-
-    Attributes
-    ----------
-    history : History
-    values : array of float64, shape (events,)
-    """
-
-    history: History
-    values: Array
-
-    @cached_property
-    def events(self) -> Events:
-        """All events."""
-        return self.history.where(None, self.values)
-
-    @cached_property
-    def known(self) -> Events:
-        """The events whose value is not NaN."""
-        return self.history.where(self.history.engine.known_numbers(self.values), self.values)
-
-    @cached_property
-    def levels(self) -> Codes:
-        """A code for each value, equal ones for equal values."""
-        engine = self.history.engine
-        return Codes(self.history, engine.level_codes(self.values), engine.known_numbers(self.values))
-
-
-@dataclass(frozen=True, eq=False)
-class Codes:
-    """A column of codes in the order of a history.
-
-    Attributes
-    ----------
-    history : History
-    values : array of int32, shape (events,)
-    keep : array of bool, shape (events,), optional
-        Which of them are not null; None for all.
-    """
-
-    history: History
-    values: Array
-    keep: Array | None
-
-    @cached_property
-    def known(self) -> Events:
-        """The events whose code is not null."""
-        return self.history.where(self.keep, self.values)
 
 
 def order_events(
@@ -164,7 +38,7 @@ def order_events(
         The rows that have a key and a time, already sorted. On the device it must be given: sorting is CuPy's.
     engine : {"numpy", "numba"}, optional
         What computes on the host, here and with everything that is made of this history; without it, what suits the
-        number of rows (see `gpupipe_kernels.keyed.engines`).
+        number of rows (see `gpupipe_kernels.keyed.choice`).
     n_threads : int
         Of the host, for the compiled loops.
     allocate : callable, optional

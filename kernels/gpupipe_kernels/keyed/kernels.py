@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gpupipe_kernels import keyed
 from gpupipe_kernels.contract import Argument, Kernel
 from gpupipe_kernels.keyed import device_events, device_loops, device_scan, naive
+from gpupipe_kernels.keyed.engines import History
 from gpupipe_kernels.keyed.features import Function
-from gpupipe_kernels.keyed.history import History
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.opcodes import NAT
 

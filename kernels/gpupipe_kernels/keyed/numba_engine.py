@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpupipe_kernels.code_cache import mark_kept
 from gpupipe_kernels.keyed import host_loops, host_running
 from gpupipe_kernels.keyed.compiled import CompiledEngine
-from gpupipe_kernels.keyed.engines import COUNT, SUM
+from gpupipe_kernels.keyed.engines import COUNT, SUM, Codes, Column, Events, Queries
 from gpupipe_kernels.keyed.host_codes import count_codes, first_of_codes
 from gpupipe_kernels.keyed.host_pieces import PIECE, pieces_of
 from gpupipe_kernels.keyed.host_ranges import along_ranges, range_extreme_block, range_moment_block, sees_few
@@ -22,10 +22,6 @@ from gpupipe_kernels.keyed.numpy_engine import NumpyEngine
 from gpupipe_kernels.keyed.numpy_events import LARGEST, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.opcodes import NAT
 from gpupipe_kernels.threads import run_blocks
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Codes, Column, Events
-    from gpupipe_kernels.keyed.queries import Queries
 
 Array = Any
 Pair = tuple[Array, Array]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM
+from gpupipe_kernels.keyed.engines import COUNT, MEAN, SUM, Codes, Column, Events, History, Queries
 from gpupipe_kernels.keyed.numpy_events import (
     LARGEST,
     NOISE,
@@ -20,10 +20,6 @@ from gpupipe_kernels.keyed.numpy_events import (
 )
 from gpupipe_kernels.keyed.numpy_tree import NO_MOMENTS, climb, least_of, moments_of
 from gpupipe_kernels.opcodes import NAT
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Codes, Column, Events, History
-    from gpupipe_kernels.keyed.queries import Queries
 
 Array = npt.NDArray[Any]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe_kernels.keyed.engines import Events
 from gpupipe_kernels.keyed.numpy_tree import grow, least_of, moments_of
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.keyed.history import Events
 
 Array = npt.NDArray[Any]
 

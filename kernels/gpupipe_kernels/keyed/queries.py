@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.history import History
+from gpupipe_kernels.keyed.engines import History, Queries
 
 Array = Any
 
 LONGEST_SPAN = 2**62
-
-
-@dataclass(frozen=True, eq=False)
-class Queries:
-    """What each query sees: the events ``low:high`` of a history, all of one key, none of them after its time.
-
-    Attributes
-    ----------
-    history : History
-    low, high : array of int32, shape (queries,)
-        Positions in the history; equal where there is nothing to see.
-    time : array of int64, shape (queries,)
-        The cut-off, microseconds.
-    row : array of int32, shape (queries,), optional
-        Where the result of each query belongs; None: in their own order.
-    n_rows : int
-        Length of the results. Rows that no query belongs to see nothing.
-    includes_current : bool
-        Whether the last event of each query is its own.
-    windowed : bool
-        Whether a query may not reach back to the first event of its key.
-    """
-
-    history: History
-    low: Array
-    high: Array
-    time: Array
-    row: Array | None
-    n_rows: int
-    includes_current: bool = False
-    windowed: bool = False
-
-    @property
-    def follow_events(self) -> bool:
-        """Whether the queries are the events themselves, one behind the other, and see all before them."""
-        return self.row is not None and not self.windowed
 
 
 def queries_of_events(history: History, include_current: bool = False) -> Queries:

@@ -1,7 +1,4 @@
-"""What a reduction takes and gives, and which implementation runs.
-
-``numpy``  NumPy alone: nothing to compile or to load, so it is what small inputs run
-``numba``  compiled loops, which read memory once
+"""What a reduction takes and gives, whichever engine computes it.
 
 Each call reduces some rows on the thread that makes it, and lets go of the interpreter lock. Who calls cuts the rows
 and adds up what comes back: integers in any order, floats in the order of the rows. Both engines give the same bits.
@@ -10,18 +7,11 @@ and adds up what comes back: integers in any order, floats in the order of the r
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any, NamedTuple, Protocol
-
-from gpupipe_kernels import code_cache
 
 Array = Any
 
-NAME = "reduce"
-NUMBA = "gpupipe_kernels.reduce.numba_engine"
-LOAD_SECONDS = 0.6  # until compiled loops compute in a fresh process: Numba is imported, they are read from disk
-SAVED_NS = 1.5  # of processor time that they save of a value: 23 columns of 4 million rows on an EPYC 9004
+NAME = "reduce"  # of what is compiled, as it is kept on disk
 
 BLOCK_ROWS = 65_536  # they stay in the cache with what is made of them; shorter blocks lose to the interpreter lock
 CODES = ("int8", "int16", "int32")
@@ -105,30 +95,3 @@ class Engine(Protocol):
         totals : array of float64, shape (size,), or (0,) without `y`
             0 before; the sums of `y`, added up in the order of the rows.
         """
-
-
-def choose(n_values: int, n_threads: int = 1, name: str | None = None) -> Engine:
-    """Return the engine for so many values (rows by columns), or the one of a name.
-
-    Compiled loops are taken where they are at hand: used already in this process, or on disk and worth loading. No
-    run waits for a compiler.
-    """
-    if name is None:
-        name = "numba" if _is_at_hand(n_values * SAVED_NS * 1e-9 / n_threads) else "numpy"
-    if name == "numba":
-        from gpupipe_kernels.reduce import numba_engine
-
-        return numba_engine
-    from gpupipe_kernels.reduce import numpy_engine
-
-    return numpy_engine
-
-
-def _is_at_hand(saved_seconds: float) -> bool:
-    """Return whether there is compiled code, and it is loaded or saves more seconds than it takes to load."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return False
-    loaded = sys.modules.get(NUMBA)
-    if loaded is not None and loaded.is_compiled():
-        return True
-    return saved_seconds > LOAD_SECONDS and code_cache.is_kept(NAME)

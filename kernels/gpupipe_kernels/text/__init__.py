@@ -58,11 +58,3 @@ def _is_worth_it(loop: str, offsets: Array) -> bool:
     if compiled is not None and compiled.is_loaded(loop):
         return n_bytes >= WORTH_RUNNING
     return n_bytes >= (WORTH_LOADING if is_kept(loop) else WORTH_COMPILING)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "KERNELS":  # the declarations load Numba
-        from gpupipe_kernels.text.compiled import KERNELS
-
-        return KERNELS
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,18 +11,16 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import float32, njit, vectorize
 from numba.core.errors import NumbaError
 
 from gpupipe_kernels.launch import DeviceLoop, _kept_in_our_folder, formula
+from gpupipe_kernels.user.definition import Definition
 from gpupipe_kernels.user.language import KernelError
 from gpupipe_kernels.user.source import Piece
-
-if TYPE_CHECKING:
-    from gpupipe_kernels.user.kernel import UserKernel
 
 Function = Callable[..., Any]
 
@@ -59,7 +57,7 @@ FIXES = {"int32": "return int(…), or say out='float32'", "bool": "return a com
 class Compiled:
     """A user's function with its null policy, for both processors."""
 
-    def __init__(self, kernel: UserKernel) -> None:
+    def __init__(self, kernel: Definition) -> None:
         self.kernel = kernel
 
     @cached_property
@@ -146,7 +144,7 @@ class Compiled:
 
 
 @cache
-def compiled(kernel: UserKernel) -> Compiled:
+def compiled(kernel: Definition) -> Compiled:
     """Return the one `Compiled` of equal kernels."""
     return Compiled(kernel)
 

@@ -1,15 +1,15 @@
 """``@gp.kernel``: a user's scalar function as a feature, on both processors.
 
-``language``  what such a function may say; ``flow``: whether it returns on every path
-``source``    its text and all that it uses, as one file; ``file``: that file, read without running it
-``compile``   the function and its null policy, compiled for the host and the device
+``language``    what such a function may say; ``flow``: whether it returns on every path
+``source``      its text and all that it uses, as one file; ``file``: that file, read without running it
+``definition``  a kernel as it is written: its text, output and null policy
+``compile``     the function and its null policy, compiled for the host and the device
 
 Numba is imported when a kernel is first computed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import traceback
 from collections.abc import Callable
 from functools import cached_property
@@ -18,9 +18,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe_kernels.opcodes import N_REGISTERS
+from gpupipe_kernels.user.definition import Definition
 from gpupipe_kernels.user.file import declared, read
 from gpupipe_kernels.user.language import KernelError, parameters
-from gpupipe_kernels.user.source import Piece, collect, piece_of, text_of
+from gpupipe_kernels.user.source import collect, piece_of
 
 if TYPE_CHECKING:
     from gpupipe_kernels.user.compile import Compiled
@@ -81,24 +82,11 @@ def kernel(
     return UserKernel.of(function, out, nulls)
 
 
-class UserKernel:
+class UserKernel(Definition):
     """A user's function with its null policy: a `gpupipe_kernels.program.Call`, and a function of arrays.
 
-    Two of the same text, output and null policy are equal. Pickling keeps the text.
-
-    Attributes
-    ----------
-    name : str
-    parameters : tuple of str
-    out, nulls : str
-        As given to `kernel`.
+    Pickling keeps the text.
     """
-
-    def __init__(
-        self, name: str, inputs: tuple[str, ...], out: str, nulls: str, collected: Callable[[], tuple[Piece, ...]]
-    ) -> None:
-        self.name, self.parameters, self.out, self.nulls = name, inputs, out, nulls
-        self._collected = collected
 
     @classmethod
     def of(cls, function: Callable[..., Any], out: str, nulls: str) -> UserKernel:
@@ -111,26 +99,6 @@ class UserKernel:
         made = cls(piece.name, inputs, out, nulls, lambda: collect(function, piece))
         made.__doc__ = function.__doc__
         return made
-
-    @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """What the function uses, and the function: found when first asked for, so that helpers may follow it."""
-        return self._collected()
-
-    @cached_property
-    def source(self) -> str:
-        """The text of the kernel and of all that it uses: a Python file that a configuration may name."""
-        return text_of(self.pieces, f'@gpupipe.kernel(out="{self.out}", nulls="{self.nulls}")')
-
-    @property
-    def sha256(self) -> str:
-        """The hexadecimal sha256 of `source`."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of float32 arguments."""
-        return len(self.parameters)
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -188,12 +156,6 @@ class UserKernel:
             raise TypeError(f"{self.name}: arrays on a device need out=, a float32 array there")
         self.compiled.loop.launch(out.size, *inputs, out, stream=stream)
         return out
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserKernel) and self.source == other.source
-
-    def __hash__(self) -> int:
-        return hash(self.source)
 
     def __deepcopy__(self, memo: Any) -> UserKernel:
         return self

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpupipe_kernels import keyed
 from gpupipe_kernels.keyed import naive
-from gpupipe_kernels.keyed.history import History
+from gpupipe_kernels.keyed.engines import History
 from tests.kernels.keyed.tables import Table
 
 Array = Any

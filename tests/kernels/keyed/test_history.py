@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import engines
+from gpupipe_kernels.keyed import choice
 from gpupipe_kernels.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
@@ -127,12 +127,12 @@ def test_what_cannot_be_asked_is_refused(engine: str) -> None:
 
 
 def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = np.zeros(engines.ROWS_WORTH_RUNNING - 1, I32)
-    assert engines.choose(few).name == "numpy"
-    monkeypatch.delitem(engines.sys.modules, "gpupipe_kernels.keyed.host_loops", raising=False)
-    for kept, rows in ((True, engines.ROWS_WORTH_LOADING), (False, engines.ROWS_WORTH_COMPILING)):
-        monkeypatch.setattr(engines, "is_kept", lambda name, kept=kept: kept)
-        assert engines.choose(np.zeros(rows - 1, np.int8)).name == "numpy"
-        assert engines.choose(np.zeros(rows, np.int8)).name == "numba"
+    few = np.zeros(choice.ROWS_WORTH_RUNNING - 1, I32)
+    assert choice.choose(few).name == "numpy"
+    monkeypatch.delitem(choice.sys.modules, "gpupipe_kernels.keyed.host_loops", raising=False)
+    for kept, rows in ((True, choice.ROWS_WORTH_LOADING), (False, choice.ROWS_WORTH_COMPILING)):
+        monkeypatch.setattr(choice, "is_kept", lambda name, kept=kept: kept)
+        assert choice.choose(np.zeros(rows - 1, np.int8)).name == "numpy"
+        assert choice.choose(np.zeros(rows, np.int8)).name == "numba"
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert engines.choose(np.zeros(engines.ROWS_WORTH_COMPILING, np.int8)).name == "numpy"
+    assert choice.choose(np.zeros(choice.ROWS_WORTH_COMPILING, np.int8)).name == "numpy"

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.processes import sharing
+from gpupipe.models.neural.sharing import sharing
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[3]
@@ -108,7 +108,7 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
 @linux
 def test_when_the_leading_process_is_killed_the_others_end(tmp_path: Path) -> None:
     script = (
-        "import torch; from gpupipe.models.neural.processes import sharing\n"
+        "import torch; from gpupipe.models.neural.sharing import sharing\n"
         "with sharing(2, torch.device('cpu'), 1): print('together', flush=True); input()"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}

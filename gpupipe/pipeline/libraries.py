@@ -1,0 +1,22 @@
+"""The libraries that a result may depend on, in their versions."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+LIBRARIES = (
+    "numpy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "skops",
+    "torch", "safetensors", "onnx", "onnxscript", "onnxruntime",
+    "cudf-cu12", "cudf-cu13", "cuml-cu12", "cuml-cu13", "cupy-cuda12x", "cupy-cuda13x", "xgboost-cu12",
+)  # fmt: skip
+
+
+def libraries() -> dict[str, str]:
+    """Return the versions of the libraries that are installed and matter to a model."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
