@@ -115,7 +115,8 @@ def _keyed_branches(tree: Array, first: int, end: int) -> None:
 def _keyed_pairs(start: Array, codes: Array, out: Array) -> None:
     """Write key and code of each event as one number; where its key begins stands for the key."""
     for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
-        out[i] = (int64(start[first_after(start, 0, start.size, i) - 1]) << 32) | codes[i]
+        key = int64(start[first_after(start, 0, start.size, i) - 1])
+        out[i] = (key << 32) | (int64(codes[i]) & 0xFFFFFFFF)  # beyond 2**31 slots a code is negative
 
 
 def _keyed_insert(values: Array, table: Array, first: Array, slots: Array) -> None:

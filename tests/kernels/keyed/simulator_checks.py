@@ -17,6 +17,7 @@ import numpy as np
 from numba import cuda
 
 from gpupipe_kernels import keyed
+from gpupipe_kernels.keyed import device_events
 from gpupipe_kernels.keyed.device_scan import THREADS, TILE
 from gpupipe_kernels.opcodes import NAT
 from tests.kernels.keyed.comparison import assert_same, compare, host
@@ -66,6 +67,13 @@ def float32_and_one_cut_off_are_taken() -> None:
     queries = keyed.queries_before(history, put(np.array([0, -1, 5, 0], np.int32)), np.array(2))
     assert_same(keyed.aggregate(put(np.float32([1, 2, 4])), queries, "sum"), [3, 0, 0, 3])
     assert_same(keyed.gaps(history).copy_to_host().astype(np.float32), [np.nan, 1, 1])
+
+
+def codes_below_zero_are_values_of_their_own_key() -> None:
+    """As slots of a table of more than 2**31 are: a billion distinct values are too many for here."""
+    start, codes, out = np.array([0, 2, 4], np.int32), np.array([-1, 5, -1, 5], np.int32), put(np.zeros(4, np.int64))
+    device_events.pairs.launch(4, put(start), put(codes), out)
+    assert len(set(host(out).tolist())) == 4
 
 
 def what_the_device_cannot_take_is_refused() -> None:
@@ -120,6 +128,7 @@ CHECKS: dict[str, Callable[[], None]] = {
             sums_go_on_over_more_tiles_than_a_block_has_threads,
             zeros_of_both_signs_are_one_value,
             float32_and_one_cut_off_are_taken,
+            codes_below_zero_are_values_of_their_own_key,
             what_the_device_cannot_take_is_refused,
             the_callers_allocator_makes_the_arrays,
             times_that_are_missing_see_nothing,
