@@ -98,7 +98,7 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
     except (RuntimeError, OSError, ValueError) as error:
         raise ClusterError(
             f"the workers do not start: {error}", where="cluster: local",
-            fix="a script that starts them needs `if __name__ == '__main__':` around what it runs",
+            fix="run again; a script that starts them needs `if __name__ == '__main__':` around what it runs",
         ) from error  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:
         n_threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
