@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from gpupipe.backends.base import Backend
+from gpupipe.cluster.dask_settings import ALLOCATION
 from gpupipe.cluster.remote import require_wanted
 from gpupipe.errors import DataError
 
@@ -34,7 +35,7 @@ def process(backend: Backend) -> int:
 
 
 def surroundings(backend: Backend) -> dict[str, Any]:
-    wanted = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GPUPIPE_THREADS")
+    wanted = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GPUPIPE_THREADS", *ALLOCATION)
     return {
         "backend": backend.name,
         "n_threads": backend.n_threads,

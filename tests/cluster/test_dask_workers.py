@@ -89,6 +89,7 @@ def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(worker
     assert found == {
         "backend": "cpu", "n_threads": int(share), "GPUPIPE_THREADS": share, "interrupts": False,
         "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1",
+        "MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "33554432",
     }  # fmt: skip
 
 
