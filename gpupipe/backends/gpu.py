@@ -98,10 +98,10 @@ class GpuBackend(Backend):
         """Run `program` in one launch; see `Backend.run_program`."""
         from gpupipe_kernels.interpreters import interpret_cuda
 
-        tables = (program.instructions, program.params, program.luts)
-        self._meter.add(to_device=sum(table.nbytes for table in tables))
-        interpret_cuda.run(program, blocks, out, fold)
-        self.last_interpreter = "cuda"
+        ready = interpret_cuda.device_program(program)
+        there = ready.n_bytes
+        self.last_interpreter = interpret_cuda.run(ready, blocks, out, fold)
+        self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
         """Return the device's reductions; see `Backend.reductions`."""

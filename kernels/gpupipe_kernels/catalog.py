@@ -40,10 +40,11 @@ def block_of(name: str) -> tuple[int, int]:
 
     That of the interpreters is for programs without a stack, and lookup tables that stay where they are.
     """
-    from gpupipe_kernels.interpreters.interpret_cuda import COLUMN_THREADS, PANEL_LINE, ROW_THREADS, ROWS_A_THREAD
+    from gpupipe_kernels.interpreters.interpret_cuda import PANEL_LINE, ROWS_A_THREAD, THREADS
 
-    interpreters = {
-        "interpret_columns": (COLUMN_THREADS, 0),
-        "interpret_rows": (ROW_THREADS, 4 * ROWS_A_THREAD * ROW_THREADS * PANEL_LINE),
-    }
-    return interpreters.get(name, (THREADS_A_BLOCK, 0))
+    panel_bytes = 4 * ROWS_A_THREAD * THREADS["rows"] * PANEL_LINE
+    columns, rows = (THREADS["columns"], 0), (THREADS["rows"], panel_bytes)
+    of_programs = {
+        "interpret_columns": columns, "specialised_columns": columns, "interpret_rows": rows, "specialised_rows": rows,
+    }  # fmt: skip
+    return of_programs.get(name, (THREADS_A_BLOCK, 0))

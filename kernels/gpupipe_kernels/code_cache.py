@@ -23,7 +23,9 @@ OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout
 SECONDS_KEPT = 30 * 86_400  # without use
 SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
 FOLDER = re.compile(r"[0-9a-f]{16}")
-FILE = re.compile(r".+\.(kept|nb[ci](\.tmp\.\w+)?)")  # our marks, and what Numba writes
+FILE = re.compile(  # our marks, what Numba writes, and sources of specialised kernels
+    r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
+)
 
 
 @cache

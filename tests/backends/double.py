@@ -237,8 +237,7 @@ class DeviceDouble(GpuBackend):
         self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
     ) -> None:
         """Run `program` in the simulator, with few threads."""
-        interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
-        self.last_interpreter = "cuda"
+        self.last_interpreter = interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
 
     def open_stage(self) -> None:
         """Begin to count."""

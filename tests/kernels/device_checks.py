@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpupipe_kernels.interpreters import interpret_cuda
-from gpupipe_kernels.launch import formula
+from gpupipe_kernels.interpreters import interpret_cuda, specialise
+from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program
 from tests.kernels.finite import every_finite_instruction, finite_or_not, in_float64
@@ -29,20 +29,22 @@ from tests.kernels.programs import (
     random_table,
 )  # fmt: skip
 
-THREADS = 32
-ROWS_A_BLOCK = 4 * THREADS
+THREADS = 16
+ROWS_A_BLOCK = 8 * THREADS
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
 
 ORDERS = pytest.mark.parametrize("order", ["F", "C"])
+KERNELS = pytest.mark.parametrize("specialised", [False, True])
 
 
-def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, order="F") -> np.ndarray:
+def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, order="F", specialised=False) -> np.ndarray:
     """Run a program, or one that is in device memory, over a table that goes there and back."""
     width = getattr(program, "program", program).n_columns
     out = cuda.to_device(np.full((n, width), 99, np.float32, order=order))
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     folds = None if fold is None else cuda.to_device(fold)
-    interpret_cuda.run(program, there, out, folds, threads=THREADS)
+    ran = interpret_cuda.run(program, there, out, folds, threads=THREADS, specialised=specialised)
+    assert ran == ("cuda, specialised" if specialised and n >= ROWS_A_BLOCK else "cuda")
     return out.copy_to_host()
 
 
@@ -52,12 +54,15 @@ def test_random_programs_give_the_same_as_row_by_row(n: int, order: str) -> None
     for seed in range(2):
         rng = np.random.default_rng([seed, n])
         (blocks, fold), (program, exact) = random_table(rng, n), random_program(rng, 18)
-        got = compute(program, blocks, n, fold if seed else None, order)
-        assert_same(got, naive(program, blocks, n, fold if seed else None), exact)
+        expected = naive(program, blocks, n, fold if seed else None)
+        for specialised in (False, True)[: 1 + (n >= ROWS_A_BLOCK)]:
+            got = compute(program, blocks, n, fold if seed else None, order, specialised)
+            assert_same(got, expected, exact)
 
 
 @ORDERS
-def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str) -> None:
+@KERNELS
+def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str, specialised: bool) -> None:
     x = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, -1.0, 3e38, 1e-45, 88.0, -0.999]
     times = np.array([[NAT, 0, 1, -1, *np.arange(7) * 1234567 * HOUR // 1000], [0, NAT, *range(9)]])
     blocks = {
@@ -66,10 +71,11 @@ def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str) -> No
         "int64": times,
         "int8": np.array([range(-3, 8)], np.int8),
     }
-    made = every_instruction()
-    got = compute(made, blocks, len(x), order=order)
+    made, n = every_instruction(), ROWS_A_BLOCK if specialised else len(x)
+    repeated = {name: np.resize(block.T, (n, len(block))).T.copy() for name, block in blocks.items()}
+    got = compute(made, repeated, n, order=order, specialised=specialised)
     expected = naive(made, blocks, len(x))
-    np.testing.assert_allclose(got, expected, rtol=3e-6, atol=2e-6)
+    np.testing.assert_allclose(got, np.resize(expected, got.shape), rtol=3e-6, atol=2e-6)
 
 
 @ORDERS
@@ -111,7 +117,7 @@ def every_instruction() -> Program:
 
 @ORDERS
 @pytest.mark.parametrize("n_entries", [300, 5000])  # in shared memory, and not
-def test_lookup_tables_are_read_wherever_they_lie(n_entries: int, order: str) -> None:
+def test_lookup_tables_are_read_from_either_memory(n_entries: int, order: str) -> None:
     rng = np.random.default_rng(n_entries)
     writer, n = Writer(), 2 * ROWS_A_BLOCK + 3
     for dst in range(4):
@@ -143,7 +149,8 @@ class UsersKernel:
 
 
 @ORDERS
-def test_users_kernels_become_part_of_the_interpreter(order: str) -> None:
+@KERNELS
+def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) -> None:
     @formula
     def twice(a):
         return a * np.float32(2)
@@ -163,8 +170,9 @@ def test_users_kernels_become_part_of_the_interpreter(order: str) -> None:
     writer.put(Op.LOAD, 1, (F32, 0), params=(0.0,))
     made = writer.program()
     program = Program(made.instructions, made.params, made.luts, 2, calls)
-    x = np.arange(3 * 130, dtype=np.float32).reshape(3, 130)
-    got = compute(program, {"float32": x}, 130, order=order)
+    n = ROWS_A_BLOCK + 3
+    x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
+    got = compute(program, {"float32": x}, n, order=order, specialised=specialised)
     np.testing.assert_array_equal(got, np.stack([2 * (x[0] + 10 * x[1] + 100 * x[2]), x[0]], axis=1))
 
 
@@ -178,18 +186,83 @@ def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
         assert_same(compute(ready, blocks, n, fold, order), naive(program, blocks, n, fold), exact)
 
 
-def test_parts_of_longer_tables_and_larger_matrices_are_read_and_written_where_they_lie() -> None:
-    rng = np.random.default_rng(4)
-    (blocks, _), (program, exact) = random_table(rng, 300), random_program(rng, 6)
-    there = {name: cuda.to_device(block)[:, 100:250] for name, block in blocks.items()}
-    here = {name: block[:, 100:250] for name, block in blocks.items()}
+@KERNELS
+def test_slices_of_tables_and_matrices_are_read_and_written_in_place(specialised: bool) -> None:
+    rng, n = np.random.default_rng(4), ROWS_A_BLOCK + 20
+    (blocks, _), (program, exact) = random_table(rng, n + 150), random_program(rng, 6)
+    there = {name: cuda.to_device(block)[:, 100 : n + 100] for name, block in blocks.items()}
+    here = {name: block[:, 100 : n + 100] for name, block in blocks.items()}
     for order in ("F", "C"):
-        large = cuda.to_device(np.full((200, 10), 7, np.float32, order=order))
-        interpret_cuda.run(program, there, large[20:170, 2:-2], threads=THREADS)
+        large = cuda.to_device(np.full((n + 50, 10), 7, np.float32, order=order))
+        interpret_cuda.run(program, there, large[20 : n + 20, 2:-2], threads=THREADS, specialised=specialised)
         got = large.copy_to_host()
-        assert_same(got[20:170, 2:-2], naive(program, here, 150), exact)
-        got[20:170, 2:-2] = 7
+        assert_same(got[20 : n + 20, 2:-2], naive(program, here, n), exact)
+        got[20 : n + 20, 2:-2] = 7
         assert (got == 7).all()
+
+
+def scaled(fill: float, n_levels: int) -> Program:
+    """Return a small program whose parameters and lookup table are those of another fit."""
+    writer = Writer()
+    writer.put(Op.LOAD, 0, (F32, 0), params=(fill,))
+    writer.put(Op.FILL, 0, params=(2 * fill,))
+    writer.put(Op.INDEX, -1, (I8, 0))
+    writer.put(Op.TAKE, 1, table=np.arange(n_levels) * fill)
+    return writer.program()
+
+
+def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    monkeypatch.setattr(
+        specialise, "DeviceLoop", lambda *args, **kwargs: compiled.append(1) or DeviceLoop(*args, **kwargs)
+    )
+    blocks = {"float32": np.arange(ROWS_A_BLOCK, dtype=np.float32)[None], "int8": np.zeros((1, ROWS_A_BLOCK), np.int8)}
+    blocks["int8"][0, ::3] = 2
+    for fill, n_levels in ((1.5, 3), (2.5, 4)):
+        program = scaled(fill, n_levels)
+        got = compute(program, blocks, ROWS_A_BLOCK, specialised=True)
+        np.testing.assert_array_equal(got, naive(program, blocks, ROWS_A_BLOCK))
+    assert len(compiled) == 1
+
+
+def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialise, "SAVED_SECONDS_A_CELL", 1.0)
+    blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
+    there = {name: cuda.to_device(block) for name, block in blocks.items()}
+    out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
+    ready = interpret_cuda.DeviceProgram(scaled(0.5, 5))
+    ran = [interpret_cuda.run(ready, there, out, threads=THREADS) for _ in range(3)]
+    assert ran == ["cuda", "cuda, specialised", "cuda, specialised"]
+
+
+def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(*arguments: Any) -> None:
+        out = arguments[10]
+        if cuda.grid(1) == 0:
+            out[0] = 99
+
+    monkeypatch.setattr(interpret_cuda, "compile_source", lambda source, calls: DeviceLoop(kernel, kept=False))
+    monkeypatch.setattr(interpret_cuda, "is_worth_it", lambda *arguments: True)
+    blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32)}
+    writer = Writer()
+    writer.put(Op.LOAD, 0, (F32, 0), params=(4.0,))
+    there = {"float32": cuda.to_device(blocks["float32"])}
+    out = cuda.device_array((ROWS_A_BLOCK, 1), np.float32, order="F")
+    with pytest.warns(RuntimeWarning, match="specialised_columns_.* differs from the interpreter"):
+        assert interpret_cuda.run(writer.program(), there, out, threads=THREADS) == "cuda"
+    np.testing.assert_array_equal(out.copy_to_host(), naive(writer.program(), blocks, ROWS_A_BLOCK))
+    with pytest.raises(RuntimeError, match="does not give the interpreter's result"):
+        interpret_cuda.run(writer.program(), there, out, threads=THREADS, specialised=True)
+
+
+def test_nothing_is_uploaded_once_a_program_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"float32": cuda.to_device(np.ones((1, 9), np.float32)), "int8": cuda.to_device(np.ones((1, 9), np.int8))}
+    out, ready = cuda.device_array((9, 2), np.float32, order="F"), interpret_cuda.DeviceProgram(scaled(1.0, 3))
+    interpret_cuda.run(ready, there, out, threads=THREADS)
+    n_bytes, uploads = ready.n_bytes, []
+    monkeypatch.setattr(cuda, "to_device", lambda array, *more: uploads.append(array))
+    interpret_cuda.run(ready, there, out, threads=THREADS)
+    assert (uploads, ready.n_bytes) == ([], n_bytes)
 
 
 def test_what_does_not_fit_the_program_is_refused() -> None:
@@ -199,7 +272,7 @@ def test_what_does_not_fit_the_program_is_refused() -> None:
     with pytest.raises(ValueError, match="reads 2 float32 columns of 6 rows, got float32 of shape"):
         compute(program, {"float32": np.zeros((2, 5), np.float32)}, 6)
     apart = cuda.to_device(np.zeros((2, 12), np.float32))[:, ::2]
-    with pytest.raises(ValueError, match="one behind the other"):
+    with pytest.raises(ValueError, match="must be contiguous"):
         interpret_cuda.run(program, {"float32": apart}, cuda.to_device(np.zeros((6, 1), np.float32)))
     with pytest.raises(ValueError, match="folds must be int8 of 6 rows"):
         compute(program, {"float32": np.zeros((2, 6), np.float32)}, 6, np.zeros(5, np.int8))

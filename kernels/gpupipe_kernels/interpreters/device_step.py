@@ -1,10 +1,11 @@
-"""One instruction on the device, for four rows of each thread at once.
+"""One instruction on the device, for eight rows of each thread at once.
 
-Four rows share what it costs to decode an instruction, and their reads are on the way at the same time. The accumulator
-and the index are tuples, so they live in registers. The stack lies in shared memory, and only programs that use one get
-any: variables that are picked by number would lie in local memory, which is device memory.
+Eight rows share the cost of decoding an instruction, and their reads are in flight together. Row j of a thread is
+``first + j * stride``, so one position and one distance describe all eight. The accumulator and the index are tuples,
+which live in registers. The stack is in shared memory, and only programs that use one get any: variables that are
+picked by number would be in local memory, which is device memory.
 
-Positions are unsigned: a signed index could be a negative one, which means an element from the end.
+Positions are unsigned: a signed index may be negative, and then counts from the end.
 """
 
 from __future__ import annotations
@@ -29,215 +30,311 @@ from gpupipe_kernels.formulas.cells import (
 from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import yeo_johnson
-from gpupipe_kernels.interpreters.schedule import ARG, BLOCK, LUT, OP, ROW, SIZE
+from gpupipe_kernels.interpreters.device_ops import ARG, LINE, LUT, OP, ROW, SIZE, DeviceOp
 from gpupipe_kernels.launch import array_formula, formula
-from gpupipe_kernels.opcodes import BLOCKS, NAT, Op
+from gpupipe_kernels.opcodes import NAT
 
-ROWS_A_THREAD = 4
-INT8, INT16, INT32, FLOAT32, FLOAT64, INT64 = range(len(BLOCKS))
-
-
-@array_formula
-def cells_at(column: Any, at: Any, rows: Any) -> Any:
-    """Return the cells of four rows."""
-    return column[at + rows[0]], column[at + rows[1]], column[at + rows[2]], column[at + rows[3]]
+ROWS_A_THREAD = 8
 
 
 @array_formula
-def codes_at(block: Any, at: Any, rows: Any, i8: Any, i16: Any, i32: Any) -> Any:
-    """Return the codes of four rows, widened."""
-    if block == INT8:
-        a = cells_at(i8, at, rows)
-        return int32(a[0]), int32(a[1]), int32(a[2]), int32(a[3])
-    if block == INT16:
-        b = cells_at(i16, at, rows)
-        return int32(b[0]), int32(b[1]), int32(b[2]), int32(b[3])
-    return cells_at(i32, at, rows)
-
-
-@array_formula
-def numbers_at(block: Any, at: Any, rows: Any, f32: Any, f64: Any) -> Any:
-    """Return the numbers of four rows as float32."""
-    if block == FLOAT32:
-        return cells_at(f32, at, rows)
-    x = cells_at(f64, at, rows)
-    return float32(x[0]), float32(x[1]), float32(x[2]), float32(x[3])
-
-
-@array_formula
-def shifted(block: Any, at: Any, rows: Any, f32: Any, f64: Any, shift: Any, wide_shift: Any) -> Any:
-    """Return the numbers of four rows less a shift, subtracted in the precision of the source."""
-    if block == FLOAT32:
-        x = cells_at(f32, at, rows)
-        return x[0] - shift, x[1] - shift, x[2] - shift, x[3] - shift
-    y = cells_at(f64, at, rows)
+def cells(column: Any, at: Any, stride: Any) -> Any:
+    """Return the cells of eight rows; `at` is the position of the first."""
+    two = stride + stride
+    four = two + two
     return (
-        float32(y[0] - wide_shift), float32(y[1] - wide_shift), float32(y[2] - wide_shift), float32(y[3] - wide_shift),
+        column[at], column[at + stride], column[at + two], column[at + two + stride],
+        column[at + four], column[at + four + stride], column[at + four + two], column[at + four + two + stride],
     )  # fmt: skip
+
+
+@array_formula
+def write(column: Any, at: Any, stride: Any, x: Any) -> None:
+    """Write the cells of eight rows; `at` is the position of the first."""
+    two = stride + stride
+    four = two + two
+    column[at], column[at + stride], column[at + two], column[at + two + stride] = x[0], x[1], x[2], x[3]
+    column[at + four], column[at + four + stride] = x[4], x[5]
+    column[at + four + two], column[at + four + two + stride] = x[6], x[7]
+
+
+@array_formula
+def each(function: Any, x: Any, *arguments: Any) -> Any:
+    """Return ``function(x[j], *arguments)`` for eight rows."""
+    return (
+        function(x[0], *arguments), function(x[1], *arguments), function(x[2], *arguments), function(x[3], *arguments),
+        function(x[4], *arguments), function(x[5], *arguments), function(x[6], *arguments), function(x[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def each_pair(function: Any, x: Any, y: Any, *arguments: Any) -> Any:
+    """Return ``function(x[j], y[j], *arguments)`` for eight rows."""
+    return (
+        function(x[0], y[0], *arguments), function(x[1], y[1], *arguments),
+        function(x[2], y[2], *arguments), function(x[3], y[3], *arguments),
+        function(x[4], y[4], *arguments), function(x[5], y[5], *arguments),
+        function(x[6], y[6], *arguments), function(x[7], y[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def each_of_four(function: Any, a: Any, b: Any, c: Any, d: Any, *arguments: Any) -> Any:
+    """Return ``function(a[j], b[j], c[j], d[j], *arguments)`` for eight rows."""
+    return (
+        function(a[0], b[0], c[0], d[0], *arguments), function(a[1], b[1], c[1], d[1], *arguments),
+        function(a[2], b[2], c[2], d[2], *arguments), function(a[3], b[3], c[3], d[3], *arguments),
+        function(a[4], b[4], c[4], d[4], *arguments), function(a[5], b[5], c[5], d[5], *arguments),
+        function(a[6], b[6], c[6], d[6], *arguments), function(a[7], b[7], c[7], d[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def zeros(kind: Any) -> Any:
+    """Return eight zeros of a type."""
+    return kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0)
+
+
+@formula
+def difference(x: Any, y: Any) -> Any:
+    """Return x - y in their own precision, rounded to float32."""
+    return float32(x - y)
+
+
+@formula
+def is_equal(code: Any, other: Any) -> Any:
+    """Return 1 where a code is another."""
+    return flag(int32(code) == other)
+
+
+@formula
+def is_nan(x: Any) -> Any:
+    """Return 1 where a number is missing."""
+    return flag(x != x)
+
+
+@formula
+def is_nat(time: Any) -> Any:
+    """Return 1 where a time is missing."""
+    return flag(time == NAT)
+
+
+@formula
+def widen(code: Any) -> Any:
+    """Return a code as int32."""
+    return int32(code)
+
+
+@formula
+def pair(index: Any, code: Any, size: Any) -> Any:
+    """Return the index of a pair of codes, the second of which has `size` levels."""
+    return int32(index * size + code)
+
+
+@formula
+def of_fold(index: Any, fold: Any, size: Any) -> Any:
+    """Return an index into the table of a fold; tables have `size` entries."""
+    return int32(index + fold * size)
+
+
+@formula
+def scale(x: Any, factor: Any, offset: Any) -> Any:
+    """Return x * factor + offset, NaN where that is not finite."""
+    return finite(x * factor + offset)
+
+
+@formula
+def finite_log1p(x: Any) -> Any:
+    """Return log(1 + x), NaN where that is not finite."""
+    return finite(log1p(x))
+
+
+@formula
+def finite_power(x: Any, exponent: Any) -> Any:
+    """Return the power transformation of Yeo and Johnson, NaN where that is not finite."""
+    return finite(yeo_johnson(x, exponent))
+
+
+@formula
+def add(x: Any, y: Any) -> Any:
+    """Return x + y, NaN where that is not finite."""
+    return finite(x + y)
+
+
+@formula
+def subtract(x: Any, y: Any) -> Any:
+    """Return x - y, NaN where that is not finite."""
+    return finite(x - y)
+
+
+@formula
+def multiply(x: Any, y: Any) -> Any:
+    """Return x * y, NaN where that is not finite."""
+    return finite(x * y)
+
+
+@formula
+def divide(x: Any, y: Any) -> Any:
+    """Return x / y, NaN where that is not finite."""
+    return finite(x / y)
+
+
+@formula
+def haversine(lat1: Any, lon1: Any, lat2: Any, lon2: Any, radius: Any, origin: Any) -> Any:
+    """Return the distance from one point to another; degrees, latitudes relative to `origin`."""
+    north, east, inwards = course(lat1, lon1, lat2, lon2, origin)
+    return distance(north, east, inwards, radius)
+
+
+@formula
+def initial_course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
+    """Return the course from one point to another, 0 to 360 degrees."""
+    north, east, _ = course(lat1, lon1, lat2, lon2, origin)
+    return bearing(north, east)
+
+
+@array_formula
+def table_entry(index: Any, tables: Any, at: Any, size: Any) -> Any:
+    """Return an entry of the lookup table that starts at `at`."""
+    return tables[at + uint64(entry(index, size))]
+
+
+@array_formula
+def bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
+    """Return the bin of a number; the edges start at `at`."""
+    return bin_of(float32(x), tables, at, size, lowest)
 
 
 @array_formula
 def register(stack: Any, r: Any, lane: Any, lanes: Any) -> Any:
-    """Return register `r` of the stack for the four rows of a thread."""
-    at = uint64(ROWS_A_THREAD * r * lanes + lane)
-    n = uint64(lanes)
-    return stack[at], stack[at + n], stack[at + n + n], stack[at + n + n + n]
-
-
-@array_formula
-def store(stack: Any, r: Any, lane: Any, lanes: Any, values: Any) -> None:
-    """Write register `r` of the stack."""
-    at = uint64(ROWS_A_THREAD * r * lanes + lane)
-    n = uint64(lanes)
-    stack[at], stack[at + n], stack[at + n + n], stack[at + n + n + n] = values
-
-
-@array_formula
-def looked_up(tables: Any, at: Any, size: Any, ix: Any) -> Any:
-    """Return the entries of four rows in a lookup table."""
-    return (
-        tables[at + uint64(entry(ix[0], size))], tables[at + uint64(entry(ix[1], size))],
-        tables[at + uint64(entry(ix[2], size))], tables[at + uint64(entry(ix[3], size))],
-    )  # fmt: skip
-
-
-@formula
-def one_way(op: Any, lat1: Any, lon1: Any, lat2: Any, lon2: Any, radius: Any, origin: Any) -> Any:
-    """Return the distance or the course from one point to another."""
-    north, east, inwards = course(lat1, lon1, lat2, lon2, origin)
-    return distance(north, east, inwards, radius) if op == Op.HAVERSINE else bearing(north, east)
-
-
-@array_formula
-def travelled(op: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any, radius: Any, origin: Any) -> Any:
-    """Return distance or course between the points in three registers and the accumulators."""
-    a = register(stack, r, lane, lanes)
-    b = register(stack, r + 1, lane, lanes)
-    c = register(stack, r + 2, lane, lanes)
-    return (
-        one_way(op, a[0], b[0], c[0], acc[0], radius, origin), one_way(op, a[1], b[1], c[1], acc[1], radius, origin),
-        one_way(op, a[2], b[2], c[2], acc[2], radius, origin), one_way(op, a[3], b[3], c[3], acc[3], radius, origin),
-    )  # fmt: skip
+    """Return register `r` of the stack for the eight rows of a thread."""
+    return cells(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes))
 
 
 @array_formula
 def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
-    """Stand in for users' kernels, which most programs have none of: see `interpret_cuda.interpreters_for`."""
+    """Stand in for users' kernels, which most programs do not have: see `device_loops.interpreters_for`."""
     return acc
 
 
 @array_formula
 def execute(
-    instructions: Any, k: Any, scalars: Any, wide: Any, steps: Any, tables: Any, moved: Any, rows: Any, has_fold: Any,
+    table: Any, k: Any, scalars: Any, wide: Any, luts: Any, moved: Any, first: Any, stride: Any, has_fold: Any,
     fold: Any, stack: Any, lane: Any, lanes: Any, acc: Any, ix: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any,
-    i64: Any,
+    i64: Any, i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
 ) -> Any:  # fmt: skip
-    """Return the accumulators and the indices of four rows after instruction `k`.
+    """Return the accumulators and the indices of eight rows after instruction `k`.
 
     All threads of a block run the same instruction, so no branch divides them.
 
     Parameters
     ----------
-    instructions, scalars, wide : arrays
-        As in `gpupipe_kernels.interpreters.schedule.Schedule`.
-    k : int
-    steps : array of uint64, shape (6,)
-        From column to column in each block.
-    tables, moved : array of float32, int32
-        Lookup tables, in shared memory or not, and how far away from where the instruction says.
-    rows : tuple of four uint64
+    table : array of int32
+        The instructions of `device_ops.device_table`, one line after the other.
+    k : uint64
+    scalars, wide : arrays of float32 and float64
+        The parameters, three and two of each instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
+    luts, moved : array of float32, int32
+        Lookup tables, in shared memory or not, and how far they are from where the instruction says.
+    first, stride : uint64
+        The first row of the thread, and the distance from one to the next.
     has_fold, fold : bool, array of int8
         Whether rows read the table of their fold.
     stack, lane, lanes : array of float32, int32, int32
-        Shared memory: register r of this thread's row j is ``stack[(4 * r + j) * lanes + lane]``.
-    acc, ix : tuples of four float32 and four int32
+        Shared memory: register r of this thread's row j is ``stack[(8 * r + j) * lanes + lane]``.
+    acc, ix : tuples of eight float32 and eight int32
     i8, i16, i32, f32, f64, i64 : arrays
-        The blocks, one column behind the other.
+        The blocks, one column after the other.
+    i8_step, ... : uint64
+        Cells from one column of a block to the next.
     """
-    op, block, arg = instructions[k, OP], instructions[k, BLOCK], instructions[k, ARG]
-    size, table_at = instructions[k, SIZE], uint64(instructions[k, LUT] + moved)
-    at = uint64(instructions[k, ROW]) * steps[block] if block >= 0 else uint64(0)
-    p0, p1 = scalars[k, 0], scalars[k, 1]
-    if op == Op.EQUAL:
-        c = codes_at(block, at, rows, i8, i16, i32)
-        acc = flag(c[0] == arg), flag(c[1] == arg), flag(c[2] == arg), flag(c[3] == arg)
-    elif op == Op.LOAD:
-        acc = shifted(block, at, rows, f32, f64, p0, wide[k, 0])
-    elif op == Op.FILL:
-        acc = fill(acc[0], p0), fill(acc[1], p0), fill(acc[2], p0), fill(acc[3], p0)
-    elif op == Op.SCALE:
-        acc = (
-            finite(acc[0] * p0 + p1), finite(acc[1] * p0 + p1),
-            finite(acc[2] * p0 + p1), finite(acc[3] * p0 + p1),
-        )  # fmt: skip
-    elif op == Op.TAKE:
-        acc = looked_up(tables, table_at, size, ix)
-    elif op == Op.INDEX:
-        ix = codes_at(block, at, rows, i8, i16, i32)
-    elif op == Op.INDEX_PAIR:
-        c = codes_at(block, at, rows, i8, i16, i32)
-        ix = int32(ix[0] * arg + c[0]), int32(ix[1] * arg + c[1]), int32(ix[2] * arg + c[2]), int32(ix[3] * arg + c[3])
-    elif op == Op.INDEX_FOLD and has_fold:
-        g = cells_at(fold, uint64(0), rows)
-        ix = int32(ix[0] + g[0] * arg), int32(ix[1] + g[1] * arg), int32(ix[2] + g[2] * arg), int32(ix[3] + g[3] * arg)
-    elif op == Op.INDEX_PART:
-        t = cells_at(i64, at, rows)
-        ix = (
-            part_index(t[0], arg, size), part_index(t[1], arg, size),
-            part_index(t[2], arg, size), part_index(t[3], arg, size),
-        )  # fmt: skip
-    elif op == Op.INDEX_BIN:
-        x = numbers_at(block, at, rows, f32, f64)
-        ix = (
-            bin_of(x[0], tables, table_at, size, arg), bin_of(x[1], tables, table_at, size, arg),
-            bin_of(x[2], tables, table_at, size, arg), bin_of(x[3], tables, table_at, size, arg),
-        )  # fmt: skip
-    elif op == Op.IS_NULL and block == INT64:
-        t = cells_at(i64, at, rows)
-        acc = flag(t[0] == NAT), flag(t[1] == NAT), flag(t[2] == NAT), flag(t[3] == NAT)
-    elif op == Op.IS_NULL:
-        x = numbers_at(block, at, rows, f32, f64)
-        acc = flag(x[0] != x[0]), flag(x[1] != x[1]), flag(x[2] != x[2]), flag(x[3] != x[3])
-    elif op == Op.CLIP:
-        acc = clip(acc[0], p0, p1), clip(acc[1], p0, p1), clip(acc[2], p0, p1), clip(acc[3], p0, p1)
-    elif op == Op.LOG1P:
-        acc = finite(log1p(acc[0])), finite(log1p(acc[1])), finite(log1p(acc[2])), finite(log1p(acc[3]))
-    elif op == Op.STORE:
-        store(stack, arg, lane, lanes, acc)
-    elif op == Op.ADD:
-        r = register(stack, arg, lane, lanes)
-        acc = finite(r[0] + acc[0]), finite(r[1] + acc[1]), finite(r[2] + acc[2]), finite(r[3] + acc[3])
-    elif op == Op.SUBTRACT:
-        r = register(stack, arg, lane, lanes)
-        acc = finite(r[0] - acc[0]), finite(r[1] - acc[1]), finite(r[2] - acc[2]), finite(r[3] - acc[3])
-    elif op == Op.MULTIPLY:
-        r = register(stack, arg, lane, lanes)
-        acc = finite(r[0] * acc[0]), finite(r[1] * acc[1]), finite(r[2] * acc[2]), finite(r[3] * acc[3])
-    elif op == Op.DIVIDE:
-        r = register(stack, arg, lane, lanes)
-        acc = finite(r[0] / acc[0]), finite(r[1] / acc[1]), finite(r[2] / acc[2]), finite(r[3] / acc[3])
-    elif op == Op.PART:
-        t = cells_at(i64, at, rows)
-        acc = part_value(t[0], arg), part_value(t[1], arg), part_value(t[2], arg), part_value(t[3], arg)
-    elif op == Op.ELAPSED:
-        t = cells_at(i64, at, rows)
-        a, b = wide[k, 0], wide[k, 1]
-        acc = elapsed(t[0], a, b), elapsed(t[1], a, b), elapsed(t[2], a, b), elapsed(t[3], a, b)
-    elif op == Op.BETWEEN:
-        t, a = cells_at(i64, at, rows), wide[k, 0]
-        u = cells_at(i64, uint64(arg) * steps[INT64], rows)
-        acc = between(t[0], u[0], a), between(t[1], u[1], a), between(t[2], u[2], a), between(t[3], u[3], a)
-    elif op == Op.SINE:
-        p2 = scalars[k, 2]
-        acc = wave(acc[0], p0, p1, p2), wave(acc[1], p0, p1, p2), wave(acc[2], p0, p1, p2), wave(acc[3], p0, p1, p2)
-    elif op == Op.HAVERSINE or op == Op.BEARING:
-        acc = travelled(op, stack, arg, lane, lanes, acc, p0, p1)
-    elif op == Op.YEO_JOHNSON:
-        acc = (
-            finite(yeo_johnson(acc[0], p0)), finite(yeo_johnson(acc[1], p0)),
-            finite(yeo_johnson(acc[2], p0)), finite(yeo_johnson(acc[3], p0)),
-        )  # fmt: skip
-    elif op == Op.CALL:
+    line, p, w = k * uint64(LINE), k * uint64(3), k * uint64(2)
+    op = table[line + uint64(OP)]
+    row, arg = uint64(table[line + uint64(ROW)]), table[line + uint64(ARG)]
+    at_lut, size = uint64(table[line + uint64(LUT)] + moved), table[line + uint64(SIZE)]
+    if op == DeviceOp.LOAD_FLOAT32:
+        acc = each(difference, cells(f32, row * f32_step + first, stride), scalars[p])
+    elif op == DeviceOp.LOAD_FLOAT64:
+        acc = each(difference, cells(f64, row * f64_step + first, stride), wide[w])
+    elif op == DeviceOp.EQUAL_INT8:
+        acc = each(is_equal, cells(i8, row * i8_step + first, stride), arg)
+    elif op == DeviceOp.EQUAL_INT16:
+        acc = each(is_equal, cells(i16, row * i16_step + first, stride), arg)
+    elif op == DeviceOp.EQUAL_INT32:
+        acc = each(is_equal, cells(i32, row * i32_step + first, stride), arg)
+    elif op == DeviceOp.IS_NULL_FLOAT32:
+        acc = each(is_nan, cells(f32, row * f32_step + first, stride))
+    elif op == DeviceOp.IS_NULL_FLOAT64:
+        acc = each(is_nan, cells(f64, row * f64_step + first, stride))
+    elif op == DeviceOp.IS_NULL_INT64:
+        acc = each(is_nat, cells(i64, row * i64_step + first, stride))
+    elif op == DeviceOp.INDEX_INT8:
+        ix = each(widen, cells(i8, row * i8_step + first, stride))
+    elif op == DeviceOp.INDEX_INT16:
+        ix = each(widen, cells(i16, row * i16_step + first, stride))
+    elif op == DeviceOp.INDEX_INT32:
+        ix = each(widen, cells(i32, row * i32_step + first, stride))
+    elif op == DeviceOp.INDEX_PAIR_INT8:
+        ix = each_pair(pair, ix, cells(i8, row * i8_step + first, stride), arg)
+    elif op == DeviceOp.INDEX_PAIR_INT16:
+        ix = each_pair(pair, ix, cells(i16, row * i16_step + first, stride), arg)
+    elif op == DeviceOp.INDEX_PAIR_INT32:
+        ix = each_pair(pair, ix, cells(i32, row * i32_step + first, stride), arg)
+    elif op == DeviceOp.INDEX_BIN_FLOAT32:
+        ix = each(bin_index, cells(f32, row * f32_step + first, stride), luts, at_lut, size, arg)
+    elif op == DeviceOp.INDEX_BIN_FLOAT64:
+        ix = each(bin_index, cells(f64, row * f64_step + first, stride), luts, at_lut, size, arg)
+    elif op == DeviceOp.INDEX_PART:
+        ix = each(part_index, cells(i64, row * i64_step + first, stride), arg, size)
+    elif op == DeviceOp.INDEX_FOLD:
+        if has_fold:
+            ix = each_pair(of_fold, ix, cells(fold, first, stride), arg)
+    elif op == DeviceOp.TAKE:
+        acc = each(table_entry, ix, luts, at_lut, size)
+    elif op == DeviceOp.FILL:
+        acc = each(fill, acc, scalars[p])
+    elif op == DeviceOp.SCALE:
+        acc = each(scale, acc, scalars[p], scalars[p + uint64(1)])
+    elif op == DeviceOp.CLIP:
+        acc = each(clip, acc, scalars[p], scalars[p + uint64(1)])
+    elif op == DeviceOp.LOG1P:
+        acc = each(finite_log1p, acc)
+    elif op == DeviceOp.STORE:
+        write(stack, uint64(ROWS_A_THREAD * arg * lanes + lane), uint64(lanes), acc)
+    elif op == DeviceOp.ADD:
+        acc = each_pair(add, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOp.SUBTRACT:
+        acc = each_pair(subtract, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOp.MULTIPLY:
+        acc = each_pair(multiply, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOp.DIVIDE:
+        acc = each_pair(divide, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOp.SINE:
+        acc = each(wave, acc, scalars[p], scalars[p + uint64(1)], scalars[p + uint64(2)])
+    elif op == DeviceOp.PART:
+        acc = each(part_value, cells(i64, row * i64_step + first, stride), arg)
+    elif op == DeviceOp.ELAPSED:
+        acc = each(elapsed, cells(i64, row * i64_step + first, stride), wide[w], wide[w + uint64(1)])
+    elif op == DeviceOp.BETWEEN:
+        other = cells(i64, uint64(arg) * i64_step + first, stride)
+        acc = each_pair(between, cells(i64, row * i64_step + first, stride), other, wide[w])
+    elif op == DeviceOp.YEO_JOHNSON:
+        acc = each(finite_power, acc, scalars[p])
+    elif op == DeviceOp.HAVERSINE:
+        a, b, c = (
+            register(stack, arg, lane, lanes),
+            register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes),
+        )
+        acc = each_of_four(haversine, a, b, c, acc, scalars[p], scalars[p + uint64(1)])
+    elif op == DeviceOp.BEARING:
+        a, b, c = (
+            register(stack, arg, lane, lanes),
+            register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes),
+        )
+        acc = each_of_four(initial_course, a, b, c, acc, scalars[p + uint64(1)])
+    elif op == DeviceOp.CALL:
         acc = call(size, stack, arg, lane, lanes, acc)
-    # Rounded already, but in the simulator, where a formula returns one of Python's numbers.
-    return (float32(acc[0]), float32(acc[1]), float32(acc[2]), float32(acc[3])), ix
+    # Rounded already, except in the simulator, where a formula returns one of Python's numbers.
+    return each(float32, acc), ix

@@ -1,86 +1,43 @@
-"""The interpreter for the device: all row-wise features of a configuration in one launch."""
+"""All row-wise features of a configuration in one launch on the device.
+
+An interpreter runs any program, at once. A kernel that is specialised to a program (`specialise`) takes its place once
+the program has computed so many cells that compiling one pays, and only after it gave the interpreter's result.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL_LINE, interpreters_for
+from gpupipe_kernels.interpreters.device_program import DeviceProgram, Order, device_program
 from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
-from gpupipe_kernels.interpreters.schedule import ARG, LUT, OP, SIZE, Schedule, first_columns, schedule
+from gpupipe_kernels.interpreters.specialise import compile_source, is_worth_it
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
-from gpupipe_kernels.opcodes import BLOCKS, Op
+from gpupipe_kernels.opcodes import BLOCKS
 from gpupipe_kernels.program import Program
 
-__all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "DeviceProgram", "run"]
+__all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
 
-COLUMN_THREADS = 128  # of a block
-ROW_THREADS = 64  # a panel of shared memory for four times as many rows
-MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory a block: no device holds fewer blocks for that
+THREADS: dict[Order, int] = {"columns": 128, "rows": 64}
+"""Threads of a block; row-major, a panel in shared memory holds the cells of eight times as many rows."""
 MOST_BLOCKS = 8_192  # several for each place where one can run, so that places become free at about the same time
+PROOF_ROWS = 65_536  # of a table, over which a specialised kernel is compared with the interpreter
+PROOF_RTOL = 1e-6  # the compiler may round a product and a sum together in one of the two
 
 Array = Any
 
-
-@dataclass(frozen=True)
-class Tables:
-    """A schedule in device memory.
-
-    Attributes
-    ----------
-    arguments : tuple of device arrays
-        Instructions, groups or panels, scalars, wide, lookup tables: as the interpreters take them.
-    n_parts : int
-        Groups or panels.
-    table_cells : int
-        The most lookup entries of a group that go to shared memory.
-    """
-
-    arguments: tuple[Array, ...]
-    n_parts: int
-    table_cells: int
-
-
-class DeviceProgram:
-    """A program in device memory: made once, run over many tables.
-
-    Parameters
-    ----------
-    program : Program
-        Its tables are uploaded when a matrix is first written, for each memory order.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    @cached_property
-    def by_source(self) -> Tables:
-        """The tables of the interpreter of column-major matrices."""
-        plan = schedule(self.program)
-        groups, instructions, luts = _gather_tables(plan, self.program.luts)
-        return _upload(plan, instructions, groups, luts, int(groups[:, 3].max(initial=0)))
-
-    @cached_property
-    def by_destination(self) -> Tables:
-        """The tables of the interpreter of row-major matrices."""
-        plan = schedule(self.program, PANEL)
-        left = first_columns(plan.instructions, plan.groups) // PANEL * PANEL
-        panels = np.stack([plan.groups[:-1], plan.groups[1:], left], axis=1)
-        return _upload(plan, plan.instructions, panels, self.program.luts, 0)
-
-    @cached_property
-    def depth(self) -> int:
-        """Registers of the stack that the program uses."""
-        stores = self.program.instructions[self.program.instructions[:, OP] == Op.STORE]
-        return int(stores[:, ARG].max(initial=-1)) + 1
+_proven: dict[str, bool] = {}
+"""Key of a specialised kernel's source to whether it gives the interpreter's result."""
 
 
 def run(
@@ -90,7 +47,8 @@ def run(
     fold: Array | None = None,
     stream: Any = 0,
     threads: int = 0,
-) -> None:
+    specialised: bool | None = None,
+) -> str:
     """Run `program` over a table in device memory and write every column of `out`, without waiting for it.
 
     The same as `interpret_numpy.run`, within the tolerances that the declarations of `rowwise` state; a multiplication
@@ -99,9 +57,9 @@ def run(
     Parameters
     ----------
     program : Program or DeviceProgram
-        A `DeviceProgram` is not uploaded again.
+        Uploaded when it is first run.
     blocks : mapping of str to device array, shape (columns, rows)
-        dtype name to block; the rows of a column lie one behind the other. Anything with ``__cuda_array_interface__``.
+        dtype name to block; the rows of a column are contiguous. Anything with ``__cuda_array_interface__``.
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
         Which out-of-fold table each row reads; None: the full statistics.
@@ -109,95 +67,176 @@ def run(
         The arrays must be ready on this one.
     threads : int
         Threads a block; 0 for what is best.
+    specialised : bool, optional
+        Whether to compile a kernel for this program; None: once it pays. A table of fewer rows than a block takes at a
+        time is always interpreted.
+
+    Returns
+    -------
+    str
+        ``"cuda"``, or ``"cuda, specialised"``.
 
     Raises
     ------
     ValueError
-        If the shape, dtype or layout of `out` or a block is not as said.
+        If the shape, dtype or layout of `out` or a block does not fit the program.
     """
-    ready = program if isinstance(program, DeviceProgram) else DeviceProgram(program)
+    ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
     if length == 0:
-        return
-    columns, rows = interpreters_for(ready.program.calls)
-    table = _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold)
-    target = _line(out, length)
-    if row_step == 1:
-        _run_columns(columns, ready, table, (target, np.uint64(column_step)), stream, threads or COLUMN_THREADS)
-    else:
-        _run_rows(rows, ready, table, (target, np.uint64(row_step)), stream, threads or ROW_THREADS)
-
-
-def _run_columns(
-    loop: DeviceLoop, program: DeviceProgram, table: _Table, target: tuple[Array, Any], stream: Any, threads: int
-) -> None:
-    tables, stack_cells = program.by_source, program.depth * ROWS_A_THREAD * threads
-    most = max(1, MOST_BLOCKS // max(1, tables.n_parts))
-    loop.launch(
-        (_threads(table.n_rows, threads, most), tables.n_parts),
-        *tables.arguments, np.int32(stack_cells), *table.arguments, *target, *table.lines,
-        stream=stream, threads=threads, shared=4 * max(4, stack_cells + tables.table_cells),
+        return "cuda"
+    order: Order = "columns" if row_step == 1 else "rows"
+    launch = _Launch(
+        ready, order, _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold),
+        _line(out, length), column_step if order == "columns" else row_step, stream, threads or THREADS[order],
     )  # fmt: skip
+    kernel = _specialised(launch, specialised)
+    launch.run(kernel)
+    ready.n_cells += out.shape[0] * out.shape[1] if kernel is None else 0
+    return "cuda" if kernel is None else "cuda, specialised"
 
 
-def _run_rows(
-    loop: DeviceLoop, program: DeviceProgram, table: _Table, target: tuple[Array, Any], stream: Any, threads: int
-) -> None:
-    tables, stack_cells = program.by_destination, program.depth * ROWS_A_THREAD * threads
-    loop.launch(
-        _threads(table.n_rows, threads, MOST_BLOCKS),
-        *tables.arguments, np.int32(stack_cells), *table.arguments, *target, *table.lines,
-        stream=stream, threads=threads, shared=4 * (stack_cells + ROWS_A_THREAD * threads * PANEL_LINE),
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Launch:
+    """A program, the table that it reads and the matrix that it writes.
+
+    Attributes
+    ----------
+    program : DeviceProgram
+    order : {"columns", "rows"}
+    table : _Table
+    out : device array of float32
+        The cells of the matrix as one line.
+    step : int
+        Cells from one column, or row, of the matrix to the next.
+    stream : CUDA stream
+    threads : int
+    """
+
+    program: DeviceProgram
+    order: Order
+    table: _Table
+    out: Array
+    step: int
+    stream: Any
+    threads: int
+
+    def run(self, kernel: DeviceLoop | None) -> None:
+        """Launch a specialised kernel, or the interpreter."""
+        tables, is_columns = self.program.tables(self.order), self.order == "columns"
+        stack_cells = self.program.depth * ROWS_A_THREAD * self.threads if kernel is None else 0
+        shared_cells = ROWS_A_THREAD * self.threads * PANEL_LINE
+        if is_columns:
+            shared_cells = int(tables.parts[:, 3].max(initial=0)) if kernel is None else 0
+        n_parts = len(tables.parts) if is_columns else 1
+        n_blocks = min(self.table.n_tiles(self.threads), max(1, MOST_BLOCKS // max(1, n_parts)))
+        loop = kernel or interpreters_for(self.program.program.calls)[0 if is_columns else 1]
+        loop.launch(
+            (n_blocks * self.threads, n_parts),
+            *tables.arguments, np.int32(stack_cells), *self.table.rows(self.threads), self.out, np.uint64(self.step),
+            *self.table.lines, *self.table.steps,
+            stream=self.stream, threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
+        )  # fmt: skip
 
 
-def _threads(n_rows: int, threads: int, most_blocks: int) -> int:
-    """Return how many threads to launch, each of which takes four rows and strides."""
-    return min(-(-n_rows // (ROWS_A_THREAD * threads)), most_blocks) * threads
+def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
+    """Return the kernel that is specialised to a program, None where the interpreter is to run.
+
+    Raises
+    ------
+    RuntimeError
+        If it is `wanted`, and does not give the interpreter's result.
+    """
+    program = launch.program
+    if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
+        return None
+    source = program.source(launch.order, launch.threads)
+    if wanted is None and not is_worth_it(source, len(program.program.instructions), program.n_cells):
+        return None
+    kernel = compile_source(source, program.program.calls)
+    if source.key not in _proven:
+        _proven[source.key] = _agrees(launch, kernel)
+        if kernel.kept:
+            code_cache.mark_kept(source.key)
+        if not _proven[source.key]:
+            warnings.warn(
+                f"{source.key} differs from the interpreter, which runs instead: report it with the configuration",
+                RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
+    if wanted and not _proven[source.key]:
+        raise RuntimeError(f"{source.key} does not give the interpreter's result")
+    return kernel if _proven[source.key] else None
+
+
+def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
+    """Return whether a kernel gives what the interpreter gives, over the first rows of the table."""
+    n_rows, n_columns = min(launch.table.n_rows, PROOF_ROWS), launch.program.program.n_columns
+    step = n_rows if launch.order == "columns" else n_columns
+    found = []
+    for loop in (None, kernel):
+        out = cuda.device_array(n_rows * n_columns, np.float32)
+        replace(launch, table=replace(launch.table, n_rows=n_rows), out=out, step=step).run(loop)
+        found.append(out.copy_to_host())
+    expected, computed = found
+    return np.allclose(computed, expected, rtol=PROOF_RTOL, atol=0.0, equal_nan=True)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The arguments of a launch that come from the table.
+    """The arguments of a launch that come from the table; none of them has to be uploaded.
 
     Attributes
     ----------
     n_rows : int
     lines : list of device arrays
         The blocks, in the order of `BLOCKS`, absent ones empty.
-    arguments : tuple
-        Steps from column to column, whether there are folds, the folds, and the number of rows.
+    steps : list of uint64
+        Cells from column to column of each.
+    folds : tuple of bool and device array
+        Whether there are folds, and the folds.
     """
 
     n_rows: int
     lines: list[Array]
-    arguments: tuple[Any, ...]
+    steps: list[np.uint64]
+    folds: tuple[bool, Array]
 
     @staticmethod
     def of(blocks: Mapping[str, Array], n_rows: int, fold: Array | None) -> _Table:
-        lines, steps = [], []
-        for name in BLOCKS:
-            line, step = _block(blocks.get(name), name)
-            lines.append(line)
-            steps.append(step)
+        lines, steps = zip(*(_block(blocks.get(name), name) for name in BLOCKS), strict=True)
         if fold is not None and (fold.dtype != "int8" or fold.shape != (n_rows,) or fold.strides != (1,)):
             raise ValueError(f"folds must be int8 of {n_rows} rows, got {fold.dtype} {fold.shape}")
-        folds = cuda.to_device(np.empty(0, np.int8)) if fold is None else _line(fold, n_rows)
-        steps_there = cuda.to_device(np.array(steps, np.uint64))
-        return _Table(n_rows, lines, (steps_there, fold is not None, folds, np.uint64(n_rows)))
+        folds = (False, _empty("int8")) if fold is None else (True, _line(fold, n_rows))
+        return _Table(n_rows, list(lines), [np.uint64(step) for step in steps], folds)
+
+    def rows(self, threads: int) -> tuple[Any, ...]:
+        """Return the folds, the number of rows and the stride of a thread's rows, as the interpreters take them."""
+        stride = threads if self.n_rows >= ROWS_A_THREAD * threads else 0
+        return (*self.folds, np.uint64(self.n_rows), np.uint64(stride))
+
+    def n_tiles(self, threads: int) -> int:
+        """Return how many tiles the rows are: one block takes one at a time."""
+        each = ROWS_A_THREAD * threads
+        return -(-self.n_rows // (each if self.n_rows >= each else threads))
 
 
 def _block(block: Array | None, dtype: str) -> tuple[Array, int]:
     if block is None:
-        return cuda.to_device(np.empty(0, dtype)), 0
+        return _empty(dtype), 0
     line = block_line(block)
     if line is None:
-        raise ValueError(f"the rows of a {dtype} column must lie one behind the other, got strides {block.strides}")
+        raise ValueError(f"the rows of a {dtype} column must be contiguous, got strides {block.strides}")
     return _line(block, line[0]), line[1]
 
 
+@cache
+def _empty(dtype: str) -> Array:
+    """Return an empty device array, made once: an upload would wait for the launches before it."""
+    return cuda.to_device(np.empty(0, dtype))
+
+
 def _line(array: Array, length: int) -> Array:
-    """Return an array as one line of so many cells; nothing is copied."""
+    """Return an array as one line of `length` cells; nothing is copied."""
     if is_simulated():  # its arrays are NumPy's, in a wrapper
         return type(array)(as_strided(array._ary, (length,), (array.dtype.itemsize,)))
     return cuda.as_cuda_array(_Line(array, length))
@@ -212,34 +251,3 @@ class _Line:
         self.__cuda_array_interface__ = {
             "shape": (length,), "typestr": shown["typestr"], "data": shown["data"], "strides": None, "version": 3,
         }  # fmt: skip
-
-
-def _upload(
-    plan: Schedule, instructions: npt.NDArray[np.int32], parts: npt.NDArray[Any], luts: npt.NDArray[Any], cells: int
-) -> Tables:
-    arrays = (instructions, parts.astype(np.int32), plan.scalars, plan.wide, luts)
-    return Tables(tuple(cuda.to_device(np.ascontiguousarray(array)) for array in arrays), len(parts), cells)
-
-
-def _gather_tables(
-    plan: Schedule, luts: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Return the groups of a schedule, its instructions and the lookup tables, those of a group one behind the other.
-
-    Of a group: its first instruction and the one behind its last; its first entry and their number, or 0 where they are
-    too many for shared memory.
-    """
-    instructions, pieces, end = plan.instructions.copy(), [np.empty(0, np.float32)], 0
-    groups = []
-    for start, stop in zip(plan.groups.tolist(), plan.groups[1:].tolist(), strict=False):
-        first, places = end, {}
-        for row in instructions[start:stop]:
-            if row[OP] in (Op.TAKE, Op.INDEX_BIN):
-                table = int(row[LUT]), int(row[SIZE])
-                if table not in places:
-                    places[table] = end
-                    pieces.append(luts[table[0] : table[0] + table[1]])
-                    end += table[1]
-                row[LUT] = places[table]
-        groups.append((start, stop, first, end - first if end - first <= MOST_TABLE_CELLS else 0))
-    return np.array(groups, np.int32).reshape(-1, 4), instructions, np.concatenate(pieces)

@@ -13,6 +13,8 @@ from numba import cuda
 from gpupipe_kernels.contract import Argument, Kernel
 from gpupipe_kernels.interpreters import assembly, interpret_cpu, interpret_cuda, interpret_numpy, samples
 from gpupipe_kernels.interpreters.rowwise import DEVICE_THREADS, RADIUS_KM
+from gpupipe_kernels.interpreters.specialise import compile_source
+from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.opcodes import BLOCKS, NAT, PART_SIZES, Field, Op, Part
 from gpupipe_kernels.program import Program
 
@@ -89,6 +91,20 @@ def _on_device(*inputs: Any) -> tuple[Any, Any]:
     return columns, lines
 
 
+def _specialised(*inputs: Any) -> tuple[Any, Any]:
+    shape = (inputs[0].shape[1], program().n_columns)
+    columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
+    for out in (columns, lines):
+        blocks = _blocks(*inputs[:4])
+        interpret_cuda.run(program(), blocks, out, inputs[4], threads=DEVICE_THREADS, specialised=True)
+    return columns, lines
+
+
+def _specialised_loops() -> tuple[DeviceLoop, ...]:
+    ready = interpret_cuda.device_program(program())
+    return tuple(compile_source(ready.source(order, n), ()) for order, n in interpret_cuda.THREADS.items())
+
+
 def _sample(rng: np.random.Generator, n: int) -> tuple[Array, ...]:
     points, _ = samples.points(rng, n)
     f32 = np.concatenate([samples.numbers(rng, n, 2).astype(np.float32), points])
@@ -96,18 +112,24 @@ def _sample(rng: np.random.Generator, n: int) -> tuple[Array, ...]:
     return f32, 1e6 + samples.numbers(rng, n), samples.times(rng, n, 2), codes, fold
 
 
+INPUTS = (
+    Argument("f32", "float32", ("6", "rows")),
+    Argument("f64", "float64", ("1", "rows"), null=np.nan),
+    Argument("i64", "int64", ("2", "rows"), null=NAT),
+    Argument("i16", "int16", ("2", "rows"), null=0, least=0, greatest=N_CODES - 1),
+    Argument("fold", "int8"),
+)
+OUTPUTS = tuple(Argument(order, "float32", ("rows", "columns")) for order in ("column_major", "row_major"))
+
 KERNELS = (
     Kernel(
         "program", "every kind of instruction at once, into a column-major matrix and into a row-major one",
-        inputs=(
-            Argument("f32", "float32", ("6", "rows")),
-            Argument("f64", "float64", ("1", "rows"), null=np.nan),
-            Argument("i64", "int64", ("2", "rows"), null=NAT),
-            Argument("i16", "int16", ("2", "rows"), null=0, least=0, greatest=N_CODES - 1),
-            Argument("fold", "int8"),
-        ),
-        outputs=tuple(Argument(order, "float32", ("rows", "columns")) for order in ("column_major", "row_major")),
-        nulls="each instruction its own", rtol=1e-5, atol=1e-2,
-        reference=_in_numpy, cpu=_on_host, gpu=_on_device, sample=_sample, device=interpret_cuda.LOOPS,
+        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
+        interpret_cuda.LOOPS,
+    ),
+    Kernel(
+        "specialised_program", "the same by a kernel that is compiled for this program",
+        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _specialised, _sample,
+        _specialised_loops(),
     ),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """What the compilers make of every device loop, for real GPUs and without one: PTX by Numba, machine code by ptxas.
 
 ``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test
-holds.
+holds. With it go the machine instructions that 128 rows of a program take (`instruction_counts`), and the share of the
+copy bandwidth that follows for an H100 and an H200.
 
 Two things are not for a process that does anything else: Numba asks the driver for the GPU at hand as soon as a loop
 calls another device function, and is told one here; and a failed compilation can spoil the next one.
@@ -10,6 +11,7 @@ calls another device function, and is told one here; and a failed compilation ca
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +36,8 @@ from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS, occupancy
 ARCHITECTURES = tuple(MULTIPROCESSORS)
 INSTALL = "pip install 'gpupipe[test]'"
 REGISTER_MARGIN = 4  # another release of a compiler may want so many more; they are given out in eights
+INSTRUCTION_MARGIN = 1.02  # the same for machine instructions
+COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
 RECORD = "python -m gpupipe_kernels.proof.machine_code --record tests/kernels/machine_code.json"
 
 
@@ -80,7 +85,7 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCH
     waiting: dict[str, dict[str, Future[MachineCode]]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, loop in loops.items():
-            ptx = _ptx(name, loop, architectures)
+            ptx = ptx_of(loop, tuple(architectures))
             waiting[name] = {a: pool.submit(_assemble, ptxas, name, ptx[a], a) for a in architectures}
     return {name: {a: future.result() for a, future in row.items()} for name, row in waiting.items()}
 
@@ -95,7 +100,17 @@ def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> lis
             after = new.get(name, {}).get(architecture)
             if after is not None:
                 found += [f"{name} on {architecture}: {text}" for text in _worse(before, after)]
-    return found
+    return found + _more_instructions(recorded.get(COUNTS, {}), measured.get(COUNTS, {}))
+
+
+def _more_instructions(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    """Return which kernels take noticeably more instructions; nothing of those that were not counted."""
+    return [
+        f"{name} on {architecture}: {after} machine instructions for 128 rows (recorded: {before})"
+        for name, row in recorded.items()
+        for architecture, before in row.items()
+        if (after := measured.get(name, {}).get(architecture, before)) > before * INSTRUCTION_MARGIN
+    ]
 
 
 def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
@@ -126,14 +141,14 @@ def _described(name: str, row: Mapping[str, MachineCode]) -> dict[str, dict[str,
 
 
 def compilers() -> dict[str, str]:
-    """Return the versions of everything that has a say in the result."""
+    """Return the versions of everything that has a say in the result; of libnvvm, whose releases differ, a hash."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
     said = subprocess.run([str(find_ptxas()), "--version"], capture_output=True, text=True, check=True).stdout
     found = {"ptxas": re.findall(r"V([\d.]+)", said)[-1]}
-    for package in ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not from a package"
+    found |= {package: version(package) for package in ("numba", "numba-cuda", "llvmlite")}
+    library = Path(str(load_nvidia_dynamic_lib("nvvm").abs_path))
+    found["libnvvm"] = hashlib.sha256(library.read_bytes()).hexdigest()[:16]
     return found
 
 
@@ -162,7 +177,8 @@ def find_ptxas() -> Path | None:
         return Path(found) if found else None
 
 
-def _ptx(name: str, loop: DeviceLoop, architectures: Sequence[str]) -> dict[str, str]:
+@cache
+def ptx_of(loop: DeviceLoop, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, str]:
     """Return the PTX for each architecture: they differ in the last step only, and the ones before take the time."""
     from numba import cuda
     from numba.cuda import compiler, dispatcher
@@ -182,7 +198,7 @@ def _ptx(name: str, loop: DeviceLoop, architectures: Sequence[str]) -> dict[str,
         try:
             cuda.compile_ptx(loop.function, f"void({', '.join(loop.arguments)})", cc=first)
         except Exception as error:
-            raise ValueError(f"{name} does not compile for a device: {type(error).__name__}: {error}") from error
+            raise ValueError(f"{loop.name} does not compile for a device: {type(error).__name__}: {error}") from error
     return {a: made[-1].library.get_asm_str(cc=_capability(a)) for a in architectures}
 
 
@@ -225,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := obstacle():
         print(f"{missing}: {INSTALL}", file=sys.stderr)
         return 1
-    text = _text(document(device_loops()))
+    text = _text(document(device_loops()), _instructions())
     if options.record:
         options.record.write_text(text + "\n", encoding="utf8")
     else:
@@ -233,14 +249,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _text(made: Mapping[str, Any]) -> str:
+def _instructions() -> dict[str, Any]:
+    """Return the instructions for 128 rows and what they promise; nothing where there is no disassembler."""
+    from gpupipe_kernels.proof import instruction_counts
+
+    if instruction_counts.obstacle():
+        return {}
+    found = instruction_counts.counts()
+    return {COUNTS: found, PREDICTIONS: instruction_counts.predictions(found)}
+
+
+def _text(made: Mapping[str, Any], instructions: Mapping[str, Any]) -> str:
     """Return JSON with a line for each loop and architecture: a change of one is a change of one line."""
     loops = []
     for name, row in made["loops"].items():
         lines = [f'      "{architecture}": {json.dumps(code)}' for architecture, code in row.items()]
         loops.append(f'    "{name}": {{\n' + ",\n".join(lines) + "\n    }")
-    head = f'{{\n  "compilers": {json.dumps(made["compilers"])},\n  "loops": {{\n'
-    return head + ",\n".join(loops) + "\n  }\n}"
+    parts = [f'  "compilers": {json.dumps(made["compilers"])}', '  "loops": {\n' + ",\n".join(loops) + "\n  }"]
+    for title, table in instructions.items():
+        rows = [f'    "{kernel}": {json.dumps(row)}' for kernel, row in table.items()]
+        parts.append(f'  "{title}": {{\n' + ",\n".join(rows) + "\n  }")
+    return "{\n" + ",\n".join(parts) + "\n}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""A program of twenty columns, of the kinds that tables of customers have: what kernels are measured by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpupipe_kernels.opcodes import BLOCKS, PART_SIZES, Op, Part
+from gpupipe_kernels.program import Program
+
+N_NUMBERS, N_LOGARITHMS, N_CODES, N_LEVELS = 10, 2, 2, 1000
+
+
+def twenty_columns() -> Program:
+    """Return the program: 10 numbers imputed and scaled, 2 logarithms, 4 one-hot, 2 looked up, 2 cyclic ones."""
+    i8, i16, _, f32, _, i64 = range(len(BLOCKS))
+    rows: list[tuple[int, ...]] = []
+    for i in range(N_NUMBERS):
+        chain = [(Op.LOAD, f32, i, 0), (Op.FILL, -1, -1, 1), (Op.SCALE, -1, -1, 2)]
+        rows += [(op, i, block, row, 0, param, 0, 0) for op, block, row, param in chain]
+    for i in range(N_NUMBERS, N_NUMBERS + N_LOGARITHMS):
+        rows += [(Op.LOAD, i, f32, i, 0, 4, 0, 0), (Op.LOG1P, i, -1, -1, 0, 0, 0, 0)]
+    rows += [(Op.EQUAL, 12 + code, i8, 0, code, 0, 0, 0) for code in range(4)]
+    for i in range(N_CODES):
+        rows += [(Op.INDEX, -1, i16, i, 0, 0, 0, 0), (Op.TAKE, 16 + i, -1, -1, 0, 0, i * N_LEVELS, N_LEVELS)]
+    n_hours = PART_SIZES[Part.HOUR_OF_WEEK]
+    rows += [(Op.INDEX_PART, -1, i64, 0, Part.HOUR_OF_WEEK, 0, 0, n_hours)]
+    for i in range(2):
+        at = N_CODES * N_LEVELS + i * (n_hours + 1)
+        rows += [(Op.TAKE, 18 + i, -1, -1, 0, 0, at, n_hours + 1)]
+    hours = np.arange(n_hours + 1) * (2 * np.pi / n_hours)
+    luts = np.concatenate([np.arange(N_CODES * N_LEVELS) / N_LEVELS, np.sin(hours), np.cos(hours)])
+    params = np.array([5.0, 0.0, 0.5, 0.0, 0.0])
+    return Program(np.array(rows, np.int32), params, luts.astype(np.float32), 20)
+
+
+def bytes_per_row(program: Program) -> int:
+    """Return what has to be read and written for a row: each source column once, each cell of the matrix once."""
+    return sum(np.dtype(BLOCKS[block]).itemsize for block, _ in program.sources) + 4 * program.n_columns
+
+
+def table(n_rows: int) -> dict[str, Any]:
+    """Return the blocks that `twenty_columns` reads, on the host."""
+    rng = np.random.default_rng(0)
+    numbers = rng.exponential(10.0, (N_NUMBERS + N_LOGARITHMS, n_rows)).astype(np.float32)
+    numbers[:, ::10] = np.nan
+    return {
+        "int8": rng.integers(0, 5, (1, n_rows)).astype(np.int8),
+        "int16": rng.integers(0, N_LEVELS, (N_CODES, n_rows)).astype(np.int16),
+        "float32": numbers,
+        "int64": rng.integers(0, 2**50, (1, n_rows)),
+    }
