@@ -42,7 +42,9 @@ class GpuBackend(Backend):
 
     def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         from gpupipe.backends.device_memory import set_up
+        from gpupipe_kernels.numpy_compat import restore_row_stack
 
+        restore_row_stack()  # before anything of RAPIDS is imported
         self.reason, self.options = reason, options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()
