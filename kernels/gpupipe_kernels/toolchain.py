@@ -1,7 +1,8 @@
 """Libraries that compile device code: where numba-cuda finds them, and toolkits on disk where it does not look.
 
 numba-cuda 0.30 asks cuda-pathfinder (checked: 1.9), which searches NVIDIA's wheels, conda, the system's loader, and the
-toolkit of ``CUDA_PATH`` or ``CUDA_HOME``; never the folder of ``nvcc``. Without libnvvm no kernel compiles.
+toolkit of ``CUDA_PATH`` or ``CUDA_HOME``; never the folder of ``nvcc``. Without libnvvm no kernel compiles. Releases
+before it had a search of their own, whose paths are absent (None) where the system's loader is left to find a library.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 NVVM = ("libnvvm.so.4", "libnvvm.so")
@@ -21,26 +21,19 @@ LOAD_ERRORS = (RuntimeError, OSError)  # pathfinder's own for what it does not f
 
 
 def find_libraries() -> dict[str, str]:
-    """Return the paths of libcudart, libnvrtc, libnvvm and libdevice as numba-cuda loads them; ``""`` where it cannot.
+    """Return the paths of libnvrtc, libnvvm and libdevice as numba-cuda loads them; ``""`` where it cannot.
 
-    libdevice is absent from the result where a library is: numba-cuda then does not look for it. The libraries are
-    loaded into this process.
+    Where it stops at a library that is missing, libdevice is absent from the result, and libcudart, without which it
+    does not import, is part of it. The libraries are loaded into this process.
     """
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    found = {}
-    for name in ("cudart", "nvrtc", "nvvm"):
-        try:
-            found[f"lib{name}"] = str(load_nvidia_dynamic_lib(name).abs_path)
-        except LOAD_ERRORS:
-            found[f"lib{name}"] = ""
-    if found["libcudart"] and found["libnvrtc"]:  # without either, numba.cuda does not import or says nothing of others
+    try:
         from numba.cuda.cuda_paths import get_cuda_paths
 
-        with suppress(*LOAD_ERRORS):  # it also looks for libnvvm in the toolkit that libnvrtc is in
-            paths = get_cuda_paths()
-            found |= {"libnvvm": str(paths["nvvm"].info), "libdevice": str(paths["libdevice"].info or "")}
-    return found
+        paths = get_cuda_paths()
+    except LOAD_ERRORS:
+        return {f"lib{name}": _load(name) for name in ("cudart", "nvrtc", "nvvm")}
+    found = {f"lib{name}": str(paths[name].info or _load(name)) for name in ("nvrtc", "nvvm")}
+    return {**found, "libdevice": str(paths["libdevice"].info or "")}
 
 
 def find_toolkits(root: Path = Path("/")) -> list[Path]:
@@ -71,6 +64,15 @@ def visibility_settings(toolkit: Path, environment: Mapping[str, str] = os.envir
 def export_command(settings: Mapping[str, str]) -> str:
     """Return the shell command that sets environment variables."""
     return "export " + " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _load(name: str) -> str:
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    try:
+        return str(load_nvidia_dynamic_lib(name).abs_path)
+    except LOAD_ERRORS:
+        return ""
 
 
 def _nvvm_folder(toolkit: Path) -> Path | None:
