@@ -113,7 +113,7 @@ def _called(name: str, text: str, function: Callable[..., Any], takes_numpy: boo
     return call
 
 
-def _radix_order(x: Any) -> Any:
+def radix_order(x: Any) -> Any:
     """Return the rows of `x` in the order of CUB's radix sort, which CuPy sorts arrays of one axis with.
 
     Floats are sorted by their bits, so NaNs with the sign bit set come first. Zeros of both signs are equal. Checked:
@@ -127,11 +127,11 @@ def _radix_order(x: Any) -> Any:
 
 
 def _sort(x: Any, axis: int = -1, kind: Any = None) -> Any:
-    return x[_radix_order(x)] if x.ndim == 1 else np.sort(x, axis)
+    return x[radix_order(x)] if x.ndim == 1 else np.sort(x, axis)
 
 
 def _argsort(x: Any, axis: int = -1, kind: Any = None) -> Any:
-    return _radix_order(x) if x.ndim == 1 else np.argsort(x, axis, kind="stable")
+    return radix_order(x) if x.ndim == 1 else np.argsort(x, axis, kind="stable")
 
 
 def _sort_in_place(x: Any, axis: int = -1, kind: Any = None) -> None:
