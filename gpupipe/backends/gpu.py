@@ -41,8 +41,12 @@ class GpuBackend(Backend):
     name: Literal["cpu", "gpu"] = "gpu"
 
     def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        from gpupipe.backends.device_compiler import require_compiler
         from gpupipe.backends.device_memory import set_up
+        from gpupipe_kernels.numpy_compat import restore_row_stack
 
+        restore_row_stack()  # before anything of RAPIDS is imported
+        require_compiler()
         self.reason, self.options = reason, options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()

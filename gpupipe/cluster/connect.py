@@ -27,6 +27,7 @@ from gpupipe.cluster.dask_settings import dask_settings
 from gpupipe.cluster.outputs import collected
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
+from gpupipe_kernels.numpy_compat import restore_row_stack
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -131,7 +132,8 @@ def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
 
 def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
     _require("dask_cuda", "pip install 'gpupipe[cuda13]' (or cuda12), or run with --device cpu")
-    from dask_cuda import LocalCUDACluster
+    restore_row_stack()
+    from dask_cuda import LocalCUDACluster  # with cuDF's spilling it imports cuDF, here too
 
     n_gpus = device_report().gpu.count
     if settings.workers and settings.workers > n_gpus:

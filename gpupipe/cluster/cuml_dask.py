@@ -28,6 +28,7 @@ from gpupipe.models import FitContext, FittedModel, Model
 from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitting import KINDS, keyword_arguments, learnable
+from gpupipe_kernels.numpy_compat import restore_row_stack
 
 Array = Any
 
@@ -158,6 +159,7 @@ def _old_forest() -> Refusal | None:
 
 
 def _imported(module: str) -> Any:
+    restore_row_stack()
     try:
         return import_module(module)
     except ImportError as error:

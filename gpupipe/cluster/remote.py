@@ -17,6 +17,7 @@ from gpupipe.backends import choose, device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
 from gpupipe.cluster.outputs import divert
 from gpupipe.errors import ClusterError
+from gpupipe_kernels.numpy_compat import restore_row_stack
 
 Result = TypeVar("Result")
 
@@ -72,7 +73,11 @@ def _made(place: Place) -> Backend:
 
 
 def dask_setup(worker: Any) -> None:
-    """Leave the terminal to the process that leads: an interrupt, which it ends the workers on, and what is printed."""
+    """Prepare the process of a worker, before its plugins start.
+
+    Interrupts and printed lines are left to the driver, which ends the workers on an interrupt.
+    """
+    restore_row_stack()  # dask-cuda's plugins import cuDF in each worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     divert(worker.address)
 

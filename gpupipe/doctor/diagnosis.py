@@ -16,6 +16,7 @@ from gpupipe.doctor.imports import import_findings
 from gpupipe.doctor.installed import Installed, read_installed
 from gpupipe.doctor.packages import package_findings
 from gpupipe.doctor.surroundings import look_around
+from gpupipe.doctor.toolkits import library_findings
 from gpupipe.doctor.versions import version_findings
 from gpupipe.errors import ConfigError, DeviceError
 
@@ -37,6 +38,7 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
         *cuda_findings(gpus[0], timeout_seconds),
         *package_findings(installed, gpus[0]),
         *version_findings(installed),
+        *library_findings(installed, gpus[0], timeout_seconds),
         *compiler_findings(installed, gpus[0]),
         *import_findings(installed, gpus[0], timeout_seconds),
         *cpu_findings(timeout_seconds),

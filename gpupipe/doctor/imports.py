@@ -1,4 +1,4 @@
-"""Whether each package imports: tried in a process of its own, for an import can abort, hang, or take the GPU."""
+"""Imports of the GPU packages, each tried in a child process: an import can abort, hang or occupy the GPU."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ from gpupipe.doctor.processes import in_a_process
 
 AT_ONCE = 2  # processes: each reads hundreds of megabytes from disk
 IMPORTED_AS = {"numba_cuda": "numba.cuda"}  # it takes the place of Numba's own module
+# A run does this before it imports cuDF: what it repairs is not reported as broken. NumPy itself is checked elsewhere.
+AS_IN_A_RUN = """
+from contextlib import suppress
+with suppress(Exception):
+    from gpupipe_kernels.numpy_compat import restore_row_stack
+    restore_row_stack()
+"""
 # What a package is built with, printed as JSON by the process that has imported it.
 BUILT_WITH = {
     "xgboost": "bool(xgboost.build_info().get('USE_CUDA'))",
@@ -57,7 +64,7 @@ def try_imports(modules: Sequence[str], timeout_seconds: float) -> Trial:
 
 def _code(modules: Sequence[str]) -> str:
     imports = "; ".join(f"import {IMPORTED_AS.get(module, module)}" for module in modules)
-    return f"{imports}; import json; print(); print(json.dumps({BUILT_WITH.get(modules[-1])}))"
+    return f"{AS_IN_A_RUN}{imports}; import json; print(); print(json.dumps({BUILT_WITH.get(modules[-1])}))"
 
 
 def _has_cuda(output: str) -> bool | None:

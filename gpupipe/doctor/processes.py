@@ -1,4 +1,4 @@
-"""Run code in a process of its own: a library may abort, hang or take the GPU, and doctor must live to say so."""
+"""Code run in a child process: a library may abort, hang or occupy the GPU, and doctor must survive to report it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 
 
-def in_a_process(code: str, timeout_seconds: float) -> tuple[str, str]:
-    """Run Python `code`, with the packages that this process sees; not those of the current folder.
+def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Run Python `code` with the packages that this process sees; not those of the current folder.
+
+    Parameters
+    ----------
+    code : str
+    timeout_seconds : float
+        How long it may take.
+    settings : mapping of str to str, optional
+        Environment variables beside those of this process.
 
     Returns
     -------
@@ -21,7 +30,7 @@ def in_a_process(code: str, timeout_seconds: float) -> tuple[str, str]:
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(settings or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_seconds,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from packaging.version import Version
 
-# numba-cuda up to 0.30 calls np.row_stack, which NumPy 2.5 has not; its own metadata allows it. That is mended
-# for our kernels (`gpupipe_kernels.launch`); those of others, as cuDF's, stay broken.
+# numba-cuda up to 0.30 uses np.row_stack, which NumPy 2.5 removed; its own metadata allows the pair. Runs add the name
+# back (`gpupipe_kernels.numpy_compat`); a user's own `import cudf` fails.
 NUMPY_WITHOUT_ROW_STACK, NUMBA_CUDA_WITH_IT = "2.5", "0.31"
 
 
@@ -69,7 +69,10 @@ def _row_stack(installed: Installed) -> Iterator[Finding]:
     from packaging.version import Version
 
     if numpy >= Version(NUMPY_WITHOUT_ROW_STACK) and numba_cuda < Version(NUMBA_CUDA_WITH_IT):
-        found = f"numba-cuda {numba_cuda} looks for row_stack, which NumPy {numpy} has not: ours compile, others do not"
+        found = (
+            f"numba-cuda {numba_cuda} uses numpy.row_stack, which NumPy {numpy} removed: `import cudf` fails in your "
+            "own scripts; gpupipe adds the name back and is not affected"
+        )
         yield Finding("warning", "numba-cuda and NumPy", found, f"pip install 'numpy<{NUMPY_WITHOUT_ROW_STACK}'")
 
 

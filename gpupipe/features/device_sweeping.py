@@ -79,11 +79,14 @@ class DeviceSweeper(Sweeper):
         return found
 
     def _quantiles(self, x: Array, n: int, shares: Sequence[float]) -> list[float]:
-        """Return the quantiles of a column with `n` values that are not null."""
+        """Return the quantiles of a column with `n` values that are not null; 0 if there are none."""
         if n == 0 or not shares:
             return [0.0 for _ in shares]
         at, pairs = places(n, shares)
-        ordered = self.backend.xp.sort(x)  # nulls come last
+        # CuPy sorts floats by their bits (CuPy 14.2, CUB's radix sort): a NaN with the sign bit set, as x86 makes of
+        # 0 / 0 and a GPU of any float64 operation, would come first. No rank below n is that of a null made infinite.
+        ordered = self.backend.xp.where(x == x, x, np.inf)
+        ordered.sort()
         ends = self.backend.to_host(ordered[self.backend.to_device(np.array(pairs))])
         return interpolated(ends.tolist(), at)
 

@@ -10,6 +10,7 @@ from gpupipe.models.fitted_device import (
     MISSING_FIX,
     DeviceForest,
     DeviceModel,
+    DeviceNeighbors,
     DeviceXGBoost,
     missing_columns,
     missing_text,
@@ -89,4 +90,6 @@ def device_model(name: str) -> type[DeviceModel]:
     """Return the class that holds a fitted estimator of scikit-learn's class `name`."""
     if name.startswith("XGB"):
         return DeviceXGBoost
+    if name.startswith("KNeighbors"):
+        return DeviceNeighbors
     return DeviceForest if name.startswith("RandomForest") else DeviceModel

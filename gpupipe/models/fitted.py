@@ -102,6 +102,18 @@ class FittedModel(ABC):
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d)."""
 
+    def unstable_rows(self, X: Array) -> Array:
+        """Return which rows rounding alone may predict differently on another machine: bool, shape (n,), on the host.
+
+        Parameters
+        ----------
+        X : array of float32, shape (n, d)
+            On the host, without missing values.
+        """
+        import numpy as np
+
+        return np.zeros(len(X), bool)
+
     def portable(self) -> FittedModel:
         """Return the model as it predicts on a machine without a device; what `save` writes."""
         return self

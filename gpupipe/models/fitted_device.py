@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
 BLOCK_ROWS = 1 << 20
+# Relative, of the inverse distance to the nearest neighbour: a weighted mean is then within the tolerance of parity.
+WEIGHT_ERROR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,38 @@ class DeviceForest(DeviceModel):
             return super().predict(X)
         self.backend.fall_back(missing_text(missing), "predict", MISSING_FIX)
         return self._portable.predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
+
+
+@dataclass(frozen=True)
+class DeviceNeighbors(DeviceModel):
+    """Nearest neighbours of cuML's, whose distances are float32; scikit-learn's are float64."""
+
+    def unstable_rows(self, X: Array) -> Array:
+        """Return the rows whose neighbours, or their weights, are within the rounding error of float32.
+
+        cuML 26.10 computes a squared Euclidean distance as x·x + a·a - 2 x·a, each term a sum of d float32 products, so
+        the error is up to (d + 2) 2**-24 (|x| + |a|)**2, where |a| <= |x| + distance. Other metrics sum differences.
+        """
+        import numpy as np
+
+        twin = self._portable.estimator
+        k, n_trained = twin.n_neighbors, twin.n_samples_fit_
+        distance = twin.kneighbors(X, min(k + 1, n_trained))[0].astype("float64")
+        rounding = (X.shape[1] + 2) * 2.0**-24
+        if twin.effective_metric_ == "euclidean":
+            length = np.sqrt((X.astype("float64") ** 2).sum(axis=1))[:, None]
+            error = rounding * (2 * length + distance) ** 2
+            distance = distance**2
+        elif twin.effective_metric_ == "cosine":
+            error = np.full_like(distance, 2 * rounding)
+        else:
+            error = 2 * rounding * distance
+        unstable = np.zeros(len(X), bool)
+        if n_trained > k:
+            unstable |= distance[:, k] - distance[:, k - 1] <= error[:, k] + error[:, k - 1]
+        if twin.weights == "distance":
+            unstable |= error[:, 0] > WEIGHT_ERROR * distance[:, 0]
+        return unstable
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from numba.core import config
 from numba.extending import register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
+from gpupipe_kernels.numpy_compat import restore_row_stack
 
 THREADS_A_BLOCK = 32 if config.ENABLE_CUDASIM else 256  # in the simulator few rows are to be several blocks
 
@@ -109,7 +110,7 @@ class DeviceLoop:
         if is_simulated():
             _allocate_shared_arrays_once()
             return cuda.jit(self.function)
-        _name_row_stack()
+        restore_row_stack()
         with _kept_in_our_folder() as can_be_kept:
             return cuda.jit(cache=self.kept and can_be_kept)(self.function)
 
@@ -157,12 +158,6 @@ def _small_grids() -> Iterator[None]:
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:
     """Return how many blocks cover `n_rows`; kernels stride, so more than the device can hold are not needed."""
     return max(1, min(-(-n_rows // threads), 65_535))
-
-
-def _name_row_stack() -> None:
-    """Let numba-cuda compile with NumPy 2.5: up to 0.30 it names a function that is gone, another name of vstack."""
-    if not hasattr(np, "row_stack"):
-        np.row_stack = np.vstack  # type: ignore[attr-defined, unused-ignore]
 
 
 @cache

@@ -72,3 +72,18 @@ def test_an_element_is_an_array_and_what_becomes_a_number_is_noted(there: Any) -
 def test_it_is_for_the_simulator_alone() -> None:
     with pytest.raises(RuntimeError, match="NUMBA_ENABLE_CUDASIM=1"):
         DeviceDouble()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sorts_order_floats_by_their_bits_as_cub_does(dtype: str) -> None:
+    """Its documentation of DeviceRadixSort: NaNs by their bits, -0.0 and +0.0 as equal."""
+    given = np.array([1.0, np.nan, 0.0, -np.nan, -np.inf, -0.0, -2.0, np.inf], dtype)
+    order = [3, 4, 6, 2, 5, 0, 7, 1]
+    there = xp.asarray(given.copy())
+    assert xp.asnumpy(xp.argsort(there)).tolist() == xp.asnumpy(there.argsort()).tolist() == order
+    assert str(xp.asnumpy(xp.sort(there))) == str(given[order])
+    there.sort()
+    assert str(xp.asnumpy(there)) == str(given[order])
+    for name in ("unique", "median"):
+        with pytest.raises(NotImplementedError, match="sign bit"):
+            getattr(xp, name)(there)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+from distributed import WorkerPlugin
 
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.dask_settings import ALLOCATION
@@ -119,3 +120,20 @@ def busy_for(backend: Backend, seconds: float) -> float:
     while time.process_time() < end:
         np.sqrt(np.ones(1 << 16)).sum()
     return seconds
+
+
+class CudfImport(WorkerPlugin):
+    """A plugin that looks up `numpy.row_stack` as ``import cudf`` does, in a process whose NumPy is given without."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(np).pop("row_stack", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"any": "state, so that __setstate__ is called"}
+
+    def setup(self, worker: Any) -> None:
+        worker.row_stack_found = hasattr(np, "row_stack")
+
+    @staticmethod
+    def succeeded(dask_worker: Any) -> bool:
+        return bool(dask_worker.row_stack_found)

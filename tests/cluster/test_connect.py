@@ -18,7 +18,7 @@ from somebody import Somebody, processes_below, started
 
 from gpupipe.backends import device_report
 from gpupipe.cluster import versions
-from gpupipe.cluster.connect import Shape, connected
+from gpupipe.cluster.connect import FOR_EACH_WORKER, Shape, connected
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
 
@@ -82,6 +82,20 @@ def test_a_cluster_of_this_machine_leaves_nothing_behind() -> None:
     assert processes_below() == before
     assert logging.getLogger("distributed.worker").level == level
     assert dask.config.get("distributed.scheduler") == settings
+
+
+def test_plugins_of_a_worker_find_row_stack_in_numpy() -> None:
+    """dask-cuda's import cuDF there, which fails without."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, plugins=[chores.CudfImport()], **FOR_EACH_WORKER
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        client.wait_for_workers(1, timeout=30)
+        assert list(client.run(chores.CudfImport.succeeded).values()) == [True]
 
 
 def test_workers_of_a_failed_run_are_ended_too() -> None:

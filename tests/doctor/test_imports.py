@@ -94,3 +94,10 @@ def test_the_current_folder_is_not_imported_from(site: Any, monkeypatch: pytest.
     monkeypatch.chdir(site.folder)
     assert "decoy" not in sys.modules
     assert try_imports(["decoy"], 60).failure == "ModuleNotFoundError: No module named 'decoy'"
+
+
+def test_cudf_is_not_reported_broken_where_only_row_stack_is_missing(site: Any, said: Any) -> None:
+    """numba-cuda 0.30 with NumPy 2.5: a run adds the name back."""
+    site.folder.joinpath("sitecustomize.py").write_text("import numpy\nvars(numpy).pop('row_stack', None)\n")
+    site.module("cudf", "import numpy; numpy.row_stack")
+    assert said()["cudf"].level == "ok"

@@ -8,12 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpupipe.backends import choose
 from gpupipe.bench.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
+from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.pipeline.preparation import folds_of
 from gpupipe.pipeline.training import fit_view
 from gpupipe_kernels.program import Program
+from gpupipe_kernels.reduce import cuda_engine
+from tests.backends import double
 from tests.features import histories
 
 TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
@@ -122,6 +126,22 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Config:
 def test_an_op(people: Config, op: str, view: str) -> None:
     ops = [OPS.get(name).model_validate(settings) for each in OPS_BY_NAME[op] for name, settings in each.items()]
     assert_both_fit_alike(people.model_copy(update={"features": tuple(ops)}), view)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> None:
+    """As x86 makes of 0 / 0; the double of CuPy, which other tests rely on, sorts them as CuPy does."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=ROWS).astype(dtype)
+    x[::5], x[1::7], x[2::11] = np.copysign(np.nan, -1), np.nan, -0.0
+    backend, shares = choose("gpu"), [0.0, 0.1, 0.5, 0.9, 1.0]
+    there = backend.to_device(x)
+    ((moments, found),) = DeviceSweeper(backend, cuda_engine).quantiles([there], shares)
+    assert moments.n_null == np.isnan(x).sum()
+    np.testing.assert_allclose(found, np.nanquantile(x.astype(float), shares), rtol=1e-12)
+    order = backend.to_host(backend.xp.argsort(there, kind="stable"))
+    np.testing.assert_array_equal(order, double.radix_order(x))
+    np.testing.assert_array_equal(backend.to_host(backend.xp.sort(there)), x[order])
 
 
 def test_two_fits_are_the_same_bytes(churn: Config) -> None:

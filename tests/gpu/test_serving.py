@@ -13,6 +13,11 @@ from gpupipe.bench.device.parity import run_on
 from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
 
 PREDICTION_GAP = 1e-4  # of float32 sums in another order
+# cuML finds neighbours by float32 distances, scikit-learn by float64: of rows that are nearly as near, another one is
+# taken. Computed with NumPy on these matrices, with ties broken in three ways: at most 5 of 1,409 rows of the two
+# classes differ, 50 of the numbers, and the mean difference is 7e-4 and 9e-5 of the largest prediction.
+NEIGHBOR_ROWS = 0.05
+NEIGHBOR_MEAN = 2e-3
 
 
 @pytest.mark.data
@@ -29,9 +34,13 @@ def test_what_was_trained_on_the_device_predicts_the_same_without_one(
     names = [name for name in here.column_names if name.startswith(("probability", "embedding", "distance"))]
     for name in names or ["prediction"]:
         expected = there[name].to_numpy().astype(float)
-        np.testing.assert_allclose(
-            here[name].to_numpy()[rows].astype(float), expected, rtol=PREDICTION_GAP, atol=PREDICTION_GAP, err_msg=name
-        )
+        found = here[name].to_numpy()[rows].astype(float)
+        if model == "knn":
+            gap, largest = np.abs(found - expected), np.abs(expected).max()
+            assert (gap > PREDICTION_GAP * largest).mean() <= NEIGHBOR_ROWS, name
+            assert gap.mean() <= NEIGHBOR_MEAN * largest, name
+        else:
+            np.testing.assert_allclose(found, expected, rtol=PREDICTION_GAP, atol=PREDICTION_GAP, err_msg=name)
 
 
 @pytest.mark.data

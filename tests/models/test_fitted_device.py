@@ -152,6 +152,47 @@ def test_a_prediction_in_blocks_is_that_of_the_whole(
     _assert_close(whole, fitted.predict(tables[task].X_test))
 
 
+def _as_cuml_finds_neighbours(twin: Any, X: Any, metric: str) -> tuple[Any, Any]:
+    """Return float32 distances and neighbours, the last of several that are as near."""
+    a, x, k = np.asarray(twin._fit_X, np.float32), X.astype(np.float32), twin.n_neighbors
+    if metric == "manhattan":
+        distance = np.abs(x[:, None] - a[None]).sum(axis=2, dtype=np.float32)
+    else:
+        products = x @ a.T
+        lengths = [(rows * rows).sum(axis=1, dtype=np.float32) for rows in (x, a)]
+        if metric == "cosine":
+            distance = np.float32(1) - products / np.sqrt(lengths[0])[:, None] / np.sqrt(lengths[1])
+        else:
+            distance = np.sqrt(np.maximum(lengths[0][:, None] + lengths[1] - 2 * products, 0))
+    found = distance.shape[1] - 1 - np.argsort(distance[:, ::-1], axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distance, found, axis=1), found
+
+
+@pytest.mark.parametrize("metric", ["minkowski", "cosine", "manhattan"])
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+@pytest.mark.parametrize("device", ["forbid"], indirect=True)
+def test_rows_that_float32_distances_predict_otherwise_are_known(
+    device: StandIn, tables: dict[str, Any], metric: str, weights: str
+) -> None:
+    data, rng = tables["regression"], np.random.default_rng(0)
+    X = rng.choice(np.arange(40, dtype=np.float32), (500, 3)) * np.float32(0.1)  # many are as near
+    served = np.asfortranarray(np.concatenate([X[:50], X[50:250] + rng.normal(0, 0.5, (200, 3)).astype(np.float32)]))
+    model = MODELS.get("knn")(metric=metric, weights=weights)
+    fitted = fit(model, np.asfortranarray(X), rng.normal(size=500), replace(data.context, backend=device))
+    twin = fitted.portable().estimator
+    distance, found = _as_cuml_finds_neighbours(twin, served, metric)
+    with np.errstate(divide="ignore"):
+        shares = 1 / distance.astype(np.float64) if weights == "distance" else np.ones_like(distance, np.float64)
+    exact = ~np.isfinite(shares).all(axis=1)
+    shares[exact] = np.isinf(shares[exact])
+    there = (shares * twin._y[found]).sum(axis=1) / shares.sum(axis=1)
+    differs = np.abs(there - fitted.predict(served).value) > 1e-4 * np.abs(twin._y).max()
+    unstable = fitted.unstable_rows(served)
+    assert differs.sum() > 2
+    assert not (differs & ~unstable).any()
+    assert (~unstable).sum() > 10
+
+
 @pytest.mark.parametrize("name", ["hist_gradient_boosting", "linear_svc"])
 def test_a_model_without_a_twin_is_trained_on_the_host_or_refused(
     name: str, device: StandIn, tables: dict[str, Any], tmp_path: Path

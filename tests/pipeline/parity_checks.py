@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import load_config
-from gpupipe.models.fitted_device import HostModel
+from gpupipe.models.fitted_device import DeviceNeighbors, HostModel
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.model import load_model
@@ -22,7 +23,7 @@ from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import Trained, train
 from gpupipe.readers.churn import customers
-from tests.backends.double import DeviceDouble, uncounted
+from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 # of arithmetic on infinities, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -67,3 +68,48 @@ def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
     rows = customers(5, 1).to_pandas()
     served = replace(load_model(tmp_path / "model", "cpu"), backend=device).predict_proba(rows)
     np.testing.assert_allclose(served, load_model(tmp_path / "model", "cpu").predict_proba(rows), rtol=1e-5)
+
+
+class Float32Neighbors:
+    """The nearest neighbours of an estimator of scikit-learn's, weighted by distances as cuML computes them."""
+
+    def __init__(self, twin: Any) -> None:
+        self._twin = twin
+
+    def as_sklearn(self) -> Any:
+        return self._twin
+
+    def predict_proba(self, X: Any) -> Any:
+        x, a, y = X._ary, np.asarray(self._twin._fit_X, np.float32), self._twin._y
+        squares = (x * x).sum(axis=1, keepdims=True) + (a * a).sum(axis=1) - 2 * (x @ a.T)
+        distance = np.sqrt(np.maximum(squares, 1e-7))  # of a row to itself it is never quite 0
+        found = np.argsort(distance, axis=1, kind="stable")[:, : self._twin.n_neighbors]
+        weights = 1 / np.take_along_axis(distance, found, axis=1)
+        positive = (weights * y[found]).sum(axis=1) / weights.sum(axis=1)
+        return DeviceArray(np.column_stack([1 - positive, positive]))
+
+
+NEIGHBORS = """\
+source: {generate: churn, rows: 150, target: Churn, positive: "Yes", columns: [tenure, MonthlyCharges, Churn]}
+features: [{standardize: "@numeric"}]
+models: [{knn: {weights: distance}}]
+"""
+
+
+def test_neighbours_of_a_device_are_exported_without_the_predictions_that_float32_decides(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(NEIGHBORS)
+    config = load_config(tmp_path / "config.yaml")
+    host, device = choose("cpu"), DeviceDouble()
+    on_host = prepare(config, host, Timeline())
+    trained = train(config.models[0], on_host.rows(np.ones(on_host.table.n_rows, bool)), on_host.goal, config, host)
+    model = DeviceNeighbors(
+        Float32Neighbors(trained.model.estimator), "binary", trained.model.feature_names, 2, (0, 1),
+        backend=device, name="KNeighborsClassifier",
+    )  # fmt: skip
+    there = Trained(trained.entry, trained.features, model)
+    trial = trial_rows(prepare(config, device, Timeline()), there.features)
+    export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
+    said = json.loads((tmp_path / "model" / "parity.json").read_text())
+    (note,) = [note for note in said["not_covered"] if "float32 distances" in note]
+    assert int(note.split()[-2]) > 100  # the rows of the run are their own nearest neighbours
+    assert load_model(tmp_path / "model", "cpu").verify().passed

@@ -48,8 +48,13 @@ class Recorded:
     labels: Array
 
 
-def record(trial: Trial, trained: Trained, decision: Decision, goal: Goal, backend: Backend) -> tuple[Recorded, str]:
-    """Return what the run's own backend, features and estimator make of a trial, and what they refused, in words."""
+def record(
+    trial: Trial, trained: Trained, decision: Decision, goal: Goal, backend: Backend
+) -> tuple[Recorded, list[str]]:
+    """Return what the run's own backend, features and estimator make of a trial, and the predictions not recorded.
+
+    The latter are in words, with the reason.
+    """
     features = trained.features
     on_device = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
     X = backend.to_host(on_device)
@@ -61,13 +66,23 @@ def record(trial: Trial, trained: Trained, decision: Decision, goal: Goal, backe
         asked = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
         return answers(trained.model, asked, decision, goal, backend)
 
+    unstable = np.zeros(len(X), bool)
+    unstable[predicted] = trained.model.unstable_rows(X[predicted])
+    predicted &= ~unstable
     refused = ""
     try:
         found = ask(predicted)
     except DeviceError as error:  # some models of a device take no missing values
         refused, predicted = error.what, predicted & ~missing.any(axis=1)
         found = ask(predicted)
-    return Recorded(trial, X, predicted, *(_spread(values, predicted) for values in found)), refused
+    notes = []
+    if beyond := int((~predicted & ~unstable).sum()):
+        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {beyond} rows")
+    if n_unstable := int(unstable.sum()):
+        notes.append(f"predictions that depend on how the {backend.name} rounds float32 distances: {n_unstable} rows")
+    if refused:
+        notes.append(f"predictions where features are missing, on the device: {refused}")
+    return Recorded(trial, X, predicted, *(_spread(values, predicted) for values in found)), notes
 
 
 def _bounds(usual: Array, features: Sequence[Feature]) -> Array:

@@ -14,7 +14,7 @@ from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE
-from gpupipe.pipeline.parity.record import Recorded, record, to_table
+from gpupipe.pipeline.parity.record import record, to_table
 from gpupipe.pipeline.parity.replay import NAME, ROWS, Replayable, replay
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
@@ -41,8 +41,8 @@ def write_parity(
         If the model, read from its files on the CPU, gives something else than the training side; the column and the
         values of the row are named.
     """
-    recorded, refused = record(trial, trained, decision, goal, backend)
-    interpreter, not_covered = backend.last_interpreter, _not_covered(recorded, trained, refused)
+    recorded, not_recorded = record(trial, trained, decision, goal, backend)
+    interpreter, not_covered = backend.last_interpreter, (*_derived_columns(trained), *not_recorded)
     found = replay(written, recorded, TOLERANCE, not_covered)
     if not found.passed:
         what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
@@ -72,11 +72,8 @@ def write_parity(
     return found
 
 
-def _not_covered(recorded: Recorded, trained: Trained, refused: str) -> tuple[str, ...]:
-    notes = []
+def _derived_columns(trained: Trained) -> list[str]:
     derived = [column.name for column in trained.features.schema if column.derived]
-    if derived:
-        notes.append(f"how {', '.join(derived)} are derived: their values are given, as they came out of the run")
-    if unasked := int((~recorded.predicted).sum()):
-        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {unasked} rows")
-    return (*notes, *([f"predictions where features are missing, on the device: {refused}"] if refused else ()))
+    return [f"how {', '.join(derived)} are derived: their values are given, as they came out of the run"] * bool(
+        derived
+    )
