@@ -188,7 +188,8 @@ _CALIBRATED = Refusal(
     "use the model logistic_regression",
 )
 _INSTALL_XGBOOST = (
-    "pip uninstall -y xgboost-cpu, then pip install --force-reinstall --no-deps xgboost (xgboost-cu12 for CUDA 12)"
+    "pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then pip install 'gpupipe[cuda13]' "
+    "('gpupipe[cuda12]' for a driver of CUDA 12)"
 )
 # scikit-learn's class name → why nothing stands for it on the device
 NO_TWIN: dict[str, Refusal] = {
