@@ -44,12 +44,8 @@ class LeastSquares:
     """
 
     def __init__(self, *, fit_intercept: bool = True, xp: Any = None) -> None:
-        if xp is None:
-            import cupy
-
-            xp = cupy
         self.fit_intercept = fit_intercept
-        self._xp = xp
+        self._xp = xp  # None, not the module of CuPy: modules cannot be pickled
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix.
@@ -66,7 +62,7 @@ class LeastSquares:
         ValueError
             If a value of `X` is missing or infinite.
         """
-        xp = self._xp
+        xp = self._arrays()
         mean, mean_y, weight = xp.zeros(X.shape[1]), 0.0, 0.0
         if self.fit_intercept:
             columns, target, weight = column_sums(self._blocks(X, y, sample_weight))
@@ -84,13 +80,20 @@ class LeastSquares:
         """Return the predictions for the rows of `X` in float64, shape (n,)."""
         return X.astype("float64") @ self.coef_ + self.intercept_
 
+    def _arrays(self) -> Any:
+        if self._xp is not None:
+            return self._xp
+        import cupy
+
+        return cupy
+
     def _blocks(self, X: Array, y: Array, sample_weight: Array | None) -> Iterator[Block]:
         n_rows, n_columns = X.shape
         step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))
         for low in range(0, n_rows, step):
             # Columns are contiguous in X: casting its transpose reads and writes neighbours together.
             rows = X.T[:, low : low + step].astype("float64", order="C").T
-            weights = self._xp.ones(len(rows)) if sample_weight is None else sample_weight[low : low + step]
+            weights = self._arrays().ones(len(rows)) if sample_weight is None else sample_weight[low : low + step]
             yield rows, y[low : low + step], weights
 
 
