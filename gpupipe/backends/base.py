@@ -49,9 +49,9 @@ class DeviceOptions:
     fallback : {"forbid", "allow"}
         Whether a step that the device cannot do may run on the host instead.
     allocator : {"async", "pool", "managed", "cuda"}
-        Which allocator CuPy, cuDF, cuML and XGBoost share. async: the driver's own pool. pool: one of RMM's that
-        grows. managed: such a pool of memory that the driver moves to the host and back. cuda: none, each allocation
-        is the driver's.
+        Which allocator CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. pool: a
+        growing pool of RMM. managed: such a pool of memory that the driver moves to the host and back. cuda: none,
+        each allocation goes to the driver.
     initial_pool : int, optional
         Bytes that a pool begins with; None leaves it to the allocator.
     limit : int, optional

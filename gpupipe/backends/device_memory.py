@@ -1,8 +1,9 @@
-"""One allocator for everything that allocates on the device, and its statistics.
+"""Set-up of the device's memory: one allocator for every library, and what is free of it.
 
-CuPy, cuDF and cuML allocate through RMM; PyTorch and XGBoost are told to, where they can. Whoever allocates by itself
-would fight with the others over the same memory, each with a pool of its own. What is handed to another library is
-ordered here too: kernels are launched on the default stream, whatever stream is CuPy's current one.
+cuDF, CuPy, cuML and Numba allocate through RMM, and PyTorch does where it has not allocated before. RMM's default here
+is the device's default memory pool of the driver, the only pool that XGBoost's wheels can use; two pools would compete
+for the same memory, each keeping what it has freed. Data is also ordered here when it is handed to another library:
+kernels run on the default stream, whatever CuPy's current stream is.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 from gpupipe.backends.base import DeviceOptions
 
 STEP = 256  # bytes: the sizes of pools are multiples of it
+KEEP_ALL = 2**64 - 1  # release threshold, bytes: RMM's own default; the driver's is 0, which unmaps at every wait
 
 
 def set_up(options: DeviceOptions) -> None:
     """Set the device's allocator for this process, with statistics.
 
-    It is set once: arrays that exist already would be given back to an allocator that does not know them. A process
-    that has one already, gpupipe's or the pool of a worker of dask-cuda, keeps it.
+    It is set once: freeing existing arrays through another allocator would corrupt memory. A process that already has
+    one, gpupipe's or that of a dask-cuda worker, keeps it.
     """
     import cupy
     import rmm
@@ -35,13 +37,38 @@ def set_up(options: DeviceOptions) -> None:
         cudf.set_option("spill", True)
 
 
+def free_bytes(limit: int | None) -> int:
+    """Return the bytes that can still be allocated on the device, at most `limit`.
+
+    The driver counts what its pool has reserved as taken; the part of it that no array uses is added. What one of
+    RMM's own pools (``allocator: pool`` or ``managed``, or a dask-cuda worker's) holds unused is unknown and not added.
+    """
+    import rmm
+
+    free: int = rmm.mr.available_device_memory()[0]
+    pool = _driver_pool()
+    if pool is not None:
+        from cupy.cuda import runtime
+
+        reserved = runtime.memPoolGetAttribute(pool, runtime.cudaMemPoolAttrReservedMemCurrent)
+        free += reserved - runtime.memPoolGetAttribute(pool, runtime.cudaMemPoolAttrUsedMemCurrent)
+    return free if limit is None else min(free, limit)
+
+
 def share_with_xgboost() -> bool:
-    """Let XGBoost allocate through RMM too, and return whether it can: most of its builds cannot."""
+    """Make XGBoost allocate from the same memory in this thread; return False if it keeps its own allocator.
+
+    Conda's builds know RMM. The wheels do not, but can use the device's default pool, which RMM uses unless another
+    ``allocator`` was chosen. XGBoost's settings are per thread: call it in the thread that trains.
+    """
     import xgboost
 
-    can: bool = xgboost.build_info().get("USE_RMM", False)
-    if can:
+    if xgboost.build_info().get("USE_RMM", False):
         xgboost.set_config(use_rmm=True)
+        return True
+    can = _driver_pool() is not None and "use_cuda_async_pool" in xgboost.get_config()
+    if can:
+        xgboost.set_config(use_cuda_async_pool=True)
     return can
 
 
@@ -88,11 +115,35 @@ def _resource(options: DeviceOptions) -> Any:
         if initial is None and limit is not None:  # by itself RMM begins with half of what is free, and refuses more
             initial = _whole(min(limit, rmm.mr.available_device_memory()[0] // 2))  # than the limit
         return rmm.mr.PoolMemoryResource(upstream, initial_pool_size=initial, maximum_pool_size=_whole(limit))
-    if options.allocator == "async":
-        resource = rmm.mr.CudaAsyncMemoryResource(initial_pool_size=initial)
-    else:
-        resource = rmm.mr.CudaMemoryResource()
+    resource = _default_pool(initial) if options.allocator == "async" else rmm.mr.CudaMemoryResource()
     return resource if limit is None else rmm.mr.LimitingResourceAdaptor(resource, limit)
+
+
+def _default_pool(initial: int | None) -> Any:
+    """Return the device's default pool as a resource of RMM; it begins with `initial` bytes."""
+    import rmm
+    from cuda.bindings.runtime import cudaMemPool_t
+    from cupy.cuda import runtime
+
+    pool = runtime.deviceGetDefaultMemPool(runtime.getDevice())
+    runtime.memPoolSetAttribute(pool, runtime.cudaMemPoolAttrReleaseThreshold, KEEP_ALL)
+    resource = rmm.mr.CudaAsyncViewMemoryResource(cudaMemPool_t(pool))
+    if initial is not None:
+        resource.deallocate(resource.allocate(initial), initial)  # the pool keeps it
+    return resource
+
+
+def _driver_pool() -> int | None:
+    """Return the handle of the driver's pool from which RMM allocates, or None if it uses another allocator."""
+    import rmm
+
+    resource = rmm.mr.get_current_device_resource()
+    while not isinstance(resource, rmm.mr.CudaAsyncViewMemoryResource):
+        if not hasattr(resource, "upstream_mr"):
+            return None
+        resource = resource.upstream_mr
+    handle: int = resource.pool_handle()
+    return handle
 
 
 def _whole(size: int | None) -> int | None:

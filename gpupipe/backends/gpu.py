@@ -207,11 +207,10 @@ class GpuBackend(Backend):
         self.xp.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> int:
-        """Return the bytes of the device that are free, or that may be allocated; what a pool has is not free."""
-        import rmm
+        """Return the bytes of the device that can still be allocated; see `device_memory.free_bytes`."""
+        from gpupipe.backends.device_memory import free_bytes
 
-        free: int = rmm.mr.available_device_memory()[0]
-        return free if self.options.limit is None else min(free, self.options.limit)
+        return free_bytes(self.options.limit)
 
     def memory(self) -> Memory:
         """Return host memory figures in bytes."""

@@ -1,4 +1,4 @@
-"""Estimators on a GPU: which class of cuML or XGBoost stands for one of scikit-learn's, parameter by parameter.
+"""Estimators on a GPU: the class of cuML, of XGBoost or of our own for each of scikit-learn's, parameter by parameter.
 
 The table is data: no library of the GPU is imported before `create`. What a class cannot do is refused with the reason
 and the nearest legal value; what changes nothing in the result is dropped, and the reason stands here.
@@ -42,7 +42,8 @@ _LOGISTIC = {
     "random_state": _DIRECT,
 }
 _LINEAR = {
-    **_same("fit_intercept copy_X"),
+    **_same("fit_intercept"),
+    "copy_X": Param(why="it never writes to the matrix"),
     "tol": _only(1e-10, "it drops directions by a threshold of its own", "1e-10"),
     "positive": _NON_NEGATIVE,
 }
@@ -128,8 +129,8 @@ ESTIMATORS: dict[str, GpuEstimator] = {
         notes=("cuML solves logistic regression by a quasi-Newton method, whatever the solver",),
     ),
     "LinearRegression": GpuEstimator(
-        # Its default, by eigenvalues of the covariance, is not stable on a full one-hot.
-        "cuml.linear_model:LinearRegression", _LINEAR, {**_CUML, "algorithm": "svd"}, dtype="float64"
+        "gpupipe.backends.gpu_least_squares:LeastSquares", _LINEAR, dtype="float64", by_blocks=True,
+        notes=("least squares on the GPU tells collinear columns from independent ones down to 1e-6, scaled alike",),
     ),
     "Ridge": GpuEstimator("cuml.linear_model:Ridge", _RIDGE, _CUML, dtype="float64"),
     "Lasso": GpuEstimator("cuml.linear_model:Lasso", _LASSO, _CUML, dtype="float64"),
@@ -188,7 +189,8 @@ _CALIBRATED = Refusal(
     "use the model logistic_regression",
 )
 _INSTALL_XGBOOST = (
-    "pip uninstall -y xgboost-cpu, then pip install --force-reinstall --no-deps xgboost (xgboost-cu12 for CUDA 12)"
+    "pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then pip install 'gpupipe[cuda13]' "
+    "('gpupipe[cuda12]' for a driver of CUDA 12)"
 )
 # scikit-learn's class name → why nothing stands for it on the device
 NO_TWIN: dict[str, Refusal] = {

@@ -1,4 +1,4 @@
-"""How an estimator of scikit-learn's is made of one of cuML's: what a row of `gpu_estimators.ESTIMATORS` says."""
+"""Translation of scikit-learn's estimators to those of a device: the rows of `gpu_estimators.ESTIMATORS`."""
 
 from __future__ import annotations
 
@@ -74,6 +74,8 @@ class GpuEstimator:
         Parameters that are always passed, whatever the configuration says.
     dtype : {"float32", "float64"}
         What the matrix is made before training. float64: of a copy, for the reason that holds on the host too.
+    by_blocks : bool
+        Whether the estimator casts rows to `dtype` itself, block by block: then the matrix is not copied.
     float64_solvers : tuple of str
         Values of ``solver`` with which the host computes in float64, and so the device.
     takes_missing : bool
@@ -86,6 +88,7 @@ class GpuEstimator:
     params: Mapping[str, Param]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
+    by_blocks: bool = False
     float64_solvers: tuple[str, ...] = ()
     takes_missing: bool = False
     notes: tuple[str, ...] = ()
@@ -120,7 +123,8 @@ class GpuEstimator:
         return (*self.notes, *(note for note in given if note))
 
     def _refusal(self, name: str, value: Any) -> Refusal | None:
-        title = f"{'cuML' if self.library == 'cuml' else 'XGBoost'}'s {self.path.partition(':')[2]}"
+        owner = {"cuml": "cuML", "xgboost": "XGBoost"}.get(self.library, "the GPU")
+        title = f"{owner}'s {self.path.partition(':')[2]}"
         param = self.params.get(name)
         if param is None:
             return Refusal(f"{title} has no {name}", f"leave out {name}")

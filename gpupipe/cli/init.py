@@ -20,8 +20,8 @@ def command(data: str, target: str | None, clustering: bool, output: Path | None
     """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs as it is.
 
     The configuration says beside each setting what was found in the data: identifiers, dates, leaks of the target,
-    numbers that are names. Without --target, nothing is written: the columns are listed, and those that look like a
-    target.
+    numbers that are names. On a machine with a GPU, it has models that train there. Without --target, nothing is
+    written: the columns are listed, and those that look like a target.
     """
     if clustering and target is not None:
         raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
@@ -36,10 +36,14 @@ def command(data: str, target: str | None, clustering: bool, output: Path | None
     if not config.parent.is_dir():
         raise ConfigError(f"there is no folder {config.parent}", where="-o", fix="make it, or choose another")
 
+    from gpupipe.backends import device_report
     from gpupipe.report.text import printable
     from gpupipe.starter.starter import make_clustering_starter, make_starter
 
-    made = make_starter(data, target, config) if target is not None else make_clustering_starter(data, config)
+    if target is None:
+        made = make_clustering_starter(data, config)
+    else:
+        made = make_starter(data, target, config, device_report())
     config.write_text(made.text, encoding="utf-8")
     for line in [*made.summary, f"wrote {config}; next: gpupipe run {quote(str(config))}"]:
         click.echo(printable(line))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.normal_equations import centred_products, column_sums
 from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, Model
@@ -128,8 +129,8 @@ def _ridge(model: Ridge, passes: _Passes) -> Coefficients:
 
     n_columns = passes.X.n_columns
     if model.fit_intercept:
-        sums, total = passes.sum(_totals)
-        mean, mean_y = sums / passes.total_weight, float(total) / passes.total_weight
+        sums, total, weight = passes.sum(_totals)
+        mean, mean_y = sums / weight, float(total / weight)
     else:
         mean, mean_y = np.zeros(n_columns), 0.0
     gram, moment = passes.sum(_products, mean, mean_y)
@@ -143,9 +144,9 @@ def _on_one_thread(backend: Backend, X: Array, function: Callable[..., Sums], *a
 
 
 def _blocks(X: Array, own: tuple[Array, Array | None]) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield some rows at a time in float64, with their targets and weights."""
+    """Yield some rows at a time in float64, with their targets and weights; of no rows, one empty block."""
     y, weights = own
-    for low in range(0, len(X), BLOCK_ROWS):
+    for low in range(0, max(1, len(X)), BLOCK_ROWS):
         rows = X[low : low + BLOCK_ROWS].astype(np.float64, order="C")
         w = np.ones(len(rows)) if weights is None else weights[low : low + BLOCK_ROWS]
         yield rows, y[low : low + BLOCK_ROWS], w
@@ -193,20 +194,10 @@ def _multinomial(rows: Array, y: Array, w: Array, weights: Array) -> tuple[float
 
 
 def _totals(X: Array, own: tuple[Array, Array | None]) -> Sums:
-    """Return the sums of the columns and of the target."""
-    columns, total = np.zeros(X.shape[1]), 0.0
-    for rows, y, w in _blocks(X, own):
-        columns += w @ rows
-        total += float(w @ y)
-    return [columns, np.float64(total)]
+    """Return the sums of the columns, of the target and of the weights."""
+    return list(column_sums(_blocks(X, own)))
 
 
 def _products(X: Array, mean: Array, mean_y: float, own: tuple[Array, Array | None]) -> Sums:
     """Return the products of the centred columns with each other, and with the centred target."""
-    gram, moment = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    for rows, y, w in _blocks(X, own):
-        rows -= mean
-        weighted = rows * w[:, None]
-        gram += weighted.T @ rows
-        moment += weighted.T @ (y - mean_y)
-    return [gram, moment]
+    return list(centred_products(_blocks(X, own), mean, mean_y))

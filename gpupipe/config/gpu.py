@@ -28,12 +28,12 @@ Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | s
 
 
 class GpuSettings(Settings):
-    """How the memory of the device is shared out: one allocator for CuPy, cuDF, cuML and XGBoost (RMM)."""
+    """The allocator of the device's memory, shared by CuPy, cuDF, cuML and, with ``async``, XGBoost."""
 
     allocator: Literal["async", "pool", "managed", "cuda"] = Field(
         default="async",
-        description="async: the driver's pool. pool: RMM's. managed: a pool that the driver moves to the host and "
-        "back. cuda: no pool.",
+        description="async: the driver's default pool, shared with XGBoost. pool: RMM's. managed: a pool that the "
+        "driver moves to the host and back. cuda: no pool.",
     )
     initial_pool: Size | None = Field(default=None, description="What a pool begins with, as in 8GiB.")
     limit: Size | None = Field(default=None, description="The most that may be allocated at once; default: all of it.")

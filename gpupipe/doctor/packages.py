@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
+from gpupipe.doctor.installed import OWN, Installed
 
 RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
@@ -47,7 +47,9 @@ def _several(installed: Installed, gpu: Gpu) -> list[Finding]:
     """Distributions that overwrite each other: several CuPy, several XGBoost."""
     major = suitable_major(gpu, installed)
     findings = []
-    for module, title, otherwise in (("cupy", "CuPy", f"cupy-cuda{major}x"), ("xgboost", "XGBoost", "xgboost")):
+    # Without the metadata of gpupipe, XGBoost's distribution for a CUDA depends on its release: take the whole extra.
+    wanted = (("cupy", "CuPy", f"cupy-cuda{major}x"), ("xgboost", "XGBoost", f"{OWN}[cuda{major}]"))
+    for module, title, otherwise in wanted:
         names = installed.of(module)
         if len(names) > 1:
             fix = replace_all(names, install_asked(installed, major, module, otherwise))

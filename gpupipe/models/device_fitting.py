@@ -58,14 +58,15 @@ def row_of(name: str) -> GpuEstimator:
 
 
 def place(
-    dtype: str, X: Array, y: Array | None, weights: Array | None, task: Task, backend: Backend
+    row: GpuEstimator, dtype: str, X: Array, y: Array | None, weights: Array | None, task: Task, backend: Backend
 ) -> tuple[Array, Array | None, Array | None]:
     """Return the matrix, the target and the weights on the device, to be computed with in `dtype`.
 
-    The target is int32 for classes; numbers and weights are of `dtype`. `X` is copied only if it is of another one; the
-    target and the weights come from the host.
+    The target is int32 for classes; numbers and weights are of `dtype`. `X` is copied only if it is of another one and
+    the estimator does not work by blocks; the target and the weights come from the host.
     """
-    X = X.astype(dtype, order="F", copy=False)
+    if not row.by_blocks:
+        X = X.astype(dtype, order="F", copy=False)
     if y is not None:
         y = backend.to_device(y.astype("int32" if task in CLASSIFICATION else dtype))
     return X, y, None if weights is None else backend.to_device(weights.astype(dtype))

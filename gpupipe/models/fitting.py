@@ -195,7 +195,7 @@ def _fit_on_device(
     device_fitting.fit_bins(estimator, rows.X.shape[0])
     device_fitting.fit_penalty(estimator, rows.weights)
     dtype = row.dtype_for(params)
-    X, y, weights = device_fitting.place(dtype, rows.X, rows.y, rows.weights, context.task, context.backend)
+    X, y, weights = device_fitting.place(row, dtype, rows.X, rows.y, rows.weights, context.task, context.backend)
     _train(model, estimator, X, y, weights, context, threads)
     return device_fitting.device_model(name)(
         estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from gpupipe.starter.choices import write_evaluation, write_features, write_models, write_split
+from gpupipe.backends import DeviceReport
+from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.document import Document
 from gpupipe.starter.learning import Learning, inspect_target
@@ -16,13 +17,13 @@ from gpupipe.starter.source import about_target, path_from, write_source
 
 @dataclass(frozen=True)
 class Starter:
-    """A configuration, and what there is to say of it in a few lines."""
+    """A configuration, and a summary of it in a few lines."""
 
     text: str
     summary: Sequence[str]
 
 
-def make_starter(path: str, target: str, config: Path) -> Starter:
+def make_starter(path: str, target: str, config: Path, device: DeviceReport) -> Starter:
     """Return a configuration that predicts a column of a table.
 
     Parameters
@@ -33,6 +34,8 @@ def make_starter(path: str, target: str, config: Path) -> Starter:
         The name of the column; without a header, its position will do (``15``, ``-1``, ``last``).
     config : Path
         Where the configuration will be: paths in it must lead to the table from there.
+    device : DeviceReport
+        The machine that the configuration is for: models are chosen that its GPU trains, if it has a usable one.
 
     Raises
     ------
@@ -47,10 +50,11 @@ def make_starter(path: str, target: str, config: Path) -> Starter:
     write_source(document, learning.columns, path_from(path, config), learning)
     write_split(document, learning)
     write_features(document, learning.columns, learning)
-    write_models(document, learning)
+    write_models(document, learning, device)
     write_evaluation(document, learning.goal.task)
     document.line("output: runs/", "each run makes a directory here")
-    return Starter(document.text(), _summary(learning))
+    summary = [*_summary(learning), *gpu_remarks(device)] if device.gpu.usable else _summary(learning)
+    return Starter(document.text(), summary)
 
 
 def make_clustering_starter(path: str, config: Path) -> Starter:

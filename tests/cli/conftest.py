@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.doctor.conftest import driver as driver
+
 ROOT = Path(__file__).parents[2]
 
 

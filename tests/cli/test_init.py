@@ -8,8 +8,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
+
+from gpupipe.backends.probe import missing_packages
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starters follow the machine: hide its GPU."""
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+
+
+@pytest.fixture
+def usable_gpu(no_gpu: None, driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that reports a GPU of 16 GiB for CUDA 13."""
+    for name in ("GPUPIPE_FORCE_CPU", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", driver)
 
 
 @pytest.fixture
@@ -64,6 +81,40 @@ def test_a_slip_is_answered_with_what_to_do(
     assert result.returncode == code
     assert message in result.stderr
     assert list(table.parent.glob("*.yaml")) == []
+
+
+def models_and_remarks(config: Path) -> tuple[list[str], str]:
+    """Return the names of the models in a configuration, and its comments and theirs as one text."""
+    text = config.read_text()
+    names = [entry if isinstance(entry, str) else next(iter(entry)) for entry in yaml.safe_load(text)["models"]]
+    return names, " ".join(line.partition("# ")[2].strip() for line in text.splitlines())
+
+
+@pytest.mark.usefixtures("usable_gpu")
+@pytest.mark.parametrize(("target", "linear"), [("sold", "logistic_regression"), ("price", "ridge")])
+def test_on_a_machine_with_a_gpu_every_model_trains_there(
+    gpupipe: Gpupipe, tmp_path: Path, target: str, linear: str
+) -> None:
+    rows = [f"{i % 7},{i * 0.37:.2f},{'yes' if i % 3 else 'no'}" for i in range(60)]
+    (tmp_path / "sales.csv").write_text("\n".join(["size,price,sold", *rows]))
+    made = gpupipe("init", "sales.csv", "--target", target, cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    names, remarks = models_and_remarks(tmp_path / "sales.yaml")
+    assert names == [linear, "xgboost"]
+    assert "GPU, NVIDIA Fake 0" in remarks and "NVIDIA Fake 0" in made.stdout
+    assert ("pip install 'gpupipe[cuda13]'" in remarks) is bool(missing_packages())
+    assert "on the CPU, whatever the device: - hist_gradient_boosting" in remarks
+    planned = gpupipe("plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    devices = {stage["name"].partition("train ")[2]: stage["device"] for stage in json.loads(planned.stdout)["stages"]}
+    assert [devices[name] for name in names] == ["gpu", "gpu"]
+
+
+def test_on_a_machine_without_a_gpu_gradient_boosting_is_scikit_learn_s(gpupipe: Gpupipe, table: Path) -> None:
+    assert gpupipe("init", "sales.csv", "--target", "sold", cwd=table.parent).returncode == 0
+    names, remarks = models_and_remarks(table.parent / "sales.yaml")
+    assert names == ["logistic_regression", "hist_gradient_boosting"]
+    assert "- xgboost: " in remarks and "GPU" not in remarks
 
 
 @pytest.mark.data

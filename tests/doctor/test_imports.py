@@ -73,7 +73,8 @@ def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, g
     assert said()["xgboost"] == Finding("ok", "xgboost", "xgboost-cpu 3.4.0; imports, built without CUDA")
     finding = said(gpu)["xgboost"]
     assert finding.level == "error"
-    assert finding.fix == "pip uninstall -y xgboost-cpu && pip install 'xgboost>=3.4'"
+    wanted = "xgboost>=3.4" if sys.version_info >= (3, 12) else "xgboost-cu13<3.4,>=3.2"
+    assert finding.fix == f"pip uninstall -y xgboost-cpu && pip install '{wanted}'"
 
 
 def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gpu: Gpu) -> None:

@@ -59,7 +59,7 @@ def test_two_xgboost_overwrite_each_other(site: Any) -> None:
     site.add("xgboost", "3.4.0")
     (finding,) = said(site)
     assert (finding.level, finding.check) == ("error", "XGBoost wheels")
-    assert finding.fix == "pip uninstall -y xgboost xgboost-cpu && pip install 'xgboost'"
+    assert finding.fix == "pip uninstall -y xgboost xgboost-cpu && pip install 'gpupipe[cuda13]'"
 
 
 def test_packages_of_different_releases_are_brought_to_the_newest(site: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gpupipe.backends.gpu import GpuBackend
 from gpupipe.readers.churn import customers
 
 ROWS = 400_000
@@ -58,3 +59,31 @@ def test_no_stage_held_more_than_the_limit(attempts: dict[str, tuple[Any, Path]]
         if done.code == 0:
             number, unit = int(limit[:-3]), {"MiB": 1 << 20, "GiB": 1 << 30}[limit[-3:]]
             assert max(stage["peak_device_bytes"] for stage in stages(out)) <= number * unit
+
+
+def test_freed_memory_counts_as_free() -> None:
+    backend = GpuBackend("a test")
+    array = backend.xp.zeros(1 << 30, dtype="uint8")
+    backend.synchronize()
+    held = backend.free_bytes()
+    del array
+    backend.synchronize()
+    assert backend.free_bytes() >= held + (1 << 29)
+
+
+def test_xgboost_allocates_from_the_pool() -> None:
+    from cupy.cuda import runtime
+
+    backend = GpuBackend("a test")
+    model = backend.estimator("XGBRegressor", {"n_estimators": 2})
+    X = backend.xp.random.rand(100_000, 20).astype("float32")
+    backend.synchronize()
+    pool = runtime.deviceGetDefaultMemPool(runtime.getDevice())
+    runtime.memPoolSetAttribute(pool, runtime.cudaMemPoolAttrUsedMemHigh, 0)
+    before = runtime.memPoolGetAttribute(pool, runtime.cudaMemPoolAttrUsedMemCurrent)
+    backend.open_stage()
+    model.fit(X, X[:, 0])
+    backend.synchronize()
+    through_rmm = backend.close_stage().peak_bytes or 0
+    used = runtime.memPoolGetAttribute(pool, runtime.cudaMemPoolAttrUsedMemHigh)
+    assert used > max(before, through_rmm)  # the quantised matrix and the histograms, which RMM does not see

@@ -190,6 +190,15 @@ def test_a_network_takes_more_with_larger_batches_and_is_trained_by_pytorch_on_a
     assert device_bytes(8192) > device_bytes(1024) + 50 * 2**20
 
 
+def test_least_squares_on_a_gpu_takes_blocks_of_its_matrix_and_no_copy():
+    source = {"generate": "churn", "rows": 50_000_000, "target": "MonthlyCharges", "drop": ["customerID"]}
+    _, stages = plan_of(churn(source=source, models=["linear_regression", "ridge"]), assume_gpu=80 * GIB)
+    least_squares, ridge = stages["train linear_regression"], stages["train ridge"]
+    assert least_squares.device == ridge.device == "gpu"
+    matrix = 50_000_000 * 4 * 40  # at least
+    assert ridge.peak_device_bytes - least_squares.peak_device_bytes > 3 * matrix  # two copies of it in float64
+
+
 def test_a_forbidden_fallback_does_not_refuse_networks():
     plan, _ = plan_of(churn(models=NETWORKS, fallback="forbid"), assume_gpu=16 * GIB)
     assert plan.error is None

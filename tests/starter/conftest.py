@@ -10,10 +10,13 @@ import pandas as pd
 import pytest
 import yaml
 
+from gpupipe.backends import DeviceReport, Gpu, Memory
 from gpupipe.config import Config, load_config
 from gpupipe.starter.starter import make_starter
 
 ROWS = 300
+# Starters follow the machine: those of the tests are for one without a GPU, wherever they run.
+DEVICE = DeviceReport(Gpu(False, "no NVIDIA driver", obstacle="no_driver"), (), "no NVIDIA driver", 2, Memory(1, 1, 1))
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def init(tmp_path: Path) -> Init:
         else:
             path = table
         config = tmp_path / "starter.yaml"
-        config.write_text(make_starter(str(path), target, config).text, encoding="utf-8")
+        config.write_text(make_starter(str(path), target, config, DEVICE).text, encoding="utf-8")
         return Made(config)
 
     return run

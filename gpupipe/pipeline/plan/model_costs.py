@@ -88,10 +88,14 @@ class EstimatorCosts(ModelCosts):
         return costs.training_bytes(self._name, self._params(n_rows), n_rows, self.n_columns)
 
     def device_training(self, n_rows: int) -> int:
-        """Return copies of the matrix."""
+        """Return copies of the matrix, or blocks of it."""
         from gpupipe.backends.gpu_estimators import ESTIMATORS
+        from gpupipe.backends.gpu_least_squares import working_bytes
 
-        return costs.device_training_bytes(ESTIMATORS[self._name].dtype, n_rows, self.n_columns)
+        row = ESTIMATORS[self._name]
+        if row.by_blocks:
+            return working_bytes(n_rows, self.n_columns)
+        return costs.device_training_bytes(row.dtype, n_rows, self.n_columns)
 
     def kept(self, n_rows: int) -> int:
         """Return the trees of a forest."""

@@ -1,0 +1,103 @@
+"""Ordinary least squares on a GPU, whose memory is bounded by a block of rows.
+
+cuML 26.10 solves it by a Jacobi SVD of the whole float64 matrix (``algorithm="svd"``), which takes three copies of it,
+or by normal equations without scaling or refinement (``"eig"``), which are not stable on a full one-hot encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from gpupipe.backends.normal_equations import (
+    Block,
+    MinimumNorm,
+    centred_products,
+    column_sums,
+    residual_products,
+)
+
+Array = Any
+
+BLOCK_BYTES = 128 << 20  # of float64 rows at a time
+LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows while they are made
+
+
+class LeastSquares:
+    """Linear regression by corrected normal equations, with the parameters and attributes of scikit-learn's.
+
+    Means, centred products and one step of iterative refinement take a pass over the rows each, in float64. The
+    equations of the columns are solved on the host by LAPACK: their size does not depend on the rows. Of coefficients
+    that fit equally well, those of least length are returned, as by scikit-learn. Collinearity is told apart from
+    independence down to 1e-6, in columns that are centred and scaled to unit length.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+    xp : module, optional
+        The array library; default CuPy.
+
+    Attributes
+    ----------
+    coef_ : array of float64, shape (d,)
+    intercept_ : float
+    """
+
+    def __init__(self, *, fit_intercept: bool = True, xp: Any = None) -> None:
+        self.fit_intercept = fit_intercept
+        self._xp = xp  # None, not the module of CuPy: modules cannot be pickled
+
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
+        """Fit to a matrix.
+
+        Parameters
+        ----------
+        X : array of float32 or float64, shape (n, d)
+            Never written to or copied as a whole.
+        y : array of float64, shape (n,)
+        sample_weight : array of float64, shape (n,), optional
+
+        Raises
+        ------
+        ValueError
+            If a value of `X` is missing or infinite.
+        """
+        xp = self._arrays()
+        mean, mean_y, weight = xp.zeros(X.shape[1]), 0.0, 0.0
+        if self.fit_intercept:
+            columns, target, weight = column_sums(self._blocks(X, y, sample_weight))
+            mean, mean_y = columns / weight, target / weight
+        gram, moment = centred_products(self._blocks(X, y, sample_weight), mean, mean_y)
+        equations = MinimumNorm(xp.asnumpy(gram), xp.asnumpy(weight * mean**2))
+        coef = equations.shorten(equations.solve(xp.asnumpy(moment)))
+        left = residual_products(self._blocks(X, y, sample_weight), mean, mean_y, xp.asarray(coef))
+        coef = equations.shorten(coef + equations.solve(xp.asnumpy(left)))
+        self.coef_ = xp.asarray(coef)
+        self.intercept_ = float(mean_y - mean @ self.coef_) if self.fit_intercept else 0.0
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Return the predictions for the rows of `X` in float64, shape (n,)."""
+        return X.astype("float64") @ self.coef_ + self.intercept_
+
+    def _arrays(self) -> Any:
+        if self._xp is not None:
+            return self._xp
+        import cupy
+
+        return cupy
+
+    def _blocks(self, X: Array, y: Array, sample_weight: Array | None) -> Iterator[Block]:
+        n_rows, n_columns = X.shape
+        step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))
+        for low in range(0, n_rows, step):
+            # Columns are contiguous in X: casting its transpose reads and writes neighbours together.
+            rows = X.T[:, low : low + step].astype("float64", order="C").T
+            weights = self._arrays().ones(len(rows)) if sample_weight is None else sample_weight[low : low + step]
+            yield rows, y[low : low + step], weights
+
+
+def working_bytes(n_rows: int, n_columns: int) -> int:
+    """Return the device memory that a fit takes beside its float32 matrix: blocks, target and weights, products."""
+    rows = 8 * n_rows * n_columns
+    return LIVE_BLOCKS * min(BLOCK_BYTES, rows) + 2 * 8 * n_rows + 3 * 8 * n_columns**2

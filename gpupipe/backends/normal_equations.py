@@ -1,0 +1,95 @@
+"""Normal equations of least squares, accumulated over blocks of rows: of NumPy, of CuPy, or of a worker's partition.
+
+A block is ``(rows, y, w)``: float64 arrays of shape (n, d), (n,) and (n,), in one array library, `rows` free to be
+overwritten. Sums of several matrices add up to those of all their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Array = Any
+Block = tuple[Array, Array, Array]
+
+# Eigenvalues of a Gram matrix of unit columns are right to about d * 2e-16 of the largest, so with thousands of columns
+# smaller ones than this may be noise. In singular values of the matrix it is 1e-6.
+RCOND = 1e-12
+# A column whose deviation is below this part of its root mean square is constant: weighted means are rounded. float32
+# columns that are not constant deviate by 6e-8 / sqrt(n).
+CONSTANT = 1e-13
+
+
+def column_sums(blocks: Iterable[Block]) -> tuple[Array, Array, Array]:
+    """Return the weighted sums of the columns, shape (d,), of the target, and of the weights."""
+    columns, target, weight = 0.0, 0.0, 0.0
+    for rows, y, w in blocks:
+        columns, target, weight = columns + w @ rows, target + w @ y, weight + w.sum()
+    return columns, target, weight
+
+
+def centred_products(blocks: Iterable[Block], mean: Array, mean_y: Array) -> tuple[Array, Array]:
+    """Return the products of the centred columns with each other, shape (d, d), and with the target, shape (d,)."""
+    gram, moment = 0.0, 0.0
+    for rows, y, w in _centred(blocks, mean, mean_y):
+        weighted = rows * w[:, None]
+        gram, moment = gram + weighted.T @ rows, moment + weighted.T @ y
+    return gram, moment
+
+
+def residual_products(blocks: Iterable[Block], mean: Array, mean_y: Array, coef: Array) -> Array:
+    """Return the products of the centred columns with what `coef` leaves of the target, shape (d,)."""
+    moment = 0.0
+    for rows, y, w in _centred(blocks, mean, mean_y):
+        moment = moment + rows.T @ (w * (y - rows @ coef))
+    return moment
+
+
+def _centred(blocks: Iterable[Block], mean: Array, mean_y: Array) -> Iterator[Block]:
+    for rows, y, w in blocks:
+        rows -= mean
+        yield rows, y - mean_y, w
+
+
+class MinimumNorm:
+    """Solver of ``gram @ coef = moment`` for singular Gram matrices, on the host.
+
+    Columns are scaled to unit length first, so that units do not decide what is singular. Directions whose eigenvalue
+    is then at most `RCOND` of the largest are dropped.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray of float64, shape (d, d)
+        Of centred columns, or of plain ones with means of 0.
+    squares : numpy.ndarray of float64, shape (d,)
+        What centring has taken from each diagonal element: the weight of all rows times the squared mean.
+
+    Raises
+    ------
+    ValueError
+        If an element is not finite.
+    """
+
+    def __init__(self, gram: Array, squares: Array) -> None:
+        import numpy as np
+
+        if not np.isfinite(gram).all():
+            raise ValueError("the matrix has missing or infinite values, or values too large to be squared")
+        diagonal = gram.diagonal()
+        varies = diagonal > CONSTANT**2 * (diagonal + squares)
+        self._scale = np.where(varies, np.sqrt(np.where(varies, diagonal, 1.0)), 1.0)
+        scaled = np.where(varies[:, None] & varies, gram / self._scale / self._scale[:, None], 0.0)
+        values, vectors = np.linalg.eigh(scaled)
+        is_kept = values > RCOND * values.max(initial=0.0)
+        self._values, self._vectors = values[is_kept], vectors[:, is_kept]
+        # Changes of the coefficients that change no row, in the units of the columns.
+        self._free = np.linalg.qr(vectors[:, ~is_kept] / self._scale[:, None]).Q
+
+    def solve(self, moment: Array) -> Array:
+        """Return a solution, shape (d,); not yet the shortest."""
+        projected: Array = self._vectors.T @ (moment / self._scale) / self._values
+        return self._vectors @ projected / self._scale
+
+    def shorten(self, coef: Array) -> Array:
+        """Return the solution of least length among those that are equal to `coef` on every row."""
+        return coef - self._free @ (self._free.T @ coef)
