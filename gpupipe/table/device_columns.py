@@ -68,10 +68,10 @@ class Numbers:
         return pa.chunked_array([bounds, pa.nulls(int(self.has_nulls), self.type)], self.type)
 
     def distinct(self, backend: Backend) -> tuple[Array, pa.Array]:
-        """Return the position of each row's value among the distinct ones (-1: null), and these, on the host."""
+        """Return the position of each row's value among the distinct ones (int32; -1: null), and these on the host."""
         xp = backend.xp
         found, positions = xp.unique(self._present(), return_inverse=True)
-        codes = xp.full(len(self.values), -1, "int64")
+        codes = xp.full(len(self.values), -1, "int32")
         codes[xp.flatnonzero(self.valid)] = positions
         return codes, pa.array(backend.to_host(found)).cast(self.type)
 
@@ -91,7 +91,7 @@ class Coded:
 
     Attributes
     ----------
-    codes : array of int32 or int64, shape (rows,)
+    codes : array of int32, shape (rows,)
         The position of each row's value; -1: null.
     values : pyarrow.Array
         Strings may be among them that no row has, as in an Arrow dictionary.
@@ -120,7 +120,7 @@ class Coded:
         keep = np.asarray(self.values.is_valid())
         if not keep_unused:
             keep = keep & self.used(backend)
-        places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)
+        places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype("int32")
         return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
 
 
@@ -171,9 +171,10 @@ def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
 
 
 def distinct_texts(series: Any, backend: Backend) -> tuple[Array, Any]:
-    """Return the position of each row's text among the distinct ones (-1: null), and these as a series."""
+    """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a series."""
     codes, found = series.factorize()
-    return codes, backend.frame.Series(found)
+    # cuDF's codes are int64; a column of it has fewer than 2^31 rows.
+    return codes.astype("int32"), backend.frame.Series(found)
 
 
 def strings(array: pa.Array) -> pa.StringArray:
