@@ -216,17 +216,18 @@ class Backend(ABC):
 
     @abstractmethod
     def read_columns(
-        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return these columns of a Parquet or ORC file as a DataFrame of `frame`; dates are time stamps of seconds.
+        """Return columns of Parquet or ORC files as a DataFrame of `frame`; dates are time stamps of seconds.
 
         Parameters
         ----------
         file_format : {"parquet", "orc"}
-        path : str
+        paths : sequence of str
+            Files whose schemas are equal; their rows come in this order.
         columns : sequence of str
         groups : sequence of int, optional
-            Of Parquet: read these row groups alone.
+            Of a single Parquet file: read only these row groups.
         """
 
     @abstractmethod

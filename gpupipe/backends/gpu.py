@@ -126,14 +126,16 @@ class GpuBackend(Backend):
         return self.xp.asarray(array)
 
     def read_columns(
-        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return these columns of a file as a cuDF DataFrame; see `Backend.read_columns`."""
+        """Return columns of files as a cuDF DataFrame; see `Backend.read_columns`."""
         if file_format == "orc":
-            return self.frame.read_orc(path, columns=list(columns))[list(columns)]
+            return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
+        # Without partitioning cuDF takes the paths as they are: it opens no dataset of its own to look for folders.
         return self.frame.read_parquet(
-            path, columns=list(columns), row_groups=chosen, use_pandas_metadata=False
+            list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
+            dataset_kwargs={"partitioning": None},
         )[list(columns)]  # fmt: skip
 
     def read_texts(

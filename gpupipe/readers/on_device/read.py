@@ -15,6 +15,7 @@ beyond the year 294246 (it is read as null here too).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from pyarrow import orc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
+from gpupipe.readers.changes import unchanged
 from gpupipe.readers.columns import BEYOND_INT64
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
@@ -124,28 +126,65 @@ def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSou
 
 
 def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Columns:
-    frames: list[Any] = []
+    filled: list[SourceFile] = []
+    layouts: list[Any] = []
     kinds: dict[str, pa.DataType] = {}
     for file in files:
         with opened(file) as stream:
-            schema = orc.ORCFile(stream).schema if file.format == "orc" else pq.read_schema(stream)
+            schema, layout, n_rows = _footer(file, stream)
         names = usable_names(schema, file, wanted, notes)
-        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]  # readers differ in these
-        with reading_on_device(file):
-            frame = backend.read_columns(file.format, file.path, typed)
-        if len(frame):
+        if n_rows:
             kinds = kinds or {name: schema.field(name).type for name in names}  # the other files have the same
-            frames.append(frame)
+            filled.append(file)
+            layouts.append(layout)
         else:
             notes.say(f"no rows in {mask(file.path)}")
-    if not frames:
+    if not filled:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    frame = frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
+    typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]  # readers differ in columns of nulls
+    are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
+    frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
     for name, column in columns.items():
         if isinstance(column, Numbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
             notes.say(f"column {name!r} has {BEYOND_INT64}")
     return columns
+
+
+def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
+    """Return the Arrow schema of a file, the format's own schema, and the number of rows."""
+    if file.format == "orc":
+        found = orc.ORCFile(stream)
+        return found.schema, found.schema, found.nrows
+    parquet = pq.ParquetFile(stream)
+    groups = range(parquet.num_row_groups)  # some writers leave the count of the whole file at 0
+    return parquet.schema_arrow, parquet.schema, sum(parquet.metadata.row_group(i).num_rows for i in groups)
+
+
+def _together(files: list[SourceFile], names: list[str], backend: Backend, notes: Notes) -> Any:
+    """Return the rows of Parquet files of one schema, read in one call: no frame is held beside its concatenation."""
+    if len(files) == 1:
+        return _one_by_one(files, names, backend)
+    try:
+        with ExitStack() as checks:
+            for file in files:
+                checks.enter_context(unchanged(file))
+            return backend.read_columns("parquet", [file.path for file in files], names)
+    except MemoryError:
+        raise
+    except Exception as error:  # cuDF's and Arrow's errors have no ancestor in common, and name no file
+        frame = _one_by_one(files, names, backend)  # names the file, if one is at fault
+        reason = " ".join(str(error).split())[:300]
+        notes.say(f"{len(files)} files were read one by one, with more memory; together: {mask(reason)}")
+        return frame
+
+
+def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
+    frames = []
+    for file in files:
+        with reading_on_device(file):
+            frames.append(backend.read_columns(file.format, [file.path], names))
+    return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:
