@@ -232,17 +232,23 @@ class Backend(ABC):
 
     @abstractmethod
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return `columns` of a CSV file (or its bytes) that has `names` as strings, `skip` lines of it left out.
+        """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
 
-        Nothing is inferred and nothing is missing: every field is the text that it is.
+        Nothing is inferred and nothing is missing: every field is the text that it is. Blank lines are skipped.
+
+        Parameters
+        ----------
+        content : BytesIO
+            Whole rows, at least one.
+        names : sequence of str
+            Of all fields of a row.
+        columns : sequence of str
+            Those of `names` to return.
+        delimiter : str
+        quote : str, optional
+            None: quotation marks are a part of the text.
         """
 
     @abstractmethod

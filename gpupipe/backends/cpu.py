@@ -197,17 +197,11 @@ class CpuBackend(Backend):
         return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
 
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of a CSV file as a pandas DataFrame of strings; see `Backend.read_texts`."""
+        """Return columns of CSV rows as a pandas DataFrame of strings; see `Backend.read_texts`."""
         return self.frame.read_csv(
-            path, sep=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip, dtype=str,
+            content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
             keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
         )  # fmt: skip
 

@@ -139,17 +139,12 @@ class GpuBackend(Backend):
         )[list(columns)]  # fmt: skip
 
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of a CSV file as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        """Return columns of CSV rows as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_csv(
-            path, delimiter=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip,
+            content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
             dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
             quoting=0 if quote else 3, compression=None,
         )  # fmt: skip

@@ -127,6 +127,53 @@ class Coded:
 Known = Numbers | Coded
 
 
+@dataclass(frozen=True)
+class TextCodes:
+    """Texts of a column as they are written, each distinct one stored once; stands where a Series of texts does.
+
+    Attributes
+    ----------
+    codes : array of int32, shape (rows,)
+        The position of each row's text; -1: null.
+    texts : Series of the backend's frame
+        Distinct texts without nulls, in the order of the rows that have them first.
+    """
+
+    codes: Array
+    texts: Any
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @classmethod
+    def of(cls, column: Any, backend: Backend) -> TextCodes:
+        """Return the texts of a Series; of TextCodes these themselves."""
+        if isinstance(column, TextCodes):
+            return column
+        codes, found = column.factorize()
+        # cuDF's codes are int64; a column of it has fewer than 2^31 rows.
+        return cls(codes.astype("int32"), backend.frame.Series(found))
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextCodes], backend: Backend) -> TextCodes:
+        """Return the rows of all, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        xp = backend.xp
+        with_texts = [part.texts for part in parts if len(part.texts)]
+        if len(with_texts) < 2:
+            texts = with_texts[0] if with_texts else parts[0].texts
+            return cls(xp.concatenate([part.codes for part in parts]), texts)
+        both = cls.of(backend.frame.concat(with_texts, ignore_index=True), backend)
+        places = xp.concatenate([both.codes, xp.asarray([-1], "int32")])  # position -1, a null, is the last one
+        codes, start, first = xp.empty(sum(map(len, parts)), "int32"), 0, 0
+        for part in parts:
+            stop = start + len(part)
+            codes[start:stop] = xp.take(places, xp.where(part.codes < 0, -1, part.codes + first))
+            start, first = stop, first + len(part.texts)
+        return cls(codes, both.texts)
+
+
 class DeviceText:
     """A text column of a table on a device: which rows have a text, for the report. No text itself is kept.
 
@@ -170,11 +217,16 @@ def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
 
 
-def distinct_texts(series: Any, backend: Backend) -> tuple[Array, Any]:
-    """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a series."""
-    codes, found = series.factorize()
-    # cuDF's codes are int64; a column of it has fewer than 2^31 rows.
-    return codes.astype("int32"), backend.frame.Series(found)
+def distinct_texts(column: Any, backend: Backend) -> tuple[Array, Any]:
+    """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a Series.
+
+    Parameters
+    ----------
+    column : Series of texts, or TextCodes
+    backend : Backend
+    """
+    coded = TextCodes.of(column, backend)
+    return coded.codes, coded.texts
 
 
 def strings(array: pa.Array) -> pa.StringArray:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
-from gpupipe.table.device_columns import Coded, DeviceText, Numbers, distinct_texts, strings
+from gpupipe.table.device_columns import Coded, DeviceText, Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
 from gpupipe.table.numbers import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
@@ -62,7 +62,7 @@ def encode_frame(
 
     Parameters
     ----------
-    frame : DataFrame of `backend.frame`, or dict of str to Series, Numbers or Coded
+    frame : DataFrame of `backend.frame`, or dict of str to Series, Numbers, TextCodes or Coded
         Columns of numbers, booleans, times (of any unit) or strings; Coded columns hold what the rules have made.
         Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
     backend : Backend
@@ -141,7 +141,7 @@ class ColumnEncoder:
         self.numbers = column if isinstance(column, Numbers) else None
         self.coded = column if isinstance(column, Coded) else None
         if self.numbers is None and self.coded is None:
-            if column.dtype.kind in "biufM":
+            if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
                 self.numbers = Numbers.of(column, backend)
             else:
                 self.series = column
@@ -195,7 +195,8 @@ class ColumnEncoder:
         return _with_null(used, bool((coded.codes < 0).any()))
 
     def _inferred_text(self, declared: Declared | None) -> Plan:
-        if not (declared and declared.kind == "text" and self._is_text(self.series.iloc[:SAMPLE].dropna())):
+        first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
+        if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
             codes, found = distinct_texts(self.series, self.backend)
             if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
                 return self._inferred_codes(self._read(codes, found), declared)
@@ -272,8 +273,13 @@ class ColumnEncoder:
         return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
 
     def _missing(self) -> Array:
-        is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))
-        return self.backend.values(self.series.isna() | is_missing, "bool")
+        series = self.series.texts if isinstance(self.series, TextCodes) else self.series
+        is_missing = series.str.strip(BLANKS).isin(list(self.rules.missing))
+        found = self.backend.values(series.isna() | is_missing, "bool")
+        if not isinstance(self.series, TextCodes):
+            return found
+        xp = self.backend.xp
+        return xp.take(xp.concatenate([found, xp.asarray([True])]), self.series.codes)  # position -1, a null, is last
 
 
 def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:

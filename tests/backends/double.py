@@ -240,6 +240,10 @@ class DeviceDouble(GpuBackend):
         interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
         self.last_interpreter = "cuda"
 
+    def free_bytes(self) -> int:
+        """Return the bytes of the host that are free."""
+        return self.memory().available
+
     def open_stage(self) -> None:
         """Begin to count."""
         self._meter.open()

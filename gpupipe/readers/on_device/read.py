@@ -54,7 +54,7 @@ class LoadedFrame:
 
     Attributes
     ----------
-    columns : dict of str to (Series, Numbers or Coded)
+    columns : dict of str to (Series, Numbers, TextCodes or Coded)
         For `gpupipe.table.encode_frame.encode_frame`. Rows: files in sorted order, rows as in the file.
     rules : TextRules
         What its texts mean.
