@@ -1,15 +1,15 @@
-"""A source read by a backend's own readers into a frame, for a device: the host sees footers, headers and little texts.
+"""Read a source into device memory with the backend's own readers; the host sees footers, headers and distinct texts.
 
-Only what means the same there is read so (`gpupipe.readers.on_device.obstacles`); the rest is an `Obstacle`, and the
-host's.
+Sources that a device would read differently raise `Obstacle`, and the host reads them: see
+`gpupipe.readers.on_device.obstacles`.
 
-Left to cuDF, and not to be proven without a GPU: that its Parquet and ORC readers give the values that Arrow's give
-(dates as time stamps of seconds, time stamps with a zone in UTC), and that its CSV reader splits rows and fields as RFC
-4180 says, its JSON reader plain lines of JSON. Types, missing values and numbers in texts are not left to it: see
+Two things rest on cuDF and need a GPU to be proven: its Parquet and ORC readers return the values of Arrow's readers
+(dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows and fields by
+RFC 4180 and by plain JSON lines. Types, missing values and numbers in texts do not rest on it: see
 `gpupipe.readers.on_device.csv` and `gpupipe.readers.on_device.jsonl`.
 
-Two things are not said on a device: a damaged page of Parquet that has a checksum (the host verifies it), and a time
-beyond the year 294246 (it is read as null here too).
+A device does not report two things: a corrupt Parquet page that has a checksum (the host verifies checksums), and a
+time after the year 294246 (null on both).
 """
 
 from __future__ import annotations
