@@ -119,6 +119,7 @@ def test_the_type_follows_from_all_chunks(tmp_path: Path, backend: Backend, rows
     [
         'x,y\n1,"a\nb"\n2,"c,""d"""\n3,e\n', "x,y\r\n1,a\r\n2,b\r\n", "x,y\n1,a\n2,b", "x,y\r\n1,a\r\n2,b",
         "\ufeffx,y\n1,a\n2,b\n", "x,y\n\n1,a\n\n\n2,b\n\n", "\n\nx,y\n1,2\n", 'x,y\n"1\n\n",\n\n"\n",b\n', "x\n1\n\n2",
+        "x,y\n\ufeffa,1\n\ufeffb,2\nb,3\n",
     ],
     ids=repr,
 )  # fmt: skip

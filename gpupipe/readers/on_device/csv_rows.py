@@ -1,8 +1,8 @@
 """Cut a CSV file into chunks of whole, regular rows: a device's reader would not report irregular ones.
 
-Chunks are byte strings, not cuDF's ``byte_range``: its ranges own the rows after the first line feed in the range,
-count a line feed inside quotation marks as one, and lose a range's last row if a blank line follows it (read in
-libcudf's ``reader_impl.cu``: `remove_blank_rows` removes the offset that ends that row).
+Chunks are byte strings, not cuDF's ``byte_range``: a range begins after its first line feed, even one inside quotation
+marks, and loses its last row if a blank line follows it (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the
+offset that ends that row).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from gpupipe.readers.csv_header import Header
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.on_device.obstacles import Obstacle
 
-CHUNK_BYTES = 256 << 20  # the most; larger ones are no faster
+CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
 LEAST_BYTES = 1 << 20
 BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
 LONGEST_ROW = 256 << 20
 NEWLINE, RETURN = b"\n\r"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
 
 Spans = list[tuple[int, int]]
@@ -53,7 +54,10 @@ class CsvChunk:
         mapped = np.memmap(file.path, np.uint8, "r")
         kept, start = io.BytesIO(), self.start
         for first, end in [*self.skipped, (self.stop, self.stop)]:
-            kept.write(mapped[start:first].data)
+            rows = mapped[start:first]
+            if not kept.tell() and rows[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK:
+                kept.write(bytes([NEWLINE]))  # readers drop the mark at the start of a file, and skip blank lines
+            kept.write(rows.data)
             start = end
         if mapped[self.stop - 1] != NEWLINE:
             kept.write(bytes([NEWLINE]))
@@ -91,7 +95,7 @@ def regular_chunks(
     if header.n_lines > 1:
         raise Obstacle("the header takes up several lines", "source.path", "write it in the first line")
     with open(file.path, "rb") as raw:
-        has_mark = raw.read(3) == b"\xef\xbb\xbf"
+        has_mark = raw.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
     if has_mark and header.n_lines == 0:
         raise Obstacle("a byte order mark is before the first value", "source.path", "write the file without")
     content = np.memmap(file.path, np.uint8, "r")
