@@ -216,32 +216,39 @@ class Backend(ABC):
 
     @abstractmethod
     def read_columns(
-        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return these columns of a Parquet or ORC file as a DataFrame of `frame`; dates are time stamps of seconds.
+        """Return columns of Parquet or ORC files as a DataFrame of `frame`; dates are time stamps of seconds.
 
         Parameters
         ----------
         file_format : {"parquet", "orc"}
-        path : str
+        paths : sequence of str
+            Files whose schemas are equal; their rows come in this order.
         columns : sequence of str
         groups : sequence of int, optional
-            Of Parquet: read these row groups alone.
+            Of a single Parquet file: read only these row groups.
         """
 
     @abstractmethod
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return `columns` of a CSV file (or its bytes) that has `names` as strings, `skip` lines of it left out.
+        """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
 
-        Nothing is inferred and nothing is missing: every field is the text that it is.
+        Nothing is inferred and nothing is missing: every field is the text that it is. Blank lines are skipped.
+
+        Parameters
+        ----------
+        content : BytesIO
+            Whole rows, at least one.
+        names : sequence of str
+            Of all fields of a row.
+        columns : sequence of str
+            Those of `names` to return.
+        delimiter : str
+        quote : str, optional
+            None: quotation marks are a part of the text.
         """
 
     @abstractmethod

@@ -179,30 +179,29 @@ class CpuBackend(Backend):
         return self.xp.asarray(array)
 
     def read_columns(
-        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return these columns of a file as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
+        """Return columns of files as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
         import pyarrow as pa
         from pyarrow import orc, parquet
 
-        file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
-        read = file.read if groups is None else partial(file.read_row_groups, list(groups))
-        table = read(columns=list(columns)).select(columns).replace_schema_metadata(None)
+        def read(path: str) -> Any:
+            file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
+            table = (file.read if groups is None else partial(file.read_row_groups, list(groups)))(
+                columns=list(columns)
+            )
+            return table.select(columns).replace_schema_metadata(None)
+
+        table = pa.concat_tables(map(read, paths))
         kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
         return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
 
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of a CSV file as a pandas DataFrame of strings; see `Backend.read_texts`."""
+        """Return columns of CSV rows as a pandas DataFrame of strings; see `Backend.read_texts`."""
         return self.frame.read_csv(
-            path, sep=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip, dtype=str,
+            content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
             keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
         )  # fmt: skip
 

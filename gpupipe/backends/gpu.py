@@ -130,28 +130,25 @@ class GpuBackend(Backend):
         return self.xp.asarray(array)
 
     def read_columns(
-        self, file_format: str, path: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return these columns of a file as a cuDF DataFrame; see `Backend.read_columns`."""
+        """Return columns of files as a cuDF DataFrame; see `Backend.read_columns`."""
         if file_format == "orc":
-            return self.frame.read_orc(path, columns=list(columns))[list(columns)]
+            return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
+        # Without partitioning cuDF takes the paths as they are: it opens no dataset of its own to look for folders.
         return self.frame.read_parquet(
-            path, columns=list(columns), row_groups=chosen, use_pandas_metadata=False
+            list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
+            dataset_kwargs={"partitioning": None},
         )[list(columns)]  # fmt: skip
 
     def read_texts(
-        self,
-        path: str | BytesIO,
-        names: Sequence[str],
-        columns: Sequence[str],
-        delimiter: str,
-        quote: str | None,
-        skip: int,
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of a CSV file as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        """Return columns of CSV rows as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_csv(
-            path, delimiter=delimiter, header=None, names=list(names), usecols=list(columns), skiprows=skip,
+            content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
             dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
             quoting=0 if quote else 3, compression=None,
         )  # fmt: skip

@@ -197,7 +197,8 @@ def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> 
     names = [name for op in derived_ops(config.features) for name in op.key_columns()]
     names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
     keys = key_columns(loaded.columns, names, loaded.rules, backend)
-    table = encode_frame({**loaded.columns, **keys}, backend, _declarations(config), rules=loaded.rules)
+    loaded.columns.update(keys)
+    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
     found = _with_sources(table, keys, config, backend)
     return replace(found, notes=(*loaded.notes.lines(), *found.notes))
 
@@ -234,7 +235,8 @@ def _read_rows(name: str, settings: JoinedTable, backend: Backend) -> tuple[Rows
             backend.fall_back(obstacle.what, where, obstacle.fix)
         else:
             keys = key_columns(frame.columns, settings.on.right, frame.rules, backend)
-            table = encode_frame({**frame.columns, **keys}, backend, declared, rules=frame.rules)
+            frame.columns.update(keys)
+            table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
             return Rows(table, keys, label), frame.notes.lines()
     loaded = read_arrow(settings)
     return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)

@@ -83,6 +83,34 @@ def allocate(schema: Schema, n_rows: int, xp: Any) -> tuple[dict[str, Any], dict
     return {block: xp.empty((height, n_rows), block) for block, height in heights.items()}, places
 
 
+def stack(
+    schema: Schema, arrays: dict[str, Any], n_rows: int, xp: Any
+) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
+    """Return blocks of encoded columns, and the places of these, as `allocate` lays them out.
+
+    Parameters
+    ----------
+    schema : Schema
+    arrays : dict of str to array, shape (n_rows,)
+        The columns of `schema` that have a storage, in that dtype. Emptied: each is released once it is copied.
+    n_rows : int
+    xp : module
+    """
+    places = layout(schema)
+    members: dict[str, list[str]] = {}
+    for name, (block, _) in places.items():
+        members.setdefault(block, []).append(name)
+    blocks = {}
+    for block, names in members.items():
+        if len(names) == 1:
+            blocks[block] = arrays.pop(names[0]).reshape(1, n_rows)
+            continue
+        blocks[block] = xp.empty((len(names), n_rows), block)
+        for row, name in enumerate(names):
+            blocks[block][row] = arrays.pop(name)
+    return blocks, places
+
+
 def code_storage(n_codes: int) -> str:
     """Return the narrowest block for so many codes."""
     return "int8" if n_codes <= 2**7 else "int16" if n_codes <= 2**15 else "int32"

@@ -68,10 +68,10 @@ class Numbers:
         return pa.chunked_array([bounds, pa.nulls(int(self.has_nulls), self.type)], self.type)
 
     def distinct(self, backend: Backend) -> tuple[Array, pa.Array]:
-        """Return the position of each row's value among the distinct ones (-1: null), and these, on the host."""
+        """Return the position of each row's value among the distinct ones (int32; -1: null), and these on the host."""
         xp = backend.xp
         found, positions = xp.unique(self._present(), return_inverse=True)
-        codes = xp.full(len(self.values), -1, "int64")
+        codes = xp.full(len(self.values), -1, "int32")
         codes[xp.flatnonzero(self.valid)] = positions
         return codes, pa.array(backend.to_host(found)).cast(self.type)
 
@@ -91,7 +91,7 @@ class Coded:
 
     Attributes
     ----------
-    codes : array of int32 or int64, shape (rows,)
+    codes : array of int32, shape (rows,)
         The position of each row's value; -1: null.
     values : pyarrow.Array
         Strings may be among them that no row has, as in an Arrow dictionary.
@@ -120,11 +120,58 @@ class Coded:
         keep = np.asarray(self.values.is_valid())
         if not keep_unused:
             keep = keep & self.used(backend)
-        places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)
+        places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype("int32")
         return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
 
 
 Known = Numbers | Coded
+
+
+@dataclass(frozen=True)
+class TextCodes:
+    """Texts of a column as they are written, each distinct one stored once; stands where a Series of texts does.
+
+    Attributes
+    ----------
+    codes : array of int32, shape (rows,)
+        The position of each row's text; -1: null.
+    texts : Series of the backend's frame
+        Distinct texts without nulls, in the order of the rows that have them first.
+    """
+
+    codes: Array
+    texts: Any
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @classmethod
+    def of(cls, column: Any, backend: Backend) -> TextCodes:
+        """Return the texts of a Series; of TextCodes these themselves."""
+        if isinstance(column, TextCodes):
+            return column
+        codes, found = column.factorize()
+        # cuDF's codes are int64; a column of it has fewer than 2^31 rows.
+        return cls(codes.astype("int32"), backend.frame.Series(found))
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextCodes], backend: Backend) -> TextCodes:
+        """Return the rows of all, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        xp = backend.xp
+        with_texts = [part.texts for part in parts if len(part.texts)]
+        if len(with_texts) < 2:
+            texts = with_texts[0] if with_texts else parts[0].texts
+            return cls(xp.concatenate([part.codes for part in parts]), texts)
+        both = cls.of(backend.frame.concat(with_texts, ignore_index=True), backend)
+        places = xp.concatenate([both.codes, xp.asarray([-1], "int32")])  # position -1, a null, is the last one
+        codes, start, first = xp.empty(sum(map(len, parts)), "int32"), 0, 0
+        for part in parts:
+            stop = start + len(part)
+            codes[start:stop] = xp.take(places, xp.where(part.codes < 0, -1, part.codes + first))
+            start, first = stop, first + len(part.texts)
+        return cls(codes, both.texts)
 
 
 class DeviceText:
@@ -170,10 +217,16 @@ def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
 
 
-def distinct_texts(series: Any, backend: Backend) -> tuple[Array, Any]:
-    """Return the position of each row's text among the distinct ones (-1: null), and these as a series."""
-    codes, found = series.factorize()
-    return codes, backend.frame.Series(found)
+def distinct_texts(column: Any, backend: Backend) -> tuple[Array, Any]:
+    """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a Series.
+
+    Parameters
+    ----------
+    column : Series of texts, or TextCodes
+    backend : Backend
+    """
+    coded = TextCodes.of(column, backend)
+    return coded.codes, coded.texts
 
 
 def strings(array: pa.Array) -> pa.StringArray:

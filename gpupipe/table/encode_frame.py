@@ -1,13 +1,15 @@
-"""A frame in device memory to the encoded table that `gpupipe.table.encode` makes of the same rows on the host.
+"""Encode a frame in device memory to the table that `gpupipe.table.encode` makes of the same rows on the host.
 
-Rows stay where they are. To the host come the distinct values of texts, of which `encode`'s own rules make levels,
-numbers or times; their codes go back as one lookup table for each column. Of numbers a summary of three values comes.
+Rows stay on the device. Only the distinct values of texts are copied to the host, where `encode`'s own rules turn them
+into levels, numbers or times; one lookup table per column goes back. Of a numeric column the host sees three values.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,8 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
-from gpupipe.table.blocks import Table, allocate
-from gpupipe.table.device_columns import Coded, DeviceText, Numbers, distinct_texts, strings
+from gpupipe.table.blocks import Table, stack
+from gpupipe.table.device_columns import Coded, DeviceText, Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
 from gpupipe.table.numbers import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
@@ -56,15 +58,16 @@ def encode_frame(
     frozen: Schema | None = None,
     rules: TextRules = TextRules(),
 ) -> Table:
-    """Encode a frame where it is.
+    """Encode a frame where it is, column by column, releasing each source column once it is encoded.
 
     Parameters
     ----------
-    frame : DataFrame of `backend.frame`, or mapping of str to Series, Numbers or Coded
-        Columns of numbers, booleans, times (of any unit) or strings; what is Coded is what the rules have made.
+    frame : DataFrame of `backend.frame`, or dict of str to Series, Numbers, TextCodes or Coded
+        Columns of numbers, booleans, times (of any unit) or strings; Coded columns hold what the rules have made.
+        Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
     backend : Backend
     declared : mapping of str to Declared, optional
-        What the configuration says of columns; the rest is inferred.
+        What the configuration says of columns; the others are inferred.
     frozen : Schema, optional
         Encode to exactly these columns, in this layout, with these levels.
     rules : TextRules
@@ -74,31 +77,59 @@ def encode_frame(
     -------
     Table
         As `encode` returns it for the same rows read by Arrow, blocks in the backend's memory; but ``texts`` are
-        `DeviceText` (nothing on a device reads them), and levels that a file lists and no row holds may be left out.
+        `DeviceText` (nothing on a device reads them), and levels that a file lists and no row holds may be missing.
 
     Raises
     ------
     SchemaError
         As `encode`.
+
+    Notes
+    -----
+    Beside the source columns that are not encoded yet, memory holds the encoded columns (1 to 8 bytes per row and
+    column) and the codes of one text column: 12 bytes per row while cuDF's int64 codes become int32. Blocks are
+    allocated last, one at a time: the peak of that step is the encoded table and its largest block.
     """
     names = [str(name) for name in frame]
     require_distinct(names)
+    n_rows = len(frame[names[0]]) if names else 0
+    plans: list[tuple[str, Callable[[ColumnEncoder], Plan]]]
     if frozen is not None:
         require(names, [column.source for column in frozen], "the model needs")
-        plans = [ColumnEncoder(c.source, frame[c.source], backend, rules).enforced(c) for c in frozen]
+        plans = [(column.source, partial(ColumnEncoder.enforced, column=column)) for column in frozen]
     else:
         declared = declared or {}
         require(names, declared, "schema: declares")
-        plans = [ColumnEncoder(name, frame[name], backend, rules).inferred(declared.get(name)) for name in names]
-    schema = Schema(tuple(plan.column for plan in plans))
-    n_rows = len(frame[names[0]]) if names else 0
-    blocks, places = allocate(schema, n_rows, backend.xp)
-    for plan in plans:
-        if plan.write is not None:
-            block, row = places[plan.column.name]
-            plan.write(blocks[block][row])
-    texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
+        plans = [(name, partial(ColumnEncoder.inferred, declared=declared.get(name))) for name in names]
+    uses = Counter(name for name, _ in plans)
+    columns, arrays, texts = [], {}, {}
+    for name, plan in plans:
+        uses[name] -= 1
+        source = frame[name] if uses[name] else frame.pop(name)
+        encoder = ColumnEncoder(name, source, backend, rules)
+        del source
+        column, array, text = _encoded(encoder, plan, n_rows)
+        del encoder
+        columns.append(column)
+        if array is not None:
+            arrays[column.name] = array
+        elif text is not None:
+            texts[column.name] = text
+    schema = Schema(tuple(columns))
+    blocks, places = stack(schema, arrays, n_rows, backend.xp)
     return Table(schema, n_rows, blocks, places, texts)
+
+
+def _encoded(
+    encoder: ColumnEncoder, plan: Callable[[ColumnEncoder], Plan], n_rows: int
+) -> tuple[Column, Array | None, Any]:
+    """Return a column's schema with its encoded rows, or with its `DeviceText`; the plan, which holds codes, ends."""
+    made = plan(encoder)
+    if made.write is None:
+        return made.column, None, made.text
+    out = encoder.backend.xp.empty(n_rows, made.column.storage)
+    made.write(out)
+    return made.column, out, None
 
 
 class ColumnEncoder:
@@ -110,7 +141,7 @@ class ColumnEncoder:
         self.numbers = column if isinstance(column, Numbers) else None
         self.coded = column if isinstance(column, Coded) else None
         if self.numbers is None and self.coded is None:
-            if column.dtype.kind in "biufM":
+            if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
                 self.numbers = Numbers.of(column, backend)
             else:
                 self.series = column
@@ -164,7 +195,8 @@ class ColumnEncoder:
         return _with_null(used, bool((coded.codes < 0).any()))
 
     def _inferred_text(self, declared: Declared | None) -> Plan:
-        if not (declared and declared.kind == "text" and self._is_text(self.series.iloc[:SAMPLE].dropna())):
+        first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
+        if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
             codes, found = distinct_texts(self.series, self.backend)
             if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
                 return self._inferred_codes(self._read(codes, found), declared)
@@ -241,8 +273,13 @@ class ColumnEncoder:
         return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
 
     def _missing(self) -> Array:
-        is_missing = self.series.str.strip(BLANKS).isin(list(self.rules.missing))
-        return self.backend.values(self.series.isna() | is_missing, "bool")
+        series = self.series.texts if isinstance(self.series, TextCodes) else self.series
+        is_missing = series.str.strip(BLANKS).isin(list(self.rules.missing))
+        found = self.backend.values(series.isna() | is_missing, "bool")
+        if not isinstance(self.series, TextCodes):
+            return found
+        xp = self.backend.xp
+        return xp.take(xp.concatenate([found, xp.asarray([True])]), self.series.codes)  # position -1, a null, is last
 
 
 def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:

@@ -281,6 +281,10 @@ class DeviceDouble(GpuBackend):
         """Run `program` in the simulator, with few threads."""
         self.last_interpreter = interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
 
+    def free_bytes(self) -> int:
+        """Return the bytes of the host that are free."""
+        return self.memory().available
+
     def open_stage(self) -> None:
         """Begin to count."""
         self._meter.open()

@@ -17,7 +17,7 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.pipeline.reading import read_table
 from gpupipe.readers.churn import customers, write
-from gpupipe.readers.on_device import jsonl
+from gpupipe.readers.on_device import csv_rows, jsonl
 from gpupipe.readers.on_device.generated import BLOCK_ROWS
 from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
 from gpupipe.readers.read import read_arrow
@@ -70,6 +70,23 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
     writers = {"parquet": pq.write_table, "orc": orc.write_table, "csv": pa.csv.write_csv, "jsonl": write_lines}
     writers[ending](plain, path)
     assert_same_table(of_file(path, plain.column_names[-1]))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(20_000, 300_000), (40, 1)])
+def test_csv_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int) -> None:
+    path = tmp_path / "churn.csv"
+    write(path, rows=rows)
+    monkeypatch.setattr(csv_rows, "CHUNK_BYTES", size)
+    assert_same_table(of_file(path, "Churn"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_csv_rows_of_several_lines_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["x,y,z", "1,a,yes", '007,"b\n",no', "", "", '2.5,"c,""d""",yes', ",e,no", "C9,,yes"]
+    path.write_text(end.join(rows), newline="")
+    monkeypatch.setattr(csv_rows, "CHUNK_BYTES", 1)
+    assert_same_table(of_file(path, "z"))
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

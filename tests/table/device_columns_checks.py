@@ -12,7 +12,7 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.readers.csv_header import Header
 from gpupipe.readers.files import SourceFile
-from gpupipe.readers.on_device.csv_rows import require_regular_rows
+from gpupipe.readers.on_device.csv_rows import CsvChunk, regular_chunks
 from gpupipe.readers.on_device.filter import filter_columns
 from gpupipe.readers.on_device.join import join_columns
 from gpupipe.readers.on_device.json_lines import plain_lines
@@ -88,17 +88,20 @@ def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obsta
     path.write_text(f"a,b\n{rows}")
     file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
     if not obstacle:
-        require_regular_rows(file, header, '"', DeviceDouble())
+        chunks = list(regular_chunks(file, header, '"', DeviceDouble()))
+        assert [(chunk.start, chunk.stop) for chunk in chunks] == [(4, path.stat().st_size)]
         return
     with pytest.raises(Obstacle, match=obstacle):
-        require_regular_rows(file, header, '"', DeviceDouble())
+        list(regular_chunks(file, header, '"', DeviceDouble()))
 
 
 def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3\n4,5,6\n7,8")
     file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
-    assert require_regular_rows(file, header, '"', DeviceDouble(), may_skip=True) == [(8, 10), (10, 16)]
+    (chunk,) = regular_chunks(file, header, '"', DeviceDouble(), may_skip=True)
+    assert chunk == CsvChunk(4, 19, 2, [(8, 10), (10, 16)])
+    assert chunk.content(file).read() == b"1,2\n7,8\n"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.device_columns import Numbers, to_micros
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_frame import BLANKS, TextRules, encode_frame
-from gpupipe.table.schema import NAT, Declared, declare
+from gpupipe.table.schema import NAT, Column, Declared, Schema, declare
 
 CHECKS = Path(__file__).with_name("device_columns_checks.py")
 RULES = text_rules(Notes())
@@ -159,8 +160,8 @@ def test_a_column_that_is_needed_and_absent_is_named(backend) -> None:
 def test_a_frame_of_numpy_types_means_the_same(backend) -> None:
     frame = pd.DataFrame({"n": [1, 2], "f": [np.nan, 1.5], "b": [True, False], "s": ["x", None],
                           "t": pd.to_datetime(["2024-01-31", None]).as_unit("ms")})  # fmt: skip
-    table = encode_frame(frame, backend)
-    assert_same(table, encode(plain_arrow(pa.Table.from_pandas(frame)), backend))
+    expected = encode(plain_arrow(pa.Table.from_pandas(frame)), backend)
+    assert_same(encode_frame(frame, backend), expected)
 
 
 def test_what_a_reader_makes_of_texts_decides_kind_and_values(backend) -> None:
@@ -256,6 +257,46 @@ def test_of_a_text_column_the_rows_without_a_text_are_known(backend) -> None:
     assert (len(table.texts["x"]), table.texts["x"].null_count) == (60, 2)
     part = take(table, np.arange(60) % 2 == 1, backend)
     assert (len(part.texts["x"]), part.texts["x"].null_count) == (30, 1)
+
+
+def peak_bytes(columns: dict[str, Any], backend: Any) -> int:
+    """Return the most that NumPy held at once while `columns` were encoded, their own arrays included."""
+    tracemalloc.reset_peak()
+    encode_frame(columns, backend)
+    assert not columns
+    return tracemalloc.get_traced_memory()[1]
+
+
+def test_codes_of_one_text_column_at_a_time_are_in_memory(backend) -> None:
+    n_rows, n_columns = 50_000, 20
+    texts = pd.Series(pa.array(np.arange(n_rows) % 100).cast(pa.string()), dtype=pd.ArrowDtype(pa.string()))
+    tracemalloc.start()
+    try:
+        peak = peak_bytes({f"t{i}": texts for i in range(n_columns)}, backend)
+    finally:
+        tracemalloc.stop()
+    # int64 and int32 codes of one column; int8 codes of all, twice while they are stacked; 3 for the codes' look-up
+    assert peak < n_rows * (8 + 4 + 2 * n_columns + 3)
+
+
+def test_sources_are_released_as_they_are_encoded(backend) -> None:
+    n_rows, n_columns = 50_000, 20
+    tracemalloc.start()
+    try:
+        valid = np.ones(n_rows, bool)
+        columns = {f"n{i}": Numbers(np.arange(n_rows), valid, pa.int64()) for i in range(n_columns)}
+        sources = tracemalloc.get_traced_memory()[0]
+        peak = peak_bytes(columns, backend)
+    finally:
+        tracemalloc.stop()
+    assert peak < sources + n_rows * 5 * 4  # float32 values, what becomes them, and masks: of one column
+
+
+def test_a_source_of_two_frozen_columns_is_encoded_twice(backend) -> None:
+    schema = encode(pa.table({"c": ["a", "b"]}), backend).schema
+    hashed = Column("c_hash", "categorical", "string", False, "int8", hash_of="c", n_buckets=4)
+    both, rows = Schema((hashed, schema["c"])), pa.table({"c": ["b", "new"]})
+    assert_same(encode_frame(as_frame(rows), backend, frozen=both), encode(rows, backend, frozen=both))
 
 
 def test_on_a_device_rows_stay_there() -> None:

@@ -29,6 +29,7 @@ READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
 READ_FACTOR_BINARY = 1.1  # Parquet; ORC, Arrow files and the generators are taken to be alike
 TEXT_FACTOR = 6.0  # of a column of texts, most of them unlike all others: levels are made, cleaned and given up
 JSON_PART = 27  # of a part of JSON lines on a device, by the shapes of what is made of its bytes; without cuDF's own
+CSV_COMPACT = 9 / 8  # of the Arrow table: what a device keeps of the chunks of CSV, a number being 8 bytes and a flag
 DRAWN_ROW = 300  # of a block of customers that a device generates, by its shapes: what is drawn for all their columns
 
 # Derived columns: the sources stay in memory as they were read, and keys are sorted; four columns of one key took so

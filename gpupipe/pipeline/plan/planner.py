@@ -20,8 +20,11 @@ from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.refusals import read_refusal, texts_refusal
 from gpupipe.readers.cache import Cache
+from gpupipe.readers.on_device.csv import chunks_remark
+from gpupipe.readers.on_device.csv_rows import BYTES_A_BYTE, chunk_bytes
 from gpupipe.readers.on_device.generated import BLOCK_ROWS
 from gpupipe.readers.on_device.jsonl import PART_BYTES
+from gpupipe.readers.read import input_files
 from gpupipe.readers.stream import Stream, in_parts
 
 MATRIX_CELL = 4  # float32
@@ -173,6 +176,12 @@ class Planner:
         n_parts = 1 if stream is None else stream.n_parts
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
+        elif seen.file_format == "csv" and not is_kept(self.config):
+            n_chunks, chunk = self._csv_chunks(on_device)
+            notes += [chunks_remark(n_chunks)] if n_chunks > 1 else []
+            compact = int(costs.CSV_COMPACT * seen.n_read * seen.arrow_row)
+            need = max(compact + BYTES_A_BYTE * chunk, 2 * encoded)  # columns are stacked when all are encoded
+            self._add("read", seen.n_rows, costs.READ_BESIDE + chunk, need, parts=n_chunks, notes=notes)
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
             drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
@@ -184,6 +193,13 @@ class Planner:
             ledger, row = (self.host, seen.arrow_row) if on_device is None else (on_device, costs.DERIVED_KEY)
             ledger.hold("tables as they were read", seen.n_read * row)
         self._ledger.hold("encoded table", encoded)
+
+    def _csv_chunks(self, device: Ledger) -> tuple[int, int]:
+        """Return about how many chunks a device reads, 1 if each file is one, and the bytes of the largest."""
+        most = chunk_bytes(device.limit - device.total)
+        sizes = [file.size for file in input_files(self.config.source) if file.format == "csv"]
+        n_chunks = sum(-(-size // most) for size in sizes)
+        return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
 
     def _stream(self, device: Ledger | None) -> Stream | None:
         """Return the parts that will be read, None where all rows are read at once or none."""

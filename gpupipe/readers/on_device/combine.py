@@ -20,40 +20,43 @@ from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.on_device.numbers import storage
 from gpupipe.readers.strings import TEXT
-from gpupipe.table.device_columns import Numbers, distinct_texts, strings
+from gpupipe.table.device_columns import Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.encode_frame import SAMPLE, TextRules
 
 
 @dataclass(frozen=True)
-class Part:
+class FileColumns:
     """The rows of one file.
 
     Attributes
     ----------
     file : SourceFile
-    texts : DataFrame
-        The wanted columns, as they are written; not empty.
-    columns : mapping of str to (Series or Numbers)
-        The same, numbers where that is known already.
+    n_rows : int
+        At least one.
+    columns : mapping of str to (Series, TextCodes or Numbers)
+        The wanted columns, numbers where that is known already.
+    written : callable
+        The names of some of those that are Numbers to mapping of str to (Series or TextCodes): as they are written.
     rules : TextRules
         What the texts mean in this file.
     """
 
     file: SourceFile
-    texts: Any
+    n_rows: int
     columns: Mapping[str, Any]
+    written: Callable[[list[str]], Mapping[str, Any]]
     rules: TextRules
 
 
 def columns_of(
     label: str,
     files: Sequence[SourceFile],
-    read: Callable[[SourceFile], Part | None],
+    read: Callable[[SourceFile], FileColumns | None],
     rules_of_all: Callable[[list[str]], TextRules],
     notes: Notes,
     backend: Backend,
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the columns of files, each a Series of texts or Numbers, and what the texts mean.
+    """Return the columns of files, each of texts (Series or TextCodes) or Numbers, and what the texts mean.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ def _a_text() -> _Found:
     return _Found(None, pa.array(["text"]).dictionary_encode())
 
 
-def _combine(parts: Sequence[Part], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
+def _combine(parts: Sequence[FileColumns], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
     found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
     mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
@@ -108,12 +111,20 @@ def _combine(parts: Sequence[Part], notes: Notes, backend: Backend) -> tuple[dic
         ]
     schema = combine(_rows(found), [part.file for part in parts], notes).schema
     texts = [field.name for field in schema if field.type == TEXT]
+    written = [_written(texts, part) for part in parts]
     return {
-        field.name: _all_texts(field.name, parts, backend)
+        field.name: _all_texts(field.name, parts, written, backend)
         if field.type == TEXT
         else _all_numbers(field, parts, found, backend)
         for field in schema
     }, texts
+
+
+def _written(texts: Sequence[str], part: FileColumns) -> dict[str, Any]:
+    """Return those of the columns named in `texts` that the file has, as texts."""
+    numbers = [name for name in texts if isinstance(part.columns.get(name), Numbers)]
+    found = {name: part.columns[name] for name in texts if name in part.columns and name not in numbers}
+    return {**found, **(part.written(numbers) if numbers else {})}
 
 
 def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
@@ -125,7 +136,7 @@ def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found
     if numbers is None:
         codes, distinct = distinct_texts(column, backend)
         some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
-        if rules.is_text(name, some) and not _are_missing(some, rules):
+        if rules.is_text(name, some) and not are_missing(some, rules):
             return _a_text()
         values = rules.read(name, strings(backend.to_arrow(distinct)))
         if pa.types.is_string(values.type):
@@ -135,7 +146,8 @@ def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found
     return _Found(numbers, _row_of(numbers))
 
 
-def _are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
+def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
+    """Return whether all of these texts mean 'missing'."""
     missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=pa.array(rules.missing, pa.string()))
     return bool(pc.all(missing).as_py())
 
@@ -156,15 +168,20 @@ def _row_of(column: Numbers) -> pa.Array:
     return pa.nulls(1, pa.null() if column.type == pa.float64() else column.type)
 
 
-def _all_texts(name: str, parts: Sequence[Part], backend: Backend) -> Any:
-    frame = backend.frame
-    lacking = (frame.Series("", index=frame.RangeIndex(len(part.texts))) for part in parts)
-    series = [part.texts[name] if name in part.columns else none for part, none in zip(parts, lacking, strict=True)]
-    return frame.concat(series, ignore_index=True)
+def _all_texts(
+    name: str, parts: Sequence[FileColumns], written: Sequence[Mapping[str, Any]], backend: Backend
+) -> TextCodes:
+    def texts_of(part: FileColumns, texts: Mapping[str, Any]) -> TextCodes:
+        if name in texts:
+            return TextCodes.of(texts[name], backend)
+        # The file lacks the column: an empty text is missing by any rule.
+        return TextCodes(backend.xp.zeros(part.n_rows, "int32"), backend.frame.Series([""]))
+
+    return TextCodes.joined([texts_of(*pair) for pair in zip(parts, written, strict=True)], backend)
 
 
 def _all_numbers(
-    field: pa.Field, parts: Sequence[Part], found: Sequence[Mapping[str, Any]], backend: Backend
+    field: pa.Field, parts: Sequence[FileColumns], found: Sequence[Mapping[str, Any]], backend: Backend
 ) -> Numbers:
     xp = backend.xp
     kind = pa.float64() if pa.types.is_null(field.type) else field.type
@@ -173,7 +190,7 @@ def _all_numbers(
     for part, columns in zip(parts, found, strict=True):
         column = columns[field.name].numbers if field.name in columns else None
         if column is None:
-            column = Numbers(xp.zeros(len(part.texts), name), xp.zeros(len(part.texts), "bool"), kind)
+            column = Numbers(xp.zeros(part.n_rows, name), xp.zeros(part.n_rows, "bool"), kind)
         values.append(column.values.astype(name))
         valid.append(column.valid)
     return Numbers(xp.concatenate(values), xp.concatenate(valid), kind)

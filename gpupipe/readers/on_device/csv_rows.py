@@ -1,11 +1,15 @@
-"""Which rows of a CSV file do not have as many fields as its header: a device's reader would not say.
+"""Cut a CSV file into chunks of whole, regular rows: a device's reader would not report irregular ones.
 
-The bytes are looked at where the backend computes, in long parts.
+Chunks are byte strings, not cuDF's ``byte_range``: a range begins after its first line feed, even one inside quotation
+marks, and loses its last row if a blank line follows it (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the
+offset that ends that row).
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,17 +19,72 @@ from gpupipe.readers.csv_header import Header
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.on_device.obstacles import Obstacle
 
-PART_BYTES = 256 << 20
+CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
+LEAST_BYTES = 1 << 20
+BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
+LONGEST_ROW = 256 << 20
 NEWLINE, RETURN = b"\n\r"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
 
 Spans = list[tuple[int, int]]
 
 
-def require_regular_rows(
+@dataclass(frozen=True)
+class CsvChunk:
+    """Whole rows of a CSV file.
+
+    Attributes
+    ----------
+    start, stop : int
+        Byte offsets in the file.
+    n_rows : int
+        Rows that are neither blank nor skipped.
+    skipped : list of (int, int)
+        Byte offsets of the rows to skip, each from its first byte to the next row's.
+    """
+
+    start: int
+    stop: int
+    n_rows: int
+    skipped: Spans
+
+    def content(self, file: SourceFile) -> io.BytesIO:
+        """Return the bytes of the chunk without the skipped rows; the last row ends in a line feed."""
+        mapped = np.memmap(file.path, np.uint8, "r")
+        kept, start = io.BytesIO(), self.start
+        for first, end in [*self.skipped, (self.stop, self.stop)]:
+            rows = mapped[start:first]
+            if not kept.tell() and rows[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK:
+                kept.write(bytes([NEWLINE]))  # readers drop the mark at the start of a file, and skip blank lines
+            kept.write(rows.data)
+            start = end
+        if mapped[self.stop - 1] != NEWLINE:
+            kept.write(bytes([NEWLINE]))
+        kept.seek(0)
+        return kept
+
+
+def chunk_bytes(free_bytes: int) -> int:
+    """Return the size of the chunks that a device with this much free memory reads, in bytes of the file."""
+    return min(CHUNK_BYTES, max(LEAST_BYTES, free_bytes // (4 * BYTES_A_BYTE)))
+
+
+def regular_chunks(
     file: SourceFile, header: Header, quote: str | None, backend: Backend, may_skip: bool = False
-) -> Spans:
-    """Check the rows behind the header, and return where those are that are to be skipped: first byte, and end.
+) -> Iterator[CsvChunk]:
+    """Check the rows after the header, and yield them in chunks.
+
+    Parameters
+    ----------
+    file : SourceFile
+        A local, uncompressed file.
+    header : Header
+    quote : str, optional
+    backend : Backend
+        Where the bytes are looked at.
+    may_skip : bool
+        Whether rows with another number of fields are skipped.
 
     Raises
     ------
@@ -36,28 +95,25 @@ def require_regular_rows(
     if header.n_lines > 1:
         raise Obstacle("the header takes up several lines", "source.path", "write it in the first line")
     with open(file.path, "rb") as raw:
-        has_mark = raw.read(3) == b"\xef\xbb\xbf"
+        has_mark = raw.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
     if has_mark and header.n_lines == 0:
         raise Obstacle("a byte order mark is before the first value", "source.path", "write the file without")
     content = np.memmap(file.path, np.uint8, "r")
     marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
-    start, skipped = _after_line(content) if header.n_lines else 0, []
+    start = _after_line(content) if header.n_lines else 0
+    most = chunk_bytes(backend.free_bytes())
     while start < len(content):
-        size = marks.check(content[start : start + PART_BYTES], is_last=start + PART_BYTES >= len(content))
-        skipped += [(start + first, start + end) for first, end in marks.skipped]
-        start += size
-    return skipped
-
-
-def without_rows(file: SourceFile, skipped: Spans) -> io.BytesIO:
-    """Return the bytes of a file without some of its rows, given as `require_regular_rows` does."""
-    content = np.memmap(file.path, np.uint8, "r")
-    kept, start = io.BytesIO(), 0
-    for first, end in [*skipped, (len(content), len(content))]:
-        kept.write(content[start:first].data)
-        start = end
-    kept.seek(0)
-    return kept
+        size, wanted = 0, most
+        while not size:
+            is_last = start + wanted >= len(content)
+            size = marks.check(content[start : start + wanted], is_last)
+            if not size and (is_last or wanted >= LONGEST_ROW):
+                raise Obstacle("a quotation mark is never closed", "source.path", FIX)
+            wanted *= 2
+        stop = min(start + size, len(content))  # a last line without an end was given one
+        skipped = [(start + first, min(start + end, stop)) for first, end in marks.skipped]
+        yield CsvChunk(start, stop, marks.n_rows, skipped)
+        start = stop
 
 
 def _after_line(content: Any) -> int:
@@ -74,10 +130,11 @@ class _Marks:
     ) -> None:
         self.delimiter, self.quote, self.n_columns, self.backend = delimiter, quote, n_columns, backend
         self.may_skip = may_skip
-        self.skipped: Spans = []  # of the part that was checked last
+        self.skipped: Spans = []  # of the bytes that were checked last
+        self.n_rows = 0  # of these: neither blank nor skipped
 
     def check(self, part: Any, is_last: bool) -> int:
-        """Check the whole rows of a part that begins with one, and return how many bytes they take."""
+        """Check the whole rows at the start of `part`, and return how many bytes they take: 0 if no row ends."""
         xp = self.backend.xp
         raw = self.backend.to_device(np.ascontiguousarray(part))
         if is_last:
@@ -87,7 +144,7 @@ class _Marks:
         places = xp.flatnonzero(ends | (outside & (raw == self.delimiter)))
         which = xp.flatnonzero(ends[places])
         if not len(which):
-            raise Obstacle("a quotation mark is never closed", "source.path", FIX)
+            return 0
         at = places[which]
         self._check_widths(raw, at, which)
         size = int(at[-1]) + 1
@@ -112,6 +169,7 @@ class _Marks:
             raise Obstacle("a row has another number of fields", "source.path", FIX)
         spans = [self.backend.to_host(edges[bad]).tolist() for edges in (at - lengths, at + 1)]
         self.skipped = list(zip(*spans, strict=True))
+        self.n_rows = len(at) - int(blank.sum()) - len(bad)
 
     def _check_returns(self, raw: Array) -> None:
         at = self.backend.xp.flatnonzero(raw[:-1] == RETURN)

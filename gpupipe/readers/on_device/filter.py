@@ -20,7 +20,7 @@ from gpupipe.backends.base import Array, Backend
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.on_device.obstacles import names_in
 from gpupipe.readers.where import COMPARISONS, links, parse_where
-from gpupipe.table.device_columns import MICROS, Coded, Known, Numbers, distinct_texts, strings
+from gpupipe.table.device_columns import MICROS, Coded, Known, Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.encode_frame import TextRules
 
 PLACE = "place in the table"  # no name in an expression
@@ -44,7 +44,7 @@ class _Truth:
 
 
 def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: Backend) -> dict[str, Any]:
-    """Return the rows of `columns` (Series or Numbers) for which the filter is true, in their order.
+    """Return the rows of `columns` (Series, TextCodes or Numbers) for which the filter is true, in their order.
 
     What texts mean is decided before: by all rows of the file. So they are Coded afterwards.
 
@@ -63,14 +63,14 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
 
 
 def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, Known]:
-    """Return columns (Series, Numbers or Coded) as what the rules make of them."""
+    """Return columns (Series, Numbers, TextCodes or Coded) as what the rules make of them."""
     return {name: _known(name, column, rules, backend) for name, column in columns.items()}
 
 
 def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Known:
     if isinstance(column, Numbers | Coded):
         return column
-    if column.dtype.kind in "biufM":
+    if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
         return Numbers.of(column, backend)
     codes, found = distinct_texts(column, backend)
     return Coded(codes, rules.read(name, strings(backend.to_arrow(found))))

@@ -62,7 +62,7 @@ def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> Numbers | C
 def _ids(source: TableSource, backend: Backend) -> Coded:
     """Return identifiers, each of which is a text of its own: texts are the host's."""
     backend.remark(f"{ID}: written on the host")
-    return Coded(backend.xp.arange(source.rows), customer_ids(source.seed, 0, source.rows))
+    return Coded(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
 
 
 def _moved(column: pa.ChunkedArray, backend: Backend) -> Numbers | Coded:

@@ -46,7 +46,7 @@ def join_columns(
 def key_columns(
     columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend
 ) -> dict[str, Known]:
-    """Return those of `columns` (Series, Numbers or Coded) that are among `names`, as keys are made of them."""
+    """Return the columns called `names`, of Series, Numbers, TextCodes or Coded, as keys are made of them."""
     chosen = [name for name in dict.fromkeys(names) if name in columns]
     known = known_columns({name: columns[name] for name in chosen}, rules, backend)
     return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))

@@ -18,7 +18,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.on_device.combine import Part, columns_of
+from gpupipe.readers.on_device.combine import FileColumns, columns_of
 from gpupipe.readers.on_device.json_lines import FIX, Lines, plain_lines
 from gpupipe.readers.on_device.numbers import WORDS, is_plain_number, merged, plain_numbers
 from gpupipe.readers.on_device.obstacles import Obstacle, reading_on_device
@@ -59,7 +59,7 @@ def json_columns(
     )
 
 
-def _read(file: SourceFile, wanted: Wanted, backend: Backend, notes: Notes) -> Part | None:
+def _read(file: SourceFile, wanted: Wanted, backend: Backend, notes: Notes) -> FileColumns | None:
     frame = _written(file, backend)
     if frame is None:
         return None
@@ -69,8 +69,8 @@ def _read(file: SourceFile, wanted: Wanted, backend: Backend, notes: Notes) -> P
     for line in (line for name in names for line in said[name].lines()):
         notes.say(line)
     columns = {name: typed[name] for name in names}
-    plain = {name: frame[name] if isinstance(column, Numbers) else column for name, column in columns.items()}
-    return Part(file, backend.frame.DataFrame(plain), columns, JsonTexts(file, wanted, notes).rules)
+    rules = JsonTexts(file, wanted, notes).rules
+    return FileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 
 def _written(file: SourceFile, backend: Backend) -> Any:

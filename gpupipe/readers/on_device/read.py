@@ -1,20 +1,21 @@
-"""A source read by a backend's own readers into a frame, for a device: the host sees footers, headers and little texts.
+"""Read a source into device memory with the backend's own readers; the host sees footers, headers and distinct texts.
 
-Only what means the same there is read so (`gpupipe.readers.on_device.obstacles`); the rest is an `Obstacle`, and the
-host's.
+Sources that a device would read differently raise `Obstacle`, and the host reads them: see
+`gpupipe.readers.on_device.obstacles`.
 
-Left to cuDF, and not to be proven without a GPU: that its Parquet and ORC readers give the values that Arrow's give
-(dates as time stamps of seconds, time stamps with a zone in UTC), and that its CSV reader splits rows and fields as RFC
-4180 says, its JSON reader plain lines of JSON. Types, missing values and numbers in texts are not left to it: see
+Two things rest on cuDF and need a GPU to be proven: its Parquet and ORC readers return the values of Arrow's readers
+(dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows and fields by
+RFC 4180 and by plain JSON lines. Types, missing values and numbers in texts do not rest on it: see
 `gpupipe.readers.on_device.csv` and `gpupipe.readers.on_device.jsonl`.
 
-Two things are not said on a device: a damaged page of Parquet that has a checksum (the host verifies it), and a time
-beyond the year 294246 (it is read as null here too).
+A device does not report two things: a corrupt Parquet page that has a checksum (the host verifies checksums), and a
+time after the year 294246 (null on both).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from pyarrow import orc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
+from gpupipe.readers.changes import unchanged
 from gpupipe.readers.columns import BEYOND_INT64
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
@@ -52,7 +54,7 @@ class LoadedFrame:
 
     Attributes
     ----------
-    columns : dict of str to (Series, Numbers or Coded)
+    columns : dict of str to (Series, Numbers, TextCodes or Coded)
         For `gpupipe.table.encode_frame.encode_frame`. Rows: files in sorted order, rows as in the file.
     rules : TextRules
         What its texts mean.
@@ -124,28 +126,65 @@ def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSou
 
 
 def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Columns:
-    frames: list[Any] = []
+    filled: list[SourceFile] = []
+    layouts: list[Any] = []
     kinds: dict[str, pa.DataType] = {}
     for file in files:
         with opened(file) as stream:
-            schema = orc.ORCFile(stream).schema if file.format == "orc" else pq.read_schema(stream)
+            schema, layout, n_rows = _footer(file, stream)
         names = usable_names(schema, file, wanted, notes)
-        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]  # readers differ in these
-        with reading_on_device(file):
-            frame = backend.read_columns(file.format, file.path, typed)
-        if len(frame):
+        if n_rows:
             kinds = kinds or {name: schema.field(name).type for name in names}  # the other files have the same
-            frames.append(frame)
+            filled.append(file)
+            layouts.append(layout)
         else:
             notes.say(f"no rows in {mask(file.path)}")
-    if not frames:
+    if not filled:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    frame = frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
+    typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]  # readers differ in columns of nulls
+    are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
+    frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
     for name, column in columns.items():
         if isinstance(column, Numbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
             notes.say(f"column {name!r} has {BEYOND_INT64}")
     return columns
+
+
+def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
+    """Return the Arrow schema of a file, the format's own schema, and the number of rows."""
+    if file.format == "orc":
+        found = orc.ORCFile(stream)
+        return found.schema, found.schema, found.nrows
+    parquet = pq.ParquetFile(stream)
+    groups = range(parquet.num_row_groups)  # some writers leave the count of the whole file at 0
+    return parquet.schema_arrow, parquet.schema, sum(parquet.metadata.row_group(i).num_rows for i in groups)
+
+
+def _together(files: list[SourceFile], names: list[str], backend: Backend, notes: Notes) -> Any:
+    """Return the rows of Parquet files of one schema, read in one call: no frame is held beside its concatenation."""
+    if len(files) == 1:
+        return _one_by_one(files, names, backend)
+    try:
+        with ExitStack() as checks:
+            for file in files:
+                checks.enter_context(unchanged(file))
+            return backend.read_columns("parquet", [file.path for file in files], names)
+    except MemoryError:
+        raise
+    except Exception as error:  # cuDF's and Arrow's errors have no ancestor in common, and name no file
+        frame = _one_by_one(files, names, backend)  # names the file, if one is at fault
+        reason = " ".join(str(error).split())[:300]
+        notes.say(f"{len(files)} files were read one by one, with more memory; together: {mask(reason)}")
+        return frame
+
+
+def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
+    frames = []
+    for file in files:
+        with reading_on_device(file):
+            frames.append(backend.read_columns(file.format, [file.path], names))
+    return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:

@@ -89,7 +89,7 @@ class FrameStream:
             self.notes.say(f"no rows in {mask(file.path)}")
         for groups in parts:
             with reading_on_device(file):
-                frame = self.backend.read_columns("parquet", file.path, typed, groups)
+                frame = self.backend.read_columns("parquet", [file.path], typed, groups)
             if len(frame):
                 yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
 
