@@ -241,7 +241,7 @@ def test_no_step_begins_after_the_time_is_up(options: argparse.Namespace) -> Non
 def test_each_kernel_is_saved_when_it_is_compared(options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     side = {"cases": 1, "max_error": 0.0, "share": 0.0, "strides": "taken", "failure": ""}
     row = {"kernel": "haversine", "where": "a GPU", "cpu": side, "device": {**side, "failure": "row 0 is 1, not 2"}}
-    script = f"import signal\nprint({json.dumps(row)!r})\nsignal.pause()"  # it never ends by itself
+    script = f"import signal\nsignal.alarm(60)\nprint({json.dumps(row)!r})\nsignal.pause()"  # a buffer would be lost
 
     def stream(*arguments: str, on_line: Any) -> tuple[int, str]:
         return child.stream_python("-c", script, on_line=on_line)
