@@ -94,6 +94,22 @@ def test_a_comparison_says_where_the_cpus_metrics_are_from(
 
 
 @pytest.mark.data
+def test_a_model_that_fails_is_noted_and_the_others_are_still_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(config: Config, device: str) -> dict[str, float]:
+        if config.models[0].name == "knn" and device == "gpu":
+            raise MemoryError("out of memory")
+        return {"roc_auc": 0.9}
+
+    monkeypatch.delenv(cpu_metrics.VARIABLE, raising=False)
+    monkeypatch.setattr(parity, "compute_metrics", compute)
+    saved: list[int] = []
+    document = comparisons.compare_models(None, lambda found: saved.append(len(found["models"])))  # type: ignore[arg-type]
+    assert document["failed"] == [f"{name}, knn: MemoryError: out of memory" for name in comparisons.PUBLIC]
+    assert len(document["models"]) == len(comparisons.PUBLIC) * (len(comparisons.MODELS) - 1)
+    assert saved == sorted(saved)
+
+
+@pytest.mark.data
 def test_everything_that_is_compared_on_a_gpu_is_recorded_in_advance() -> None:
     titles = {title for title, _ in cpu_metrics.configurations()}
     assert {"telco, knn", "telco, mlp, binary", "telco, kmeans, clustering", "adult, xgboost"} <= titles

@@ -92,9 +92,9 @@ def unpack(part: Path, site: Path, libraries: Sequence[str]) -> list[str]:
         missing = stage["end"] - stage["start"] - _overlap(files, stage["start"], stage["end"])
         if done.exists():
             report.append(f"{name}: unpacked earlier")
-        elif missing:
+        elif missing and files:  # of a spare that is not carried, nothing is to be said
             report.append(f"{name}: {missing:,} of {stage['end'] - stage['start']:,} bytes have not arrived")
-        else:
+        elif files:
             began = time.monotonic()
             unlink_cuda(site)
             source = io.BufferedReader(PartsReader(files, stage["start"], stage["end"]), 1 << 22)

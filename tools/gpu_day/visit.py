@@ -155,6 +155,7 @@ def _report(out: Path, text: str) -> None:
 def _run(command: Sequence[str], environment: Mapping[str, str], log: Path | None, seconds: float) -> int:
     """Run a command in the checkout, its output appended to `log`; return its exit code, 124 if it took too long."""
     output = log.open("a+", encoding="utf8", errors="replace") if log else None
+    start = output.seek(0, os.SEEK_END) if output else 0
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=dict(environment), stdout=output, stderr=output, check=False, timeout=seconds
@@ -164,7 +165,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], log: Path | Non
         print(f"not done after {seconds:.0f} s: {' '.join(command[1:4])}", flush=True)
         code = 124
     if output is not None:
-        output.seek(0)
+        output.seek(start)
         print(output.read(), flush=True)
         output.close()
     return code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def compare_features(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """
     document: dict[str, Any] = {"lines": [], "failed": without_tables(), "ops": {}}
     for name, config in [*_public(), ("churn", _generated())]:
-        _compare_features(name, config, document)
+        with _noted(name, document):
+            _compare_features(name, config, document)
         save(document)
     return document
 
@@ -38,9 +40,19 @@ def compare_models(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
     document: dict[str, Any] = {"lines": version_differences(), "failed": without_tables(), "models": {}}
     for title, config in model_configurations():
-        _compare_model(title, config, document)
+        with _noted(title, document):
+            _compare_model(title, config, document)
         save(document)
     return document
+
+
+@contextmanager
+def _noted(title: str, document: dict[str, Any]) -> Iterator[None]:
+    """Note an error as a failure of the step: the other comparisons are still worth having."""
+    try:
+        yield
+    except Exception as error:  # of any library
+        document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def without_tables() -> list[str]:
