@@ -17,6 +17,7 @@ from gpupipe.bench.device import suite
 
 def test_without_a_gpu_each_test_fails_with_its_reason_as_soon_as_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # the tests that are run are no worker's
     options, saved = argparse.Namespace(skip_tests="free_bytes"), list[Any]()
 
     def save(document: Any) -> None:

@@ -35,7 +35,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Print the reason of a failure at once: a run that is cut off has no summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         crash = getattr(report.longrepr, "reprcrash", None)
-        message = str(crash.message if crash else report.longrepr).strip().partition("\n")[0]
+        message = " ".join(str(crash.message if crash else report.longrepr).split())[:300]
         print(f"\nfailure: {report.nodeid} ({report.when}): {message}", flush=True)
 
 

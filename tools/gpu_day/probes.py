@@ -86,7 +86,7 @@ def main(names: Sequence[str]) -> int:
         try:
             answer = str(PROBES[name]())
         except Exception as error:  # of any library: the other questions are still to be answered
-            failed, answer = True, f"FAILED: {type(error).__name__}: {str(error)[-600:]}"
+            failed, answer = True, f"FAILED: {type(error).__name__}: {str(error).strip()[:600]}"
         print(f"{name}: {answer} ({time.monotonic() - start:.1f} s)", flush=True)
     return int(failed)
 

@@ -54,7 +54,7 @@ def _run_pytest(
 
     def on_line(line: str) -> None:
         lines.append(line)
-        if any(word in line for word in OUTCOMES):
+        if line.startswith(FAILURE) or any(word in line for word in OUTCOMES):
             save(_document(lines, left_out))
 
     code, errors = stream_python(
@@ -70,7 +70,8 @@ def _run_pytest(
 def _document(lines: Sequence[str], left_out: Sequence[str]) -> dict[str, Any]:
     """Return what pytest has written so far: counts by outcome, each failure and skip, and the last line."""
     counts = Counter(outcome for line in lines for outcome in OUTCOMES if f" {outcome} " in f"{line} " and "::" in line)
-    reasons = [line for line in lines if line.startswith((FAILURE, "ERROR", "SKIPPED"))]
+    reasons = [line for line in lines if line.startswith((FAILURE, "SKIPPED"))]
+    reasons += [line for line in lines if line.startswith("ERROR") and "::" not in line]  # of a file, not of a test
     said = ", ".join(f"{n} {outcome.lower()}" for outcome, n in counts.items())
     output = "\n".join(lines)[-OUTPUT_CHARACTERS:]
     return {
