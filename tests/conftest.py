@@ -19,13 +19,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """Return the folder of public tables; skip, saying why, where it is absent."""
+def data_dir(pytestconfig: pytest.Config) -> Path:
+    """Return the folder of public tables; skip without it, or fail where ``--require-gpu`` asks for all evidence."""
+    end = pytest.fail if pytestconfig.getoption("--require-gpu") else pytest.skip
     folder = os.environ.get("GPUPIPE_DATA", "")
     if not folder:
-        pytest.skip("GPUPIPE_DATA is not set: the public tables are not at hand")
+        end("GPUPIPE_DATA is not set: the public tables are not there")
     if not Path(folder).is_dir():
-        pytest.skip(f"GPUPIPE_DATA={folder} is not a folder")
+        end(f"GPUPIPE_DATA={folder} is not a folder")
     return Path(folder).resolve()
 
 

@@ -86,7 +86,9 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
             for seconds in (sample["stages_s"], sample["stages_cpu_s"]):
                 seconds.pop("imports", None)  # there was nothing left to import
         samples.append(sample)
-    return {"samples": samples[options.warm_up :], "libraries": libraries()}
+        document = {"samples": samples[options.warm_up :], "libraries": libraries()}
+        Path(options.json).write_text(json.dumps(document), encoding="utf8")  # kept if the next repetition is cut off
+    return document
 
 
 def _extras(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The script for the day a GPU is at hand, as far as it can run without one."""
+"""The steps for a GPU machine, as far as they run without one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from gpupipe.bench.device import __main__ as device
+from gpupipe.bench.device import child
 from gpupipe.bench.device import keyed as device_keyed
 from gpupipe.bench.device import program as device_program
 from gpupipe.bench.device import steps as device_steps
@@ -146,7 +147,7 @@ def test_each_keyed_feature_is_saved_when_it_is_measured(
 
 
 def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
-    config = load_config(device_steps.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    config = load_config(child.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
     found = compare(config, "cpu", ClusterSettings(scheduler="local", workers=1, threads=1))
     assert found["differences"] == []
     assert found["workers"] == 1
@@ -155,7 +156,7 @@ def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
 
 
 def test_a_bit_that_differs_is_said() -> None:
-    config = load_config(device_steps.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    config = load_config(child.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
     one = fitted(job_of(config, "cpu"), "dense")
     other = replace(one, served=np.nextafter(one.served, np.float32(np.inf)))
     assert differences(one, one) == []
@@ -165,7 +166,13 @@ def test_a_bit_that_differs_is_said() -> None:
 def test_the_steps_are_listed_without_a_gpu() -> None:
     done = run_python("-m", "gpupipe.bench.device", "--list", GPUPIPE_FORCE_CPU="1")
     assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(STEPS)
+    *listed, total = done.stdout.splitlines()
+    assert [line.split()[0] for line in listed] == list(STEPS)
+    assert total.split() == ["all", "of", "them", str(sum(step.seconds for step in STEPS.values())), "s", "at", "most"]
+
+
+def test_all_steps_fit_into_the_first_day() -> None:
+    assert sum(step.seconds for step in STEPS.values()) <= 30 * 60 - 2 * 60  # transfers and unpacking take some
 
 
 def test_a_step_that_is_not_there_is_refused_with_the_nearest_one() -> None:
@@ -181,7 +188,7 @@ def test_steps_are_chosen_in_their_own_order() -> None:
 
 @pytest.fixture
 def options(tmp_path: Path) -> argparse.Namespace:
-    return argparse.Namespace(out=tmp_path / "out", rows=100, events=100, seconds=float("inf"))
+    return argparse.Namespace(out=tmp_path / "out", rows=100, events=100, seconds=float("inf"), skip_tests="")
 
 
 def run_steps(steps: dict[str, Step], options: argparse.Namespace) -> tuple[int, list[dict[str, Any]]]:
@@ -206,11 +213,9 @@ def test_a_step_whose_packages_are_not_there_is_skipped_with_the_reason(options:
 
 
 def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(options: argparse.Namespace) -> None:
-    slow, needy = (
-        replace(STEPS["kernels"], seconds=0, packages=()),
-        replace(STEPS["copy"], packages=("no_such_package",)),
-    )
-    code, (first, second) = run_steps({"kernels": slow, "copy": needy}, options)
+    slow = replace(STEPS["copy"], seconds=0, packages=())
+    needy = replace(STEPS["kernels"], packages=("no_such_package",))
+    code, (first, second) = run_steps({"copy": slow, "kernels": needy}, options)
     assert (code, first["status"], second["status"]) == (1, "timed out", "skipped")
     assert first["reason"] == "not done after 0 s"
 
@@ -233,18 +238,21 @@ def test_no_step_begins_after_the_time_is_up(options: argparse.Namespace) -> Non
     assert "--seconds" in row["reason"]
 
 
-def test_a_suite_that_was_cut_off_tells_what_had_failed_by_then() -> None:
-    said = "[gw0] [ 50%] PASSED tests/gpu/test_a.py::test_x\n[gw1] [ 60%] FAILED tests/gpu/test_b.py::test_y\n"
-    document = device_steps._suite_document(said, "", "not done: timed out")
-    assert document["failed"] == ["not done: timed out"]
-    assert document["lines"][0] == "[gw1] [ 60%] FAILED tests/gpu/test_b.py::test_y"
-    assert document["output"] == said
+def test_each_kernel_is_saved_when_it_is_compared(options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    side = {"cases": 1, "max_error": 0.0, "share": 0.0, "strides": "taken", "failure": ""}
+    row = {"kernel": "haversine", "where": "a GPU", "cpu": side, "device": {**side, "failure": "row 0 is 1, not 2"}}
+    script = f"import signal\nsignal.alarm(60)\nprint({json.dumps(row)!r})\nsignal.pause()"  # a buffer would be lost
 
+    def stream(*arguments: str, on_line: Any) -> tuple[int, str]:
+        return child.stream_python("-c", script, on_line=on_line)
 
-def test_a_suite_tells_what_failed_and_was_skipped() -> None:
-    said = (
-        "...\nSKIPPED [1] x: PyTorch is not installed\nFAILED tests/gpu/test_b.py::test_y\n1 failed, 2 passed in 3s\n"
-    )
-    document = device_steps._suite_document(said, "<xml/>", "1 failed, 2 passed in 3s")
-    assert document["lines"] == said.splitlines()[1:]
-    assert (document["failed"], document["junit"]) == (["1 failed, 2 passed in 3s"], "<xml/>")
+    def save(document: Any) -> None:
+        saved.append(json.loads(json.dumps(document)))
+        raise KeyboardInterrupt
+
+    saved: list[Any] = []
+    monkeypatch.setattr(device_steps, "stream_python", stream)
+    with pytest.raises(KeyboardInterrupt):
+        device_steps.kernels(options, save)
+    assert saved[0]["kernels"] == [row]
+    assert saved[0]["failed"] == ["haversine (device): row 0 is 1, not 2"]

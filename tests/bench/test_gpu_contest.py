@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import xgboost
+from sklearn.metrics import roc_auc_score
 
+from gpupipe.bench.clock import StageClock
 from gpupipe.bench.device import contest as gpu_contest
+from gpupipe.bench.device import handwritten, peer_pandas
 from gpupipe.bench.device import work as gpu_work
 from gpupipe.bench.device.peer_pandas import target_rate
 from gpupipe.config import load_config
@@ -62,6 +70,44 @@ def test_who_fails_is_told_with_the_reason() -> None:
     document = gpu_contest.contest([broken], 10, lambda found: None)
     assert document["contestants"]["broken"]["error"] == "exit code 1: no such thing"
     assert gpu_contest.shortfalls(document) == ["broken did not finish"]
+
+
+def test_a_contestant_that_is_not_installed_is_skipped_and_no_failure() -> None:
+    absent = gpu_contest.Contestant("absent", ("-c", ""), packages=("json", "no_such_package"))
+    document = gpu_contest.contest([absent], 10, lambda found: None)
+    assert gpu_contest.lines_of(document) == ["10 rows", "absent: skipped: not installed: no_such_package"]
+    assert gpu_contest.shortfalls(document) == []
+
+
+class _HostForDevice(types.ModuleType):
+    """NumPy under CuPy's name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # of pandas, which cuDF does not have
+def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas and NumPy stand for cuDF and CuPy, XGBoost trains on the CPU."""
+    cupy = _HostForDevice("cupy")
+    cupy.cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))  # type: ignore[attr-defined]
+    cudf = types.ModuleType("cudf")
+    cudf.DataFrame = cudf.Series = cudf.Index = type("OfCudf", (), {})  # type: ignore[attr-defined]  # asked for by type
+    cudf.read_parquet = lambda files, columns: pd.concat(  # type: ignore[attr-defined]
+        [pd.read_parquet(file, columns=columns) for file in files], ignore_index=True
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cudf", cudf)
+    monkeypatch.setattr(pd.Series, "to_cupy", pd.Series.to_numpy, raising=False)
+    train = xgboost.train
+    monkeypatch.setattr(xgboost, "train", lambda params, *a, **kw: train({**params, "device": "cpu"}, *a, **kw))
+    gpu_work.write_data(tmp_path, ROWS, 1)
+    files = sorted(map(str, tmp_path.glob("*.parquet")))
+    found = handwritten.work(files, StageClock(), argparse.Namespace())
+    assert found == pytest.approx(peer_pandas.work(files, StageClock(), argparse.Namespace(model="xgboost")), abs=0.05)
+    y, score = (np.random.default_rng(0).integers(0, n, 500).astype("float32") for n in (2, 7))  # many ties
+    assert handwritten._roc_auc(y, score) == pytest.approx(roc_auc_score(y, score), rel=1e-12)
+    assert handwritten._roc_auc(y, 0 * score) == 0.5
 
 
 def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:

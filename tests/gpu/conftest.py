@@ -1,6 +1,6 @@
-"""Everything here needs a GPU with RAPIDS: skipped without one, failed with ``--require-gpu``.
+"""Tests that need a GPU with RAPIDS: skipped without one, failed with ``--require-gpu``.
 
-Files share nothing but the device, so they may run side by side: ``pytest -m gpu -n 4 --dist loadfile tests/gpu``.
+Tests share nothing but the device and may run side by side: ``pytest -m gpu -n 6 --dist worksteal tests/gpu``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 from gpupipe.config import Config, load_config
 from gpupipe.readers.churn import customers
+from tests.gpu.learners import telco_file
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
@@ -28,6 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("gpu")
             item.add_marker(pytest.mark.filterwarnings("default"))  # RAPIDS' own are none of ours to mend
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print the reason of a failure at once: a run that is cut off has no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        message = " ".join(str(crash.message if crash else report.longrepr).split())[:300]
+        print(f"\nfailure: {report.nodeid} ({report.when}): {message}", flush=True)
 
 
 class Command:
@@ -78,7 +87,7 @@ def config(data_dir: Path) -> Any:
 @pytest.fixture(scope="session")
 def telco(data_dir: Path) -> Path:
     """The customers of Telco, as a CSV file."""
-    return data_dir / "telco-churn" / "Telco-Customer-Churn.csv"
+    return telco_file(data_dir)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
-"""The models that a device can train, each for each of its tasks, on the customers of Telco."""
+"""Configurations of the models that a GPU can train: each task of each on the customers of Telco, some on adult."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from gpupipe.backends.gpu_estimators import NO_TWIN
-from gpupipe.config import Config, parse_config
+from gpupipe.config import Config, load_config, parse_config
 from gpupipe.models import MODELS
 
 TARGETS = {"binary": "Churn", "multiclass": "Contract", "regression": "MonthlyCharges"}
@@ -18,6 +19,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "pca": {"n_components": 5},
 }
 TASKS = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks)]
+LARGER = ("logistic_regression", "random_forest", "xgboost")  # on adult, too
 REFUSED = [(name, task) for name, task in TASKS if MODELS.get(name)().estimator_name(task) in NO_TWIN]
 LEARNERS = [one for one in TASKS if one not in REFUSED]
 
@@ -39,3 +41,27 @@ def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
             "models": [{model: PARAMS.get(model, {})}],
         }
     )
+
+
+def compared(data_dir: Path) -> Iterator[tuple[str, Config]]:
+    """Yield title and configuration of each model that test_models.py compares with the CPU's."""
+    for model, task in LEARNERS:
+        yield f"telco, {model}, {task}", on_telco(telco_file(data_dir), model, task)
+    for model in LARGER:
+        yield f"adult, {model}", on_adult(data_dir, model)
+
+
+def telco_file(data_dir: Path) -> Path:
+    return data_dir / "telco-churn" / "Telco-Customer-Churn.csv"
+
+
+def on_telco(path: Path, model: str, task: str) -> Config:
+    return of_task(path, model, task, **({"cv": 5, "shuffle": True} if task in TARGETS else {"test_size": 0.2}))
+
+
+def on_adult(data_dir: Path, model: str) -> Config:
+    path = Path(__file__).parents[2] / "configs" / "adult.yaml"
+    adult = load_config(path, ["source.cache=false"], environment={"GPUPIPE_DATA": str(data_dir)})
+    entries = tuple(entry for entry in adult.models if entry.name == model)
+    one = parse_config({"source": {"path": "unused", "target": "unused"}, "models": [model]}).models
+    return adult.model_copy(update={"models": entries or one})

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpupipe.bench.device.parity import metric_gap, metrics_of
-from gpupipe.config import parse_config
 from gpupipe.models import MODELS
-from tests.gpu.learners import LEARNERS, TARGETS, of_task
+from tests.gpu.learners import LARGER, LEARNERS, on_adult, on_telco
 
 # Networks begin with the same weights and batches on both devices; dropout masks are drawn by another generator. With
 # such masks on the CPU, the metrics of mlp (3 tasks), resnet and ft_transformer on these rows (18 trainings) are at
@@ -26,17 +24,13 @@ def test_every_model_is_tried_or_refused_by_name() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("model", "task"), LEARNERS)
 def test_a_model_is_as_good_as_on_the_host(telco: Path, model: str, task: str) -> None:
-    split = {"cv": 5, "shuffle": True} if task in TARGETS else {"test_size": 0.2}
-    found = metrics_of(of_task(telco, model, task, **split))
+    found = metrics_of(on_telco(telco, model, task))
     metric = METRICS.get(task) or next(iter(found["cpu"]))
     assert metric_gap(found, metric) <= METRIC_GAP, found
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "xgboost"])
-def test_it_is_on_a_larger_table(config: Any, model: str) -> None:
-    adult = config("adult", "source.cache=false", "fallback=allow")  # two files: the host reads them, by design
-    entries = tuple(entry for entry in adult.models if entry.name == model)
-    one = parse_config({"source": {"path": "unused", "target": "unused"}, "models": [model]}).models
-    found = metrics_of(adult.model_copy(update={"models": entries or one}))
+@pytest.mark.parametrize("model", LARGER)
+def test_it_is_on_a_larger_table(data_dir: Path, model: str) -> None:
+    found = metrics_of(on_adult(data_dir, model))
     assert metric_gap(found, "roc_auc") <= METRIC_GAP, found

@@ -21,7 +21,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,21 @@ from gpupipe.pipeline.jsonfile import write_json
 ROWS, COLUMNS, BATCH_SIZE, TURNS, SECONDS = 1_000_000, 57, 4096, 5, 3.0
 
 
-def compare(n_rows: int, n_columns: int, batch_size: int, turns: int, seconds: float, device: str) -> dict[str, Any]:
-    """Return the rows per second of all contestants, and how many times each of them ours is."""
+def compare(
+    n_rows: int,
+    n_columns: int,
+    batch_size: int,
+    turns: int,
+    seconds: float,
+    device: str,
+    save: Callable[[Mapping[str, Any]], None] = lambda figures: None,
+) -> dict[str, Any]:
+    """Return the rows per second of all contestants, and how many times each of them ours is.
+
+    `save` is called with the figures after each turn.
+    """
+    # Else PyTorch's idle threads spin, and what it does by index or collates is many times slower on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from gpupipe.bench.batches.idle import share_between_steps
@@ -45,19 +58,24 @@ def compare(n_rows: int, n_columns: int, batch_size: int, turns: int, seconds: f
     made = time.perf_counter() - started
     loaders = (on_host if device == "cpu" else on_device)(X, y, batch_size)
     samples: dict[str, list[float]] = {name: [] for name in loaders}
+    head = {
+        "rows": n_rows, "columns": n_columns, "batch_size": batch_size, "seconds_at_most": seconds,
+        "device": device if device == "cpu" else torch.cuda.get_device_name(), "machine": describe_machine(),
+        "torch": torch.__version__, "torch_threads": torch.get_num_threads(), "seconds_of_the_copy": made,
+    }  # fmt: skip
+
+    def figures_of(n_turns: int) -> dict[str, Any]:
+        rates = {name: statistics.median(found) for name, found in samples.items()}
+        like = {name: UNSHUFFLED if "unshuffled" in name else OURS for name in rates}
+        times = {name: rates[like[name]] / rate for name, rate in rates.items()}
+        return {**head, "turns": n_turns, "rows_per_second": rates, "ours_times": times, "samples": samples}
+
     for turn in range(turns):
         for name, loader in loaders.items():
             print(f"turn {turn + 1} of {turns}: {name}", file=sys.stderr, flush=True)
             samples[name].append(rows_per_second(loader, seconds, device))
-    rates = {name: statistics.median(found) for name, found in samples.items()}
-    like = {name: UNSHUFFLED if "unshuffled" in name else OURS for name in rates}
-    figures = {
-        "rows": n_rows, "columns": n_columns, "batch_size": batch_size, "turns": turns, "seconds_at_most": seconds,
-        "device": device if device == "cpu" else torch.cuda.get_device_name(), "machine": describe_machine(),
-        "torch": torch.__version__, "torch_threads": torch.get_num_threads(), "seconds_of_the_copy": made,
-        "rows_per_second": rates, "ours_times": {name: rates[like[name]] / rate for name, rate in rates.items()},
-        "samples": samples,
-    }  # fmt: skip
+        save(figures_of(turn + 1))
+    figures = figures_of(turns)
     if device != "cpu":
         figures["between_steps"] = {name: share_between_steps(loader, n_columns) for name, loader in loaders.items()}
     return figures
@@ -109,8 +127,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda where PyTorch finds it)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
     options = parser.parse_args(arguments)
-    # Else PyTorch's idle threads spin, and what it does by index or collates is many times slower on a busy machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     device = options.device or _device()
     figures = compare(options.rows, options.columns, options.batch_size, options.turns, options.seconds, device)
     if options.json:

@@ -1,6 +1,8 @@
-"""``python -m gpupipe.bench.device``: everything worth doing on a GPU machine, the most valuable first.
+"""``python -m gpupipe.bench.device``: the measurements worth making on a GPU machine, the most valuable first.
 
-``steps``    what is done, each in a process with a time limit; ``results``: what they leave, written after each
-``program``  the fused launch beside the copy bandwidth; ``keyed``: keyed features beside cuDF; ``parity``: the CPU
-``contest``  a whole run beside those who do the same ``work``: ``handwritten`` cuDF, ``peer_polars``, ``peer_pandas``
+``steps``        the steps and their time limits; ``child``: their child processes; ``results``: what they write
+``program``      one fused launch beside the copy bandwidth; ``keyed``: keyed features beside cuDF's
+``comparisons``  features and models beside the CPU's, made by ``parity``; ``cpu_metrics``: the CPU's half in advance
+``suite``        the tests that need a GPU; ``cluster``: workers beside one process
+``contest``      the ``work`` from end to end: ours beside ``handwritten``, ``peer_polars``, ``peer_pandas``
 """

@@ -1,10 +1,11 @@
-"""What a GPU makes of gpupipe: ``python -m gpupipe.bench.device --out DIR``, on a machine that has one.
+"""Measure gpupipe on a GPU machine: ``python -m gpupipe.bench.device --out DIR``.
 
-Every kernel against its reference there; the copy bandwidth of the device, and a program of 20 columns in one launch as
-a share of it; the tests that need a GPU; keyed features beside cuDF's; ops and models beside the CPU's; reading,
-features and XGBoost from end to end beside a script by hand and the host. The most valuable comes first, each step has
-a time limit and a process of its own, and DIR holds what is known after each: results.json and results.md. Without a
-GPU it says why and exits with 4; with 1 where a step failed or was cut off.
+The steps run in the order of their value per second: the machine and its doctor; the copy bandwidth, and one launch for
+20 columns as a share of it; every kernel against its reference; reading, features and XGBoost from end to end beside a
+hand-written script and the host; features and models beside the CPU's; keyed features beside cuDF's; mini-batches; the
+tests that need a GPU, those of networks, those of a cluster; scripts for the host under the accelerators. Each step has
+a process and a time limit of its own (``--list``), and DIR holds results.json and results.md after each of them, a step
+that was cut off included. Without a GPU the exit code is 4; if a step failed or was cut off, 1.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.backends import device_report
+from gpupipe.bench.device import child
 from gpupipe.bench.device.results import MARKS, Result, Results, Status, summary
 from gpupipe.bench.device.steps import STEPS, Step
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
 
 ROWS = 50_000_000
 EVENTS = 10_000_000
-TAIL_LINES = 12  # of what a process said: an error is one screen
-LEAST_SECONDS = 5  # with less, a step is not begun
+LEAST_SECONDS = 5  # a step does not start with less
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps, print and write what they find; return the exit code."""
     options = _parse(arguments)
     if options.list:
-        print("\n".join(f"{name:<14}{step.seconds:>4} s  {step.title}" for name, step in STEPS.items()))
+        total = sum(step.seconds for step in STEPS.values())
+        print("\n".join(f"{name:<14}{step.seconds:>5} s  {step.title}" for name, step in STEPS.items()))
+        print(f"{'all of them':<14}{total:>5} s  at most")
         return 0
     try:
         names = chosen(options.steps)
@@ -51,11 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m gpupipe.bench.device", description=__doc__)
     parser.add_argument("--out", type=Path, metavar="DIR", default=Path("gpu-results"), help="default: %(default)s")
-    parser.add_argument("--steps", metavar="A,B", help="these alone; DIR keeps what others have found before")
+    parser.add_argument("--steps", metavar="A,B", help="run only these; DIR keeps the earlier results of others")
     parser.add_argument("--list", action="store_true", help="list the steps and their time limits")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="of all steps together")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="limit of all steps together")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the tables (default: %(default)s)")
     parser.add_argument("--events", type=int, default=EVENTS, help="of the keyed features (default: %(default)s)")
+    parser.add_argument(
+        "--skip-tests", default="", metavar="WORDS", help="tests that match WORDS (pytest -k) do not run"
+    )
     return parser.parse_args(arguments)
 
 
@@ -110,6 +116,7 @@ def _run(name: str, step: Step, options: argparse.Namespace, seconds_left: float
         out = Path(folder) / "step.json"
         start = time.monotonic()
         command = ["--rows", str(options.rows), "--events", str(options.events), "--json", str(out)]
+        command += ["--skip-tests", options.skip_tests]
         code, said = process([name, *command], min(step.seconds, seconds_left), folder)
         seconds = time.monotonic() - start
         document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}
@@ -134,7 +141,7 @@ def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int 
     killed removes none.
     """
     command = [sys.executable, "-m", "gpupipe.bench.device.steps", *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder}
+    environment = {**child.environment(), "TMPDIR": folder}
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         started = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
@@ -149,7 +156,7 @@ def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int 
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
         said.seek(0)
-        return code, "\n".join(said.read().strip().splitlines()[-TAIL_LINES:])
+        return code, child.tail(said.read())
 
 
 if __name__ == "__main__":

@@ -1,29 +1,30 @@
-"""Reading, features and XGBoost from end to end: gpupipe on the GPU, by hand on it, and whoever the host has.
+"""Reading, features and XGBoost from end to end: gpupipe on the GPU, a hand-written GPU script, and the host's best.
 
-Each contestant is a process of its own. The first time in it counts imports that were put off and kernels that are
-compiled; the second does not.
+Each contestant runs in its own process. Its first time includes lazy imports and kernel compilation; its second does
+not.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import device_report
+from gpupipe.bench.device import child
 from gpupipe.bench.device.work import write_config, write_data
 
 OURS, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
 PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
 SCIKIT_LEARN, CUML_ACCEL = "pandas + scikit-learn", "the same under cuml.accel"
 SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # what is aimed at: of the fastest on the host, and of the hand-written script
-SLOW_SECONDS = 240  # of one contestant
+SLOW_SECONDS = 180  # limit of one contestant
 AUC_GAP = 0.005  # splits and folds are drawn differently
 FOLDER = Path(__file__).parent
 
@@ -32,20 +33,28 @@ Save = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who takes part.
+    """A program that does the work.
 
     Attributes
     ----------
     name : str
     arguments : tuple of str
-        Of Python; `{data}` and `{config}` stand for the folder of files and our configuration.
+        Arguments of Python; `{data}` and `{config}` stand for the folder of files and our configuration.
     repeat : int
-        Times in one process.
+        Repetitions in one process.
+    packages : tuple of str
+        Modules that it needs; without them it is skipped.
     """
 
     name: str
     arguments: tuple[str, ...]
     repeat: int = 2
+    packages: tuple[str, ...] = ()
+
+    def obstacle(self) -> str:
+        """Return why it cannot run here, or ``""``."""
+        missing = [name for name in self.packages if find_spec(name) is None]
+        return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 def _ours(device: str) -> tuple[str, ...]:
@@ -60,7 +69,7 @@ def _script(name: str, *before: str) -> tuple[str, ...]:
 END_TO_END = (
     Contestant(OURS, _ours("gpu")),
     Contestant(BY_HAND, _script("handwritten")),
-    Contestant(POLARS, _script("peer_polars"), repeat=1),
+    Contestant(POLARS, _script("peer_polars"), repeat=1, packages=("polars",)),
     Contestant(OURS_ON_CPU, _ours("cpu"), repeat=1),
 )
 ACCELERATORS = (
@@ -75,7 +84,7 @@ ACCELERATORS = (
 
 
 def contest(contestants: Sequence[Contestant], n_rows: int, save: Save) -> dict[str, Any]:
-    """Let each contestant do the work on `n_rows` customers.
+    """Run each contestant on `n_rows` generated customers.
 
     Parameters
     ----------
@@ -87,7 +96,8 @@ def contest(contestants: Sequence[Contestant], n_rows: int, save: Save) -> dict[
     Returns
     -------
     dict
-        ``rows``, and ``contestants``: name to its samples, or to the end of what it said where it failed.
+        ``rows``, and ``contestants``: name to its samples, to the end of its stderr where it failed, or to the reason
+        why it was skipped.
     """
     found: dict[str, Any] = {}
     document = {"rows": n_rows, "contestants": found}
@@ -96,6 +106,9 @@ def contest(contestants: Sequence[Contestant], n_rows: int, save: Save) -> dict[
         write_data(folder / "data", n_rows, device_report().n_threads)
         config = write_config(folder, folder / "data")
         for contestant in contestants:
+            if obstacle := contestant.obstacle():
+                found[contestant.name] = {"skipped": obstacle}
+                continue
             found[contestant.name] = _run(contestant, folder / "data", config, folder / "out.json")
             save(document)
     return document
@@ -105,8 +118,7 @@ def _run(contestant: Contestant, data: Path, config: Path, out: Path) -> dict[st
     arguments = [part.replace("{data}", str(data)).replace("{config}", str(config)) for part in contestant.arguments]
     command = [sys.executable, *arguments, "--repeat", str(contestant.repeat), "--json", str(out)]
     environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        **child.environment(),
         "CUDF_PANDAS_RMM_MODE": "pool",  # its default, managed memory, can take more than the device has
     }
     out.unlink(missing_ok=True)
@@ -134,11 +146,14 @@ def seconds(document: Mapping[str, Any], name: str) -> float | None:
 
 
 def lines_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the document as people read it: each contestant, and the ratios of those that finished."""
+    """Return the document as lines of text: each contestant, and the ratios of those that finished."""
     lines = [f"{document['rows']:,} rows"]
     for name, found in document["contestants"].items():
         if "error" in found:
             lines.append(f"{name}: did not finish: {found['error']}")
+            continue
+        if "skipped" in found:
+            lines.append(f"{name}: skipped: {found['skipped']}")
             continue
         times = ", then ".join(f"{sample['total_s']:.2f} s" for sample in found["samples"])
         last = found["samples"][-1]
@@ -154,7 +169,7 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def shortfalls(document: Mapping[str, Any]) -> list[str]:
-    """Return what is aimed at and not reached, and what does not agree."""
+    """Return the targets that were missed, and results that disagree."""
     found = [f"{name} did not finish" for name, one in document["contestants"].items() if "error" in one]
     ours, by_hand = seconds(document, OURS), seconds(document, BY_HAND)
     host = [s for name in (POLARS, OURS_ON_CPU) if (s := seconds(document, name)) is not None]

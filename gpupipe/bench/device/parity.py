@@ -1,10 +1,12 @@
-"""The same configuration on the host and on the device: matrices and metrics side by side.
+"""One configuration on the CPU and on the GPU: both matrices and both sets of metrics.
 
-Nothing here says what is near enough: that is for who asks.
+Tolerances are the caller's.
 """
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import Backend, choose
+from gpupipe.bench.device import cpu_metrics
 from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
@@ -101,19 +104,36 @@ def errors_by_op(host: Fitted, device: Fitted) -> dict[str, float]:
 def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Mapping[str, float]]:
     """Return the metrics of the best model of `config`, on each device.
 
+    Those of the CPU come from the file that ``GPUPIPE_CPU_METRICS`` names, if it has them (`cpu_metrics`). Where the
+    variable is set and the file lacks them, they are computed, with a warning.
+
     Raises
     ------
     GpupipeError
-        If a stage but those of `OF_THE_HOST` ran on another device than it should.
+        If a stage ran on another device than it should.
+    """
+    found: dict[str, Mapping[str, float]] = {}
+    for device in devices:
+        in_advance = cpu_metrics.recorded(config) if device == "cpu" else None
+        if in_advance is None and device == "cpu" and os.environ.get(cpu_metrics.VARIABLE):
+            warnings.warn(f"{config.name}: no CPU metrics in the file of {cpu_metrics.VARIABLE}", stacklevel=2)
+        found[device] = compute_metrics(config, device) if in_advance is None else in_advance
+    return found
+
+
+def compute_metrics(config: Config, device: str) -> Mapping[str, float]:
+    """Run `config` on a device and return the metrics of its best model.
+
+    Raises
+    ------
+    GpupipeError
+        If a stage but those of `OF_THE_HOST` ran on another device.
     """
     with TemporaryDirectory() as folder:
-        found: dict[str, Mapping[str, float]] = {}
-        for device in devices:
-            run = run_on(config, device, Path(folder) / device)
-            if elsewhere := strayed(run.plan(), device):
-                raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
-            found[device] = run.metrics
-        return found
+        run = run_on(config, device, Path(folder) / device)
+        if elsewhere := strayed(run.plan(), device):
+            raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
+        return run.metrics
 
 
 def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:

@@ -1,0 +1,56 @@
+"""Find the CUDA toolkit and libnvvm of the GPU machine, without which Numba compiles no kernel.
+
+cuda-pathfinder asks ldconfig, LD_LIBRARY_PATH and CUDA_HOME for libnvvm, and looks neither beside nvcc nor into folders
+of PYTHONPATH; PyTorch's wheels have none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+LIBRARY = "libnvvm.so.4"
+
+
+def toolkit_environment(site: Path) -> dict[str, str]:
+    """Return the variables that lead Numba to a toolkit and to libnvvm: CUDA_HOME and LD_LIBRARY_PATH, where found."""
+    found = {}
+    home = next((home for home in _homes(site) if (home / "nvvm" / "libdevice").is_dir()), None)
+    if home is not None:
+        found["CUDA_HOME"] = str(home.resolve())
+    folders = [
+        site / "nvidia" / "cu13" / "lib",
+        *([home] if home else []),
+        Path("/usr/local"),
+        Path("/usr/lib"),
+        Path("/opt"),
+    ]
+    library = next((path for folder in folders if folder.is_dir() for path in folder.rglob(LIBRARY)), None)
+    if library is not None:
+        alone = site / "nvvm"  # a folder with other libraries in it would shadow those of the wheels
+        alone.mkdir(parents=True, exist_ok=True)
+        link = alone / LIBRARY
+        link.unlink(missing_ok=True)
+        link.symlink_to(library.resolve())
+        found["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(alone), os.environ.get("LD_LIBRARY_PATH")]))
+    return found
+
+
+def _homes(site: Path) -> Iterator[Path]:
+    """Yield folders that may be a CUDA toolkit's, most specific first."""
+    if home := os.environ.get("CUDA_HOME"):
+        yield Path(home)
+    if nvcc := shutil.which("nvcc"):  # which may be a wrapper script: only its dry run tells where the toolkit is
+        done = subprocess.run(
+            [nvcc, "--dryrun", "-x", "cu", os.devnull], capture_output=True, text=True, errors="replace", check=False
+        )
+        if top := re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE):
+            yield Path(top[1].strip())
+    yield Path("/usr/local/cuda")
+    yield from sorted(Path("/usr/local").glob("cuda-13*"))
+    yield from sorted(Path("/opt").glob("cuda*"))
+    yield site / "nvidia" / "cu13"
