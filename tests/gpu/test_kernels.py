@@ -24,16 +24,18 @@ def test_a_kernel_is_its_reference(name: str) -> None:
     assert outcome.share <= 1
 
 
+@pytest.mark.parametrize("specialised", [False, True])
 @pytest.mark.parametrize("order", ["F", "C"])
-def test_the_interpreter_writes_what_the_readable_one_writes(order: str) -> None:
+def test_a_launch_writes_what_the_numpy_interpreter_writes(order: str, specialised: bool) -> None:
     from numba import cuda
 
-    from gpupipe.bench.device.program import table, twenty_columns
     from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
+    from gpupipe_kernels.proof.twenty_columns import table, twenty_columns
 
     program, blocks, n_rows = twenty_columns(), table(100_003), 100_003
     expected = np.empty((n_rows, program.n_columns), np.float32, order="F")
     interpret_numpy.run(program, blocks, expected)
     out = cuda.device_array((n_rows, program.n_columns), np.float32, order=order)
-    run(DeviceProgram(program), {name: cuda.to_device(block) for name, block in blocks.items()}, out)
+    there = {name: cuda.to_device(block) for name, block in blocks.items()}
+    run(DeviceProgram(program), there, out, specialised=specialised)
     np.testing.assert_allclose(out.copy_to_host(), expected, rtol=2e-6, atol=1e-6)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return how near one launch for 20 columns comes to the copy bandwidth, in both orders of the matrix."""
+    """Return the share of the copy bandwidth of one launch for 20 columns: both orders, interpreter and own kernel."""
     from gpupipe.backends import device_report
     from gpupipe.bench.device.program import ORDERS, bytes_per_row, program_line, run_program, twenty_columns
 
@@ -123,8 +124,8 @@ def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     made: list[dict[str, Any]] = []
     n_rows = min(options.rows, device_report().gpu.memory_bytes * 3 // 4 // bytes_per_row(twenty))
     document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": []}
-    for order in ORDERS:
-        figures = run_program(twenty, n_rows, order)
+    for order, specialised in product(ORDERS, (False, True)):
+        figures = run_program(twenty, n_rows, order, specialised)
         made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
         document["lines"].append(program_line(made[-1]))
         save(document)

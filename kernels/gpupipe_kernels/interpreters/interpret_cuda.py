@@ -17,7 +17,7 @@ from numba import cuda
 from numpy.lib.stride_tricks import as_strided
 
 from gpupipe_kernels import code_cache
-from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL_LINE, interpreters_for
+from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
 from gpupipe_kernels.interpreters.device_program import DeviceProgram, Order, device_program
 from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
@@ -66,7 +66,7 @@ def run(
     stream : CUDA stream, optional
         The arrays must be ready on this one.
     threads : int
-        Threads a block; 0 for what is best.
+        Threads a block, a multiple of 8; 0 for what is best.
     specialised : bool, optional
         Whether to compile a kernel for this program; None: once it pays. A table of fewer rows than a block takes at a
         time is always interpreted.
@@ -81,6 +81,8 @@ def run(
     ValueError
         If the shape, dtype or layout of `out` or a block does not fit the program.
     """
+    if threads % PANEL:
+        raise ValueError(f"expected a multiple of {PANEL} threads, got {threads}")
     ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
     if length == 0:

@@ -23,7 +23,7 @@ from gpupipe_kernels.opcodes import NAT, Op, Part
 from gpupipe_kernels.program import Program
 
 RADIUS_KM = 6_371.0088
-DEVICE_THREADS = 4 if is_simulated() else 0  # of eight rows each: a block is then one of `fuzz`
+DEVICE_THREADS = 8 if is_simulated() else 0  # of eight rows each: a tile is then two blocks of `fuzz`
 
 Array = npt.NDArray[Any]
 
