@@ -28,7 +28,7 @@ class LeastSquares:
 
     Means, centred products and one step of iterative refinement take a pass over the rows each, in float64. The
     equations of the columns are solved on the host by LAPACK: their size does not depend on the rows. Of coefficients
-    that fit equally well, those of least length are returned, as by scikit-learn. Collinearity is told apart from
+    that fit equally well, those of least length are returned, as by scikit-learn. Collinearity is distinguished from
     independence down to 1e-6, in columns that are centred and scaled to unit length.
 
     Parameters

@@ -131,7 +131,7 @@ def elf(*containers: list[bytes]) -> bytes:
     body = b""
     for entries in containers:
         joined = b"".join(entries)
-        body += struct.pack("<IHHQ", MAGIC, 1, 16, len(joined)) + joined + bytes(8)  # padding behind it
+        body += struct.pack("<IHHQ", MAGIC, 1, 16, len(joined)) + joined + bytes(8)  # and padding
     names = b"\0.nv_fatbin\0.shstrtab\0"
     at = 64
     sections = [(0, 0, 0, 0), (1, 1, at, len(body)), (12, 3, at + len(body), len(names))]

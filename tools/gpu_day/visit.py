@@ -37,7 +37,7 @@ ONE_LAUNCH = (
 
 @dataclass(frozen=True)
 class Visit:
-    """What a visit is for.
+    """The work of one visit.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ class _ChunkColumn:
     has_point : bool
         Whether a plain number has a decimal point.
     others : TextCodes, optional
-        What is not a plain number, code -1 where one is; None if there is no such text.
+        Texts that are not plain numbers, code -1 where the value is one; None if there are none.
     """
 
     plain: Array | None
@@ -199,7 +199,7 @@ class _CsvReader:
         return _ChunkColumn(plain, has_point, others)
 
     def _is_text(self, name: str, others: Any) -> bool:
-        """Whether a column with these texts is text, whatever the other chunks hold."""
+        """Return whether a column with these texts is text, whatever the other chunks hold."""
         some = strings(self.backend.to_arrow(others.iloc[:SAMPLE]))
         return not are_missing(some, self.texts.rules) and self.texts.is_text(name, some)
 

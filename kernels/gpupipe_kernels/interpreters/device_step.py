@@ -321,19 +321,15 @@ def execute(
     elif op == DeviceOp.YEO_JOHNSON:
         acc = each(finite_power, acc, scalars[p])
     elif op == DeviceOp.HAVERSINE:
-        a, b, c = (
-            register(stack, arg, lane, lanes),
-            register(stack, arg + 1, lane, lanes),
-            register(stack, arg + 2, lane, lanes),
-        )
-        acc = each_of_four(haversine, a, b, c, acc, scalars[p], scalars[p + uint64(1)])
+        acc = each_of_four(
+            haversine, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes), acc, scalars[p], scalars[p + uint64(1)],
+        )  # fmt: skip
     elif op == DeviceOp.BEARING:
-        a, b, c = (
-            register(stack, arg, lane, lanes),
-            register(stack, arg + 1, lane, lanes),
-            register(stack, arg + 2, lane, lanes),
-        )
-        acc = each_of_four(initial_course, a, b, c, acc, scalars[p + uint64(1)])
+        acc = each_of_four(
+            initial_course, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes), acc, scalars[p + uint64(1)],
+        )  # fmt: skip
     elif op == DeviceOp.CALL:
         acc = call(size, stack, arg, lane, lanes, acc)
     # Rounded already, except in the simulator, where a formula returns one of Python's numbers.

@@ -1,7 +1,7 @@
 """All row-wise features of a configuration in one launch on the device.
 
-An interpreter runs any program, at once. A kernel that is specialised to a program (`specialise`) takes its place once
-the program has computed so many cells that compiling one pays, and only after it gave the interpreter's result.
+An interpreter runs any program, at once. A kernel that is specialised to a program (`specialise`) replaces it once the
+program has computed enough cells for compiling to pay, and only if both give the same result.
 """
 
 from __future__ import annotations

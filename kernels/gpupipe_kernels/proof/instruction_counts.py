@@ -31,14 +31,14 @@ COUNTED_ROWS = 128
 WARP = 32
 
 ARGUMENTS_AT = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
-"""Where the arguments of a kernel begin in constant bank 0."""
+"""Offset of a kernel's arguments in constant bank 0."""
 BLOCK_AT = {"sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
 GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What bounds a launch.
+    """The limits of a GPU that bound a launch.
 
     Attributes
     ----------

@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _instructions() -> dict[str, Any]:
-    """Return the instructions for 128 rows and what they promise; nothing where there is no disassembler."""
+    """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
     from gpupipe_kernels.proof import instruction_counts
 
     if instruction_counts.obstacle():
