@@ -59,12 +59,14 @@ def write_panel(
     row_step: Any,
 ) -> None:  # fmt: skip
     """Write the first `n` rows of a panel into the matrix: a thread takes the cells of one column."""
-    place, row = uint64(lane & (PANEL - 1)), uint64(lane // PANEL)
+    place, row, rows = uint64(lane & (PANEL - 1)), uint64(lane // PANEL), uint64(lanes // PANEL)
     if filled >> int32(place) & 1:
-        while row < n:
-            cell = uint64(panel_at) + row * uint64(PANEL_LINE) + place
-            out[(start + row) * row_step + uint64(left) + place] = shared[cell]
-            row += uint64(lanes // PANEL)
+        cell, end = uint64(panel_at) + row * uint64(PANEL_LINE) + place, uint64(panel_at) + n * uint64(PANEL_LINE)
+        to = (start + row) * row_step + uint64(left) + place
+        while cell < end:
+            out[to] = shared[cell]
+            cell += rows * uint64(PANEL_LINE)
+            to += rows * row_step
 
 
 def interpret_columns(
