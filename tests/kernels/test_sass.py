@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpupipe_kernels.proof.sass import Code, Thread
+from gpupipe_kernels.proof.sass import Code, Registers, Thread
 
 LOOP = """
 .text.kernel:
@@ -38,7 +38,7 @@ JUMP = """
 
 
 def thread(text: str, constants: dict[tuple[int, int], int], **special: int) -> Thread:
-    return Thread(Code.parse(text), constants, {}, {f"SR_{name}": value for name, value in special.items()})
+    return Thread(Code.parse(text), Registers(constants, {}, {f"SR_{name}": value for name, value in special.items()}))
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -60,9 +60,9 @@ def test_a_table_of_jumps_is_followed(group: int, steps: int) -> None:
 
 def arithmetic(text: str, registers: dict[str, int], *found: str) -> list[int | bool | None]:
     one = thread(f".text.kernel:\n        /*0000*/                   {text} ;\n        /*0010*/    EXIT ;\n", {})
-    one.registers.update(registers)
+    one.known.words.update(registers)
     one.run()
-    return [one.predicates.get(name) if "P" in name else one.registers.get(name) for name in found]
+    return [one.known.predicates.get(name) if "P" in name else one.known.words.get(name) for name in found]
 
 
 def test_carries_and_wide_products_are_those_of_64_bits() -> None:

@@ -23,7 +23,7 @@ from gpupipe_kernels.interpreters.interpret_cuda import THREADS
 from gpupipe_kernels.interpreters.specialise import compile_source
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof import machine_code
-from gpupipe_kernels.proof.sass import Code, Thread, constant_words
+from gpupipe_kernels.proof.sass import Code, Registers, Thread, constant_words
 from gpupipe_kernels.proof.twenty_columns import bytes_per_row, twenty_columns
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -145,7 +145,7 @@ def _run(
     for place, value in ((BLOCK_AT, threads), (GRID_AT, 1)):
         constants[0, place[architecture]] = value
     special = {"SR_TID.X": 0, "SR_CTAID.X": 0, "SR_CTAID.Y": part, "SR_CgaCtaId": 0}
-    thread = Thread(code, constants, memory, special)
+    thread = Thread(code, Registers(constants, memory, special))
     return thread.run(), thread.n_writes
 
 
