@@ -242,7 +242,8 @@ def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
             out[0] = 99
 
     monkeypatch.setattr(interpret_cuda, "compile_source", lambda source, calls: DeviceLoop(kernel, kept=False))
-    monkeypatch.setattr(interpret_cuda, "is_worth_it", lambda *arguments: True)
+    for question in ("could_pay", "is_worth_it"):
+        monkeypatch.setattr(interpret_cuda, question, lambda *arguments: True)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32)}
     writer = Writer()
     writer.put(Op.LOAD, 0, (F32, 0), params=(4.0,))

@@ -21,7 +21,7 @@ from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL, PANEL_LINE, 
 from gpupipe_kernels.interpreters.device_program import DeviceProgram, Order, device_program
 from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
-from gpupipe_kernels.interpreters.specialise import compile_source, is_worth_it
+from gpupipe_kernels.interpreters.specialise import compile_source, could_pay, is_worth_it
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
 from gpupipe_kernels.opcodes import BLOCKS
 from gpupipe_kernels.program import Program
@@ -31,7 +31,7 @@ __all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "
 THREADS: dict[Order, int] = {"columns": 128, "rows": 64}
 """Threads of a block; row-major, a panel in shared memory holds the cells of eight times as many rows."""
 MOST_BLOCKS = 8_192  # several for each place where one can run, so that places become free at about the same time
-PROOF_ROWS = 65_536  # of a table, over which a specialised kernel is compared with the interpreter
+PROOF_CELLS = 2**22  # of a matrix, over which a specialised kernel is compared with the interpreter
 PROOF_RTOL = 1e-6  # the compiler may round a product and a sum together in one of the two
 
 Array = Any
@@ -152,8 +152,11 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
     program = launch.program
     if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
         return None
+    figures = len(program.program.instructions), program.n_cells
+    if wanted is None and not could_pay(*figures):
+        return None
     source = program.source(launch.order, launch.threads)
-    if wanted is None and not is_worth_it(source, len(program.program.instructions), program.n_cells):
+    if wanted is None and not is_worth_it(source, *figures):
         return None
     kernel = compile_source(source, program.program.calls)
     if source.key not in _proven:
@@ -172,7 +175,8 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
 
 def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
     """Return whether a kernel gives what the interpreter gives, over the first rows of the table."""
-    n_rows, n_columns = min(launch.table.n_rows, PROOF_ROWS), launch.program.program.n_columns
+    n_columns = launch.program.program.n_columns
+    n_rows = min(launch.table.n_rows, max(ROWS_A_THREAD * launch.threads, PROOF_CELLS // n_columns))
     step = n_rows if launch.order == "columns" else n_columns
     found = []
     for loop in (None, kernel):

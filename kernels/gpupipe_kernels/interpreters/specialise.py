@@ -221,13 +221,18 @@ def _write(source: Source) -> Path | None:
     return path
 
 
+def could_pay(n_instructions: int, n_cells: int) -> bool:
+    """Return whether a kernel could pay after `n_cells` cells of the interpreter, if its code were on disk."""
+    return n_instructions <= MOST_INSTRUCTIONS and n_cells * SAVED_SECONDS_A_CELL > LOAD_SECONDS
+
+
 def is_worth_it(source: Source, n_instructions: int, n_cells: int) -> bool:
     """Return whether a kernel pays, after `n_cells` cells that the interpreter has computed.
 
     As with any purchase of unknown use, it is made when the rent has reached the price: then at most twice the least
     possible time is spent (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988).
     """
-    saved = n_cells * SAVED_SECONDS_A_CELL
-    if n_instructions > MOST_INSTRUCTIONS or saved <= LOAD_SECONDS:
-        return False
-    return saved > COMPILE_SECONDS + COMPILE_SECONDS_AN_INSTRUCTION * n_instructions or code_cache.is_kept(source.key)
+    compiling = COMPILE_SECONDS + COMPILE_SECONDS_AN_INSTRUCTION * n_instructions
+    return could_pay(n_instructions, n_cells) and (
+        n_cells * SAVED_SECONDS_A_CELL > compiling or code_cache.is_kept(source.key)
+    )
