@@ -138,9 +138,9 @@ def _tolerance(rtol: float, atol: float) -> str:
 def _machine_code() -> Any:
     """Return what `gpupipe_kernels.proof.machine_code` prints."""
     from gpupipe.errors import ConfigError, GpupipeError
-    from gpupipe_kernels.proof.machine_code import INSTALL, obstacle
+    from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 
-    if missing := obstacle():
+    if missing := missing_compiler():
         raise ConfigError(f"the device loops cannot be compiled: {missing}", fix=INSTALL)
     done = subprocess.run(
         _python("gpupipe_kernels.proof.machine_code"), env=_environment(), capture_output=True, text=True, check=False
@@ -151,7 +151,7 @@ def _machine_code() -> Any:
 
 
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
-    from gpupipe_kernels.proof.machine_code import ARCHITECTURES
+    from gpupipe_kernels.proof.device_compilers import ARCHITECTURES
 
     table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
     for name, row in document["loops"].items():

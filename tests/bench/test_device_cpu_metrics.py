@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupipe.bench.device import comparisons, cpu_metrics, parity
+from gpupipe.bench.device import comparisons, cpu_metrics, parity, recorded_metrics
 from gpupipe.config import Config, load_config
 
 MODELS = "models=[logistic_regression]"
@@ -25,8 +25,8 @@ def file(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     """The recorded metrics of `config`."""
     path = tmp_path / "cpu_metrics.json"
     assert cpu_metrics.record(path, iter([("binary", config)])) == 1
-    monkeypatch.setenv(cpu_metrics.VARIABLE, str(path))
-    cpu_metrics.load.cache_clear()
+    monkeypatch.setenv(recorded_metrics.VARIABLE, str(path))
+    recorded_metrics.load.cache_clear()
     return path
 
 
@@ -36,13 +36,13 @@ def test_the_key_is_of_the_work_and_of_the_bytes_of_its_table(config: Config, bi
     for path in (binary, tmp_path / "table.parquet"):
         shutil.copy(path, elsewhere)
     there = elsewhere / binary.name
-    key = cpu_metrics.key_of(config)
-    assert cpu_metrics.key_of(load_config(there, [MODELS, "device=gpu", "fallback=forbid", "name=other"])) == key
-    assert cpu_metrics.key_of(load_config(binary, [MODELS, "seed=2"])) != key
-    assert cpu_metrics.key_of(load_config(binary, ["models=[{logistic_regression: {C: 2}}]"])) != key
+    key = recorded_metrics.key_of(config)
+    assert recorded_metrics.key_of(load_config(there, [MODELS, "device=gpu", "fallback=forbid", "name=other"])) == key
+    assert recorded_metrics.key_of(load_config(binary, [MODELS, "seed=2"])) != key
+    assert recorded_metrics.key_of(load_config(binary, ["models=[{logistic_regression: {C: 2}}]"])) != key
     with (elsewhere / "table.parquet").open("ab") as table:
         table.write(b"x")
-    assert cpu_metrics.key_of(load_config(there, [MODELS])) != key
+    assert recorded_metrics.key_of(load_config(there, [MODELS])) != key
 
 
 def test_recorded_metrics_are_those_of_the_run_and_nothing_is_computed_again(
@@ -61,12 +61,12 @@ def test_what_the_file_lacks_is_computed_with_a_warning(binary: Path, file: Path
 
 
 def test_other_versions_are_reported(file: Path) -> None:
-    assert cpu_metrics.version_differences() == []
+    assert recorded_metrics.version_differences() == []
     document = json.loads(file.read_text())
     document["libraries"]["scikit-learn"], document["sources"] = "0.1", "other"
     file.write_text(json.dumps(document))
-    cpu_metrics.load.cache_clear()
-    versions, sources = cpu_metrics.version_differences()
+    recorded_metrics.load.cache_clear()
+    versions, sources = recorded_metrics.version_differences()
     assert versions.startswith("CPU metrics: scikit-learn 0.1 when recorded, 1.")
     assert "other sources of gpupipe" in sources
 
@@ -100,7 +100,7 @@ def test_a_model_that_fails_is_noted_and_the_others_are_still_compared(monkeypat
             raise MemoryError("out of memory")
         return {"roc_auc": 0.9}
 
-    monkeypatch.delenv(cpu_metrics.VARIABLE, raising=False)
+    monkeypatch.delenv(recorded_metrics.VARIABLE, raising=False)
     monkeypatch.setattr(parity, "compute_metrics", compute)
     saved: list[int] = []
     document = comparisons.compare_models(None, lambda found: saved.append(len(found["models"])))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import pytest
 
 from gpupipe.cli import kernels as module
 from gpupipe.cli import main
-from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.proof import device_compilers
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 PASSED: dict[str, Any] = {"cases": 19, "max_error": 1e-7, "share": 0.25, "strides": "taken", "failure": ""}
@@ -129,19 +129,19 @@ def test_machine_code_is_shown_for_every_architecture(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = dict.fromkeys(("stack", "spill_stores", "spill_loads", "constant", "barriers", "f64"), 0)
-    row = {a: {**code, "registers": 40, "shared": 1024, "occupancy": 0.75} for a in machine_code.ARCHITECTURES}
+    row = {a: {**code, "registers": 40, "shared": 1024, "occupancy": 0.75} for a in device_compilers.ARCHITECTURES}
     monkeypatch.setattr(module, "_machine_code", lambda: {"compilers": {}, "loops": {"interpret_rows": row}})
     assert main(["kernels", "--machine-code"]) == 0
     head, _, line, *_ = capsys.readouterr().out.splitlines()
-    assert all(architecture in head for architecture in machine_code.ARCHITECTURES)
+    assert all(architecture in head for architecture in device_compilers.ARCHITECTURES)
     assert line.split()[:4] == ["interpret_rows", "40", "·", "75%"]
 
 
 def test_machine_code_without_a_compiler_is_an_error_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(machine_code, "obstacle", lambda: "NVIDIA's ptxas is not installed")
+    monkeypatch.setattr(device_compilers, "missing_compiler", lambda: "NVIDIA's ptxas is not installed")
     assert main(["kernels", "--machine-code"]) == 2
     shown = capsys.readouterr().err
     assert "NVIDIA's ptxas is not installed" in shown
-    assert machine_code.INSTALL in shown
+    assert device_compilers.INSTALL in shown

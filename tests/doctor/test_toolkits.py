@@ -10,7 +10,7 @@ from gpupipe.backends.probe import Gpu
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.installed import Installed
 from gpupipe.doctor.toolkits import library_findings
-from gpupipe_kernels.proof.machine_code import obstacle
+from gpupipe_kernels.proof.device_compilers import missing_compiler
 from tests.toolkits import Toolkits
 
 INSTALLED = Installed({"numba-cuda": "0.30.4"})
@@ -20,7 +20,7 @@ MISSING = "numba-cuda cannot load libnvvm: no kernel can be compiled"
 @pytest.fixture
 def toolkits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkits:
     """A machine with nothing but numba-cuda and the wheel of libnvrtc."""
-    if missing := obstacle():
+    if missing := missing_compiler():
         pytest.skip(missing)
     toolkits = Toolkits(tmp_path)
     monkeypatch.syspath_prepend(str(toolkits.path))

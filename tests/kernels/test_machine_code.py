@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gpupipe_kernels.proof import machine_code
-from gpupipe_kernels.proof.machine_code import ARCHITECTURES, REGISTER_MARGIN, differences, parse
+from gpupipe_kernels.proof.device_compilers import ARCHITECTURES, INSTALL, missing_compiler
+from gpupipe_kernels.proof.machine_code import REGISTER_MARGIN, differences, parse
 
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """
@@ -81,11 +82,11 @@ def run_python(*arguments: str) -> str:
 @pytest.fixture(scope="module")
 def compilers() -> None:
     """Skip without the compilers, except where they must be: then that is a failure."""
-    missing = machine_code.obstacle()
+    missing = missing_compiler()
     if missing and os.environ.get("CI"):
-        pytest.fail(f"{missing}, and this is CI: {machine_code.INSTALL}")
+        pytest.fail(f"{missing}, and this is CI: {INSTALL}")
     if missing:
-        pytest.skip(f"{missing}: {machine_code.INSTALL}")
+        pytest.skip(f"{missing}: {INSTALL}")
 
 
 @pytest.mark.usefixtures("compilers")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.proof import device_compilers
 
 README = Path(__file__).parents[2] / "kernels" / "README.md"
 IN_THE_SIMULATOR = """
@@ -64,7 +64,7 @@ def test_the_example_agrees_with_its_reference_in_the_simulator(folder: Path) ->
 
 
 def test_the_example_becomes_machine_code_without_spills_or_float64(folder: Path) -> None:
-    if missing := machine_code.obstacle():
+    if missing := device_compilers.missing_compiler():
         assert not os.environ.get("CI"), missing
         pytest.skip(missing)
     table = json.loads(run_python(folder, "-c", FOR_REAL_GPUS))["loops"]["saturation"]

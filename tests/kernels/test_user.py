@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.proof import device_compilers, machine_code
 from gpupipe_kernels.user.file import declared
 from gpupipe_kernels.user.kernel import KernelError, UserKernel, kernel, load, restore
 from gpupipe_kernels.user.language import MATH
@@ -297,7 +297,7 @@ def test_every_function_of_math_that_it_may_use_is_compiled_on_both_processors()
     )
     every = restore(text, "every.py")
     assert np.isnan(every(0.5, 2.0))  # math.nan is among them
-    if not machine_code.obstacle():
+    if not device_compilers.missing_compiler():
         assert machine_code.inspect({"every": every.compiled.loop}, ["sm_90"])["every"]["sm_90"].registers
 
 
@@ -523,7 +523,7 @@ def test_the_device_loop_in_the_simulator_gives_what_the_host_gives(wide) -> Non
 
 
 def test_every_device_loop_becomes_machine_code_without_spills(wide) -> None:
-    if reason := machine_code.obstacle():
+    if reason := device_compilers.missing_compiler():
         pytest.skip(reason)
     kernels = [load(wide, f"k{n}_propagate") for n in (1, 2, 8)]
     kernels += [kernel(banded), kernel(out="int32")(halves), kernel(out="bool")(is_above)]

@@ -36,7 +36,7 @@ def compare_features(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 def compare_models(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return the metrics of models on both devices; the CPU's are those computed in advance, where there are any."""
-    from gpupipe.bench.device.cpu_metrics import version_differences
+    from gpupipe.bench.device.recorded_metrics import version_differences
 
     document: dict[str, Any] = {"lines": version_differences(), "failed": without_tables(), "models": {}}
     for title, config in model_configurations():
@@ -94,8 +94,8 @@ def _compare_features(name: str, config: Config, document: dict[str, Any]) -> No
 
 
 def _compare_model(title: str, config: Config, document: dict[str, Any]) -> None:
-    from gpupipe.bench.device.cpu_metrics import recorded
     from gpupipe.bench.device.parity import compute_metrics, metric_gap
+    from gpupipe.bench.device.recorded_metrics import recorded
 
     in_advance = recorded(config)
     gpu = compute_metrics(config, "gpu")

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import Backend, choose
-from gpupipe.bench.device import cpu_metrics
+from gpupipe.bench.device import recorded_metrics
 from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
@@ -104,8 +104,8 @@ def errors_by_op(host: Fitted, device: Fitted) -> dict[str, float]:
 def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Mapping[str, float]]:
     """Return the metrics of the best model of `config`, on each device.
 
-    Those of the CPU come from the file that ``GPUPIPE_CPU_METRICS`` names, if it has them (`cpu_metrics`). Where the
-    variable is set and the file lacks them, they are computed, with a warning.
+    Those of the CPU come from the file that ``GPUPIPE_CPU_METRICS`` names, if it has them (`recorded_metrics`). Where
+    the variable is set and the file lacks them, they are computed, with a warning.
 
     Raises
     ------
@@ -114,9 +114,9 @@ def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Ma
     """
     found: dict[str, Mapping[str, float]] = {}
     for device in devices:
-        in_advance = cpu_metrics.recorded(config) if device == "cpu" else None
-        if in_advance is None and device == "cpu" and os.environ.get(cpu_metrics.VARIABLE):
-            warnings.warn(f"{config.name}: no CPU metrics in the file of {cpu_metrics.VARIABLE}", stacklevel=2)
+        in_advance = recorded_metrics.recorded(config) if device == "cpu" else None
+        if in_advance is None and device == "cpu" and os.environ.get(recorded_metrics.VARIABLE):
+            warnings.warn(f"{config.name}: no CPU metrics in the file of {recorded_metrics.VARIABLE}", stacklevel=2)
         found[device] = compute_metrics(config, device) if in_advance is None else in_advance
     return found
 

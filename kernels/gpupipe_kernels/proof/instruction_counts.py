@@ -9,9 +9,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
 from gpupipe_kernels.interpreters.interpret_cuda import THREADS
 from gpupipe_kernels.interpreters.specialise import compile_source
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof import machine_code
+from gpupipe_kernels.proof.device_compilers import find_nvdisasm, find_ptxas, ptx_of
 from gpupipe_kernels.proof.sass import Code, Registers, Thread, constant_words
 from gpupipe_kernels.proof.twenty_columns import bytes_per_row, twenty_columns
 
@@ -151,34 +149,19 @@ def _run(
 
 def disassemble(loop: DeviceLoop) -> dict[str, tuple[Code, dict[tuple[int, int], int]]]:
     """Return the machine code of a loop for each architecture, and the constants that come with it."""
-    ptxas, nvdisasm = machine_code.find_ptxas(), find_nvdisasm()
+    ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
     if ptxas is None or nvdisasm is None:
         raise ValueError("ptxas and nvdisasm must be installed")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "loop.cubin"
-        for architecture, ptx in machine_code.ptx_of(loop).items():
+        for architecture, ptx in ptx_of(loop).items():
             if architecture not in ARCHITECTURES:
                 continue
             subprocess.run([ptxas, f"-arch={architecture}", "-o", cubin, "-"], input=ptx, text=True, check=True)
             said = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
             found[architecture] = Code.parse(said), constant_words(cubin.read_bytes())
     return found
-
-
-def find_nvdisasm() -> Path | None:
-    """Return the disassembler: that of the wheel, or else what the system has."""
-    try:
-        files = distribution("nvidia-cuda-nvdisasm").files or []
-        return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
-    except (PackageNotFoundError, StopIteration):
-        found = which("nvdisasm")
-        return Path(found) if found else None
-
-
-def obstacle() -> str:
-    """Return which compiler is missing, in words, or ``""`` if all are there."""
-    return machine_code.obstacle() or ("" if find_nvdisasm() else "NVIDIA's nvdisasm is not installed")
 
 
 def counts() -> dict[str, dict[str, int]]:

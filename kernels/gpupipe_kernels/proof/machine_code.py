@@ -3,38 +3,36 @@
 ``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test
 holds. With it go the machine instructions that 128 rows of a program take (`instruction_counts`), and the share of the
 copy bandwidth that follows for an H100 and an H200.
-
-Two things are not for a process that does anything else: Numba asks the driver for the GPU at hand as soon as a loop
-calls another device function, and is told one here; and a failed compilation can spoil the next one.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, version
-from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 from gpupipe_kernels.catalog import block_of, device_loops
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS, occupancy
+from gpupipe_kernels.proof import instruction_counts
+from gpupipe_kernels.proof.device_compilers import (
+    ARCHITECTURES,
+    INSTALL,
+    compiler_versions,
+    find_nvdisasm,
+    find_ptxas,
+    missing_compiler,
+    ptx_of,
+)
+from gpupipe_kernels.proof.occupancy import occupancy
 
-ARCHITECTURES = tuple(MULTIPROCESSORS)
-INSTALL = "pip install 'gpupipe[test]'"
 REGISTER_MARGIN = 4  # another release of a compiler may want so many more; they are given out in eights
 INSTRUCTION_MARGIN = 1.02  # the same for machine instructions
 COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
@@ -131,80 +129,16 @@ def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]
 def document(loops: Mapping[str, DeviceLoop]) -> dict[str, Any]:
     """Return everything about `loops` as it is kept in JSON: ``compilers``, and ``loops`` with their occupancy."""
     table = inspect(loops)
-    return {"compilers": compilers(), "loops": {name: _described(name, row) for name, row in sorted(table.items())}}
+    return {
+        "compilers": compiler_versions(),
+        "loops": {name: _described(name, row) for name, row in sorted(table.items())},
+    }
 
 
 def _described(name: str, row: Mapping[str, MachineCode]) -> dict[str, dict[str, float]]:
     threads, dynamic = block_of(name)
     share = {a: occupancy(a, code.registers, code.shared + dynamic, threads) for a, code in row.items()}
     return {a: {**asdict(code), "occupancy": round(share[a], 4)} for a, code in row.items()}
-
-
-def compilers() -> dict[str, str]:
-    """Return the versions of everything that has a say in the result; of libnvvm, whose releases differ, a hash."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    said = subprocess.run([str(find_ptxas()), "--version"], capture_output=True, text=True, check=True).stdout
-    found = {"ptxas": re.findall(r"V([\d.]+)", said)[-1]}
-    found |= {package: version(package) for package in ("numba", "numba-cuda", "llvmlite")}
-    library = Path(str(load_nvidia_dynamic_lib("nvvm").abs_path))
-    found["libnvvm"] = hashlib.sha256(library.read_bytes()).hexdigest()[:16]
-    return found
-
-
-def obstacle() -> str:
-    """Return which compiler is missing, in words, or ``""`` if all are there."""
-    if find_spec("numba_cuda") is None:
-        return "numba-cuda is not installed"
-    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
-
-    for library in ("nvrtc", "nvvm"):
-        try:
-            load_nvidia_dynamic_lib(library)
-        except DynamicLibNotFoundError:
-            return f"NVIDIA's {library} is not installed"
-    return "" if find_ptxas() else "NVIDIA's ptxas is not installed"
-
-
-def find_ptxas() -> Path | None:
-    """Return the assembler: that of the wheel, which fits the other compilers, or else what the system has."""
-    try:
-        files = distribution("nvidia-cuda-nvcc").files or []
-        return Path(str(next(file.locate() for file in files if file.name == "ptxas")))
-    except (PackageNotFoundError, StopIteration):
-        toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
-        found = shutil.which("ptxas") or shutil.which("ptxas", path=toolkit)
-        return Path(found) if found else None
-
-
-@cache
-def ptx_of(loop: DeviceLoop, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, str]:
-    """Return the PTX for each architecture: they differ in the last step only, and the ones before take the time."""
-    from numba import cuda
-    from numba.cuda import compiler, dispatcher
-
-    first = _capability(architectures[0])
-    made = []
-
-    def compile_and_remember(*arguments: Any, **options: Any) -> Any:
-        made.append(compile_cuda(*arguments, **options))
-        return made[-1]
-
-    compile_cuda, device = compiler.compile_cuda, SimpleNamespace(compute_capability=first)
-    with (
-        mock.patch.object(compiler, "compile_cuda", compile_and_remember),
-        mock.patch.object(dispatcher, "get_current_device", lambda: device),
-    ):
-        try:
-            cuda.compile_ptx(loop.function, f"void({', '.join(loop.arguments)})", cc=first)
-        except Exception as error:
-            raise ValueError(f"{loop.name} does not compile for a device: {type(error).__name__}: {error}") from error
-    return {a: made[-1].library.get_asm_str(cc=_capability(a)) for a in architectures}
-
-
-def _capability(architecture: str) -> tuple[int, int]:
-    number = int(architecture.removeprefix("sm_"))
-    return number // 10, number % 10
 
 
 def _assemble(ptxas: Path, name: str, ptx: str, architecture: str) -> MachineCode:
@@ -238,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.proof.machine_code")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write it to this file")
     options = parser.parse_args(arguments)
-    if missing := obstacle():
+    if missing := missing_compiler():
         print(f"{missing}: {INSTALL}", file=sys.stderr)
         return 1
     text = _text(document(device_loops()), _instructions())
@@ -251,9 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _instructions() -> dict[str, Any]:
     """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
-    from gpupipe_kernels.proof import instruction_counts
-
-    if instruction_counts.obstacle():
+    if find_nvdisasm() is None:
         return {}
     found = instruction_counts.counts()
     return {COUNTS: found, PREDICTIONS: instruction_counts.predictions(found)}
