@@ -12,6 +12,8 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import distributed
+
 from gpupipe.cluster.dask_workers import LOOK_SECONDS, DaskWorkers
 from gpupipe.errors import ClusterError
 
@@ -33,15 +35,15 @@ def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -
     """
     for _ in range(CALLS):
         workers.look()  # at those that are there now: only of them can it be told that they are lost
-        n_lost = workers.n_lost
+        n_lost, known = workers.n_lost, set(workers.client.futures)
         running = _started(workers, call)
         try:
-            return _awaited(workers, running, n_lost, where)
+            return _awaited(workers, running, n_lost, known, where)
         except _LostError:
             _await_return(workers)
-            _free(workers, running, where)
+            _free(workers, running, known, where)
         except BaseException:
-            _free(workers, running, where)
+            _free(workers, running, known, where)
             raise
     raise ClusterError(
         f"workers were lost in all of {CALLS} attempts", where=where,
@@ -68,8 +70,8 @@ def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]
     return running
 
 
-def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, where: str) -> Result:
-    known, failed = set(workers.client.futures), set[Any]()
+def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: set[Any], where: str) -> Result:
+    failed = set[Any]()
     while not wait([running], LOOK_SECONDS).done:
         workers.look([where])
         if workers.n_lost > n_lost:
@@ -95,10 +97,21 @@ def _await_return(workers: DaskWorkers) -> None:
         workers.client.wait_for_workers(workers.n_workers_at_first, timeout=RETURN_SECONDS)
 
 
-def _free(workers: DaskWorkers, running: Future[Any], where: str) -> None:
-    """Start the workers again that still wait for each other: nothing else ends a collective."""
+def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: str) -> None:
+    """Cancel the tasks of a call and restart the workers that still wait for each other.
+
+    Nothing else ends a collective. Without the cancellation, Dask would give the tasks to the restarted workers, which
+    would wait again, while the next call waits for them.
+
+    Parameters
+    ----------
+    known : set
+        Keys of the futures that are older than the call.
+    """
     if running.done():
         return
+    client = workers.client
+    client.cancel([distributed.Future(key, client) for key in {*client.futures} - known], force=True)
     try:
         for use in workers.usage():
             workers.client.restart_workers([use.address], RETURN_SECONDS, raise_for_error=False)

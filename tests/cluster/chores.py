@@ -137,3 +137,13 @@ class CudfImport(WorkerPlugin):
     @staticmethod
     def succeeded(dask_worker: Any) -> bool:
         return bool(dask_worker.row_stack_found)
+
+
+def status(dask_worker: Any) -> str:
+    """Return the status of the nanny or the worker that it is run on."""
+    return str(dask_worker.status.name)
+
+
+def task_keys(dask_scheduler: Any) -> list[str]:
+    """Return the keys of the tasks that the scheduler knows."""
+    return [str(key) for key in dask_scheduler.tasks]
