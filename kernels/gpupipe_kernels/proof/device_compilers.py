@@ -1,4 +1,4 @@
-"""The compilers of device code where there is no device: numba-cuda to PTX, ptxas to machine code, nvdisasm to text.
+"""The compilers of device code without a device: numba-cuda to PTX, ptxas to machine code, nvdisasm to text.
 
 Numba asks the driver for the current GPU as soon as a loop calls another device function; it is given an architecture
 here. A failed compilation can spoil the next one in a process.

@@ -13,7 +13,7 @@ Value = int | None
 
 
 class Registers:
-    """What a thread knows: its registers, predicates, constants and memory.
+    """The state of a thread: registers, predicates, constants and memory.
 
     Parameters
     ----------
