@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe_kernels.proof.machine_code import obstacle
+from gpupipe_kernels.proof.device_compilers import missing_compiler
 from tests.toolkits import Toolkits
 
 # A NumPy before 2.5, as 2.5 is: numba-cuda 0.30 looks row_stack up while cuDF imports it.
@@ -36,7 +36,7 @@ class mr:
 @pytest.fixture
 def fakes(tmp_path: Path) -> Path:
     """A folder with fake packages of RAPIDS; skips where numba-cuda or its libraries are missing."""
-    if missing := obstacle():
+    if missing := missing_compiler():
         pytest.skip(missing)
     for name, code in FAKES.items():
         (tmp_path / name).mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import pytest
 
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.launch import DeviceLoop, blocks, host_block, is_on_device
-from gpupipe_kernels.proof.machine_code import obstacle
+from gpupipe_kernels.proof.device_compilers import missing_compiler
 from gpupipe_kernels.threads import run_blocks
 
 
@@ -166,7 +166,7 @@ print(len(cuda.compile_ptx(device_loops.join.function, (float64[::1], int64, flo
 
 
 def test_numba_cuda_compiles_with_a_numpy_that_has_no_row_stack() -> None:
-    if missing := obstacle():
+    if missing := missing_compiler():
         pytest.skip(missing)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", WITHOUT_ROW_STACK]
