@@ -35,7 +35,7 @@ from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import CsvSettings, TableSource
-from gpupipe.table.encode import require_distinct
+from gpupipe.table.frames import frame_to_arrow
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -265,25 +265,8 @@ def _columns(probability: Array) -> Array:
 
 
 def as_arrow(data: Any) -> pa.Table:
-    """Return a table in memory as the readers would deliver it: the same nulls, the same types.
-
-    Parameters
-    ----------
-    data : pandas.DataFrame, pyarrow.Table, or anything with ``__arrow_c_stream__``
-
-    Raises
-    ------
-    DataError
-        If it is none of these, or two of its columns have one name.
-    """
-    if isinstance(data, pa.Table):
-        return plain_arrow(data)
-    if hasattr(data, "iloc"):
-        require_distinct([str(name) for name in data.columns])
-        return plain_arrow(pa.Table.from_pandas(data, preserve_index=False))
-    if hasattr(data, "__arrow_c_stream__"):
-        return plain_arrow(pa.table(data))
-    raise DataError(f"{type(data).__name__} is no table", fix="give a pandas.DataFrame, an Arrow table or a path")
+    """Return a frame as the readers would deliver it: the same nulls, the same types; see `frame_to_arrow`."""
+    return plain_arrow(frame_to_arrow(data))
 
 
 def _nothing(goal: Goal) -> Prediction:
