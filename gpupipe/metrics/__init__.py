@@ -10,13 +10,14 @@ from gpupipe.metrics.evaluation import evaluate, metric_names, undefined_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.judged import predicted_labels
 from gpupipe.metrics.registry import METRICS, Metric
-from gpupipe.metrics.settings import Evaluate, Importance
+from gpupipe.metrics.settings import Costs, Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold
 
 __all__ = [
     "METRICS",
     "Calibration",
     "ColumnImportance",
+    "Costs",
     "Curves",
     "Evaluate",
     "Importance",

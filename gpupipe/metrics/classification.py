@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gpupipe.metrics.judged import Classified, mean
+from gpupipe.metrics.judged import Classified, cost_matrix, mean
 from gpupipe.metrics.registry import CLASSIFICATION, Array, metric
 
 EPSILON = 2.0**-52  # a probability is taken to be so far from 0 and 1 before its logarithm, as in scikit-learn
@@ -81,6 +81,14 @@ def matthews(rows: Classified) -> float:
     n_rows = held.sum()
     spread = (n_rows**2 - called @ called) * (n_rows**2 - held @ held)
     return float((right.sum() * n_rows - held @ called) / math.sqrt(spread)) if spread else 0.0
+
+
+@metric("cost", ("binary",), greater_is_better=False, default=False)
+def cost(rows: Classified) -> float:
+    """Mean cost of a row's decision, at the costs of ``evaluate.cost``."""
+    if rows.costs is None:
+        raise ValueError("the metric cost needs costs")
+    return float((rows.counts * cost_matrix(rows.costs)).sum() / rows.counts.sum())
 
 
 def _by_class(counts: Array) -> tuple[Array, Array, Array]:

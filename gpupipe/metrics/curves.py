@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.metrics.evaluation import Predicted
-from gpupipe.metrics.judged import Classified, Regressed
+from gpupipe.metrics.judged import Classified, Regressed, Threshold
 from gpupipe.metrics.ranking import Ranking
 from gpupipe.metrics.registry import Array
 
@@ -76,7 +76,7 @@ class Residuals:
 
 
 def confusion(
-    task: str, y_true: Array, prediction: Predicted, threshold: float = 0.5, n_classes: int = 2, *, backend: Backend
+    task: str, y_true: Array, prediction: Predicted, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
     """Return counts: row i, column j is the number of rows of class i that were called j."""
     rows = Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpupipe.errors import ConfigError
 from gpupipe.metrics.clustering import sampled_rows
-from gpupipe.metrics.judged import Classified, Judged, Regressed, Unlabelled
+from gpupipe.metrics.judged import Classified, Judged, Regressed, Threshold, Unlabelled
 from gpupipe.metrics.registry import CLASSIFICATION, METRICS, Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.metrics.settings import Evaluate
+    from gpupipe.metrics.settings import Costs, Evaluate
 
 
 class Predicted(Protocol):
@@ -38,12 +38,22 @@ def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
     Raises
     ------
     ConfigError
-        If a metric is unknown, or belongs to another task.
+        If a metric is unknown or belongs to another task, or costs do.
     """
     suitable = tuple(name for name, metric in METRICS.items() if task in metric.tasks)
     wanted = settings.metrics or [name for name in suitable if METRICS.get(name).default]
     first = settings.select_by or (settings.metrics or [DEFAULT_ORDER[task]])[0]
-    names = tuple(dict.fromkeys([first, *wanted]))
+    names = tuple(dict.fromkeys([first, *wanted, *(["cost"] if settings.cost is not None else [])]))
+    if settings.cost is None and "cost" in names:
+        raise ConfigError(
+            "the metric cost needs to know what each error costs",
+            where="evaluate.metrics",
+            fix="add evaluate.cost, such as {false_positive: 1, false_negative: 5}",
+        )
+    if settings.cost is not None and task != "binary":
+        raise ConfigError(
+            f"costs of errors are for two classes; the task is {task}", where="evaluate.cost", fix="remove it"
+        )
     wrong = [name for name in names if task not in METRICS.get(name).tasks]
     if wrong:
         raise ConfigError(
@@ -69,10 +79,11 @@ def evaluate(
     y_true: Array | None,
     prediction: Predicted,
     names: Sequence[str],
-    threshold: float = 0.5,
+    threshold: Threshold = 0.5,
     n_classes: int = 2,
     X: Callable[[Array | None], Array] | None = None,
     *,
+    costs: Costs | None = None,
     backend: Backend,
 ) -> dict[str, float]:
     """Measure one prediction.
@@ -84,12 +95,14 @@ def evaluate(
         Class codes or numbers; None for clustering and embedding.
     prediction : Prediction
     names : sequence of str
-    threshold : float
-        binary: the probability from which on a row is called positive.
+    threshold : float, or array of float64, shape (n,)
+        binary: the lowest probability that is called positive, of all rows or of each.
     n_classes : int
     X : callable, optional
         Clustering and embedding: returns some rows of the feature matrix, on the host; it is given their numbers,
         int64, shape (m,), in no order, or None for all.
+    costs : Costs, optional
+        binary: for the metric ``cost``.
     backend : Backend
         Where to compute; what is not there yet is moved. Clusters and embeddings are judged on the host.
 
@@ -103,7 +116,7 @@ def evaluate(
     DataError
         If something predicted is no probability, or no finite number.
     """
-    rows = _judged(task, y_true, prediction, threshold, n_classes, X, backend)
+    rows = _judged(task, y_true, prediction, threshold, n_classes, X, costs, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
@@ -123,9 +136,10 @@ def _judged(
     task: str,
     y_true: Array | None,
     prediction: Predicted,
-    threshold: float,
+    threshold: Threshold,
     n_classes: int,
     X: Callable[[Array | None], Array] | None,
+    costs: Costs | None,
     backend: Backend,
 ) -> Judged | None:
     """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
@@ -137,7 +151,7 @@ def _judged(
         return None
     if task == "regression":
         return Regressed.of(y_true, prediction.value, backend)
-    return Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend)
+    return Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend, costs)
 
 
 def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> Unlabelled:

@@ -11,6 +11,7 @@ from gpupipe.metrics.registry import METRICS, Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
+    from gpupipe.metrics.settings import Costs
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def permutation_importance(
     repeats: int = 3,
     rows: int = 5_000,
     seed: int = 0,
+    costs: Costs | None = None,
     backend: Backend,
 ) -> list[ColumnImportance]:
     """Return the importance of each group of columns, most important first.
@@ -48,7 +50,7 @@ def permutation_importance(
     y : array, shape (n,)
     groups : mapping of str to sequence of int
         Input column to the columns of the matrix that come from it; they are shuffled together.
-    task, metric, threshold, n_classes
+    task, metric, threshold, n_classes, costs
         As `evaluate` takes them.
     repeats : int
         Shuffles of each group.
@@ -67,7 +69,8 @@ def permutation_importance(
     sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
 
     def score() -> float:
-        return sign * evaluate(task, truth, predict(sample), [metric], threshold, n_classes, backend=backend)[metric]
+        found = evaluate(task, truth, predict(sample), [metric], threshold, n_classes, costs=costs, backend=backend)
+        return sign * found[metric]
 
     before = score()
     found = []

@@ -17,7 +17,9 @@ from gpupipe.metrics.registry import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
+    from gpupipe.metrics.settings import Costs
 
+Threshold = Any  # a float, or an array of float64, shape (n,): one for each row
 ROUNDING = 1e-6  # a probability that was summed up in float32 may be so far out of 0..1
 
 
@@ -35,6 +37,8 @@ class Classified:
         The class that each row is called.
     n_classes : int
     backend : Backend
+    costs : Costs, optional
+        What each decision costs.
     """
 
     y_true: Array
@@ -42,12 +46,19 @@ class Classified:
     label: Array
     n_classes: int
     backend: Backend
+    costs: Costs | None = None
 
     @staticmethod
     def of(
-        task: str, y_true: Array, probability: Array, threshold: float, n_classes: int, backend: Backend
+        task: str,
+        y_true: Array,
+        probability: Array,
+        threshold: Threshold,
+        n_classes: int,
+        backend: Backend,
+        costs: Costs | None = None,
     ) -> Classified:
-        """Take over what a model says, wherever it is; `y_true` may be of any dtype.
+        """Take over what a model predicts, wherever it is; `y_true` may be of any dtype.
 
         Raises
         ------
@@ -56,10 +67,10 @@ class Classified:
         """
         y_true = backend.to_device(y_true).astype("int64")
         probability = backend.to_device(probability).astype("float64", copy=False)
-        label = predicted_labels(task, probability, threshold)
+        label = predicted_labels(task, probability, backend.to_device(threshold) if has_rows(threshold) else threshold)
         if probability.ndim > 1:  # float32 sums to one only nearly
             probability = probability / probability.sum(axis=1, keepdims=True)
-        return Classified(y_true, _within(probability, backend), label, n_classes, backend)
+        return Classified(y_true, _within(probability, backend), label, n_classes, backend, costs)
 
     @cached_property
     def counts(self) -> Array:
@@ -166,8 +177,18 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-def predicted_labels(task: str, probability: Array, threshold: float = 0.5) -> Array:
-    """Return the class code of each row: binary by the threshold, several classes by the highest probability."""
+def cost_matrix(costs: Costs) -> list[list[float]]:
+    """Return ``[actual][called]``: what a row of each class costs, called each class."""
+    return [[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]]
+
+
+def has_rows(threshold: Threshold) -> bool:
+    """Return whether there is a threshold for each row, instead of one for all."""
+    return getattr(threshold, "ndim", 0) > 0
+
+
+def predicted_labels(task: str, probability: Array, threshold: Threshold = 0.5) -> Array:
+    """Return the class code of each row: binary by its threshold, several classes by the highest probability."""
     if task == "binary":
         return (probability >= threshold).astype("int64")
     return probability.argmax(axis=1)

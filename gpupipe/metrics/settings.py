@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gpupipe.errors import did_you_mean
 from gpupipe.metrics.registry import METRICS
 from gpupipe.settings import Settings
 
-ThresholdRule = Literal["best_f1", "best_accuracy", "best_balanced_accuracy", "youden"]
+ThresholdRule = Literal["best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"]
 CalibrationMethod = Literal["none", "sigmoid", "isotonic"]
 
 
@@ -22,6 +22,7 @@ def _known(name: str) -> str:
     return name
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 MetricName = Annotated[str, AfterValidator(_known)]
 
 
@@ -40,8 +41,37 @@ class Importance(Settings):
     rows: Annotated[int, Field(gt=0)] = 5_000
 
 
+class Costs(Settings):
+    """What each kind of decision costs, in any one unit; a benefit is a negative cost.
+
+    Attributes
+    ----------
+    false_positive : float
+        Of a negative row that is called positive, such as a retention offer to a customer who would have stayed.
+    false_negative : float
+        Of a positive row that is missed.
+    true_positive, true_negative : float
+        Of correct decisions.
+    """
+
+    false_positive: Finite
+    false_negative: Finite
+    true_positive: Finite = 0.0
+    true_negative: Finite = 0.0
+
+    @model_validator(mode="after")
+    def _errors_cost_more(self) -> Self:
+        for wrong, right in (("false_positive", "true_negative"), ("false_negative", "true_positive")):
+            if getattr(self, wrong) <= getattr(self, right):
+                raise ValueError(
+                    f"{wrong} ({getattr(self, wrong):g}) must cost more than {right} ({getattr(self, right):g}); "
+                    "otherwise one answer for all rows is the cheapest"
+                )
+        return self
+
+
 class Evaluate(Settings):
-    """How models are judged.
+    """How models are evaluated.
 
     Attributes
     ----------
@@ -51,9 +81,13 @@ class Evaluate(Settings):
         The metric that orders the leaderboard. None: the first of ``metrics``; without those roc_auc for binary,
         log_loss for multiclass, r2 for regression, silhouette for clustering, reconstruction_r2 for embeddings.
     threshold : float or rule
-        binary: from which probability on the answer is yes. A rule chooses it on held-out training rows.
+        binary: the lowest probability that is called positive. A rule chooses it on held-out training rows; under
+        cross-validation the rows of a fold are judged by the threshold that the other folds choose (with
+        ``split.time``, the earlier ones). Default: 0.5, or min_cost where ``cost`` is given.
+    cost : Costs, optional
+        binary: what each kind of error costs. Adds the metric ``cost``, the mean cost per row.
     calibrate : {"none", "sigmoid", "isotonic"}
-        binary: map the probabilities to observed shares, learned on held-out training rows.
+        binary: map the probabilities to observed shares, learned on the same rows as the threshold.
     validation : float
         The share of the training rows held out to choose among models, for threshold rules and for calibration.
     importance : bool or Importance
@@ -63,9 +97,23 @@ class Evaluate(Settings):
     metrics: Annotated[list[MetricName], Field(min_length=1)] | None = None
     select_by: MetricName | None = None
     threshold: Annotated[float, Field(ge=0, le=1)] | ThresholdRule = 0.5
+    cost: Costs | None = None
     calibrate: CalibrationMethod = "none"
     validation: Annotated[float, Field(gt=0, lt=1)] = 0.2
     importance: bool | Importance = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _costs_choose_the_threshold(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("cost") is not None and "threshold" not in values:
+            return {**values, "threshold": "min_cost"}
+        return values
+
+    @model_validator(mode="after")
+    def _has_costs_to_minimize(self) -> Self:
+        if self.threshold == "min_cost" and self.cost is None:
+            raise ValueError("threshold: min_cost needs evaluate.cost, such as {false_positive: 1, false_negative: 5}")
+        return self
 
     @property
     def importance_settings(self) -> Importance | None:

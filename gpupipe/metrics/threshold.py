@@ -1,4 +1,4 @@
-"""Choose the probability from which on a row is called positive."""
+"""The probability from which a row is called positive, chosen on rows that the model has not seen."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import DataError
-from gpupipe.metrics.judged import Classified
+from gpupipe.metrics.judged import Classified, cost_matrix
 from gpupipe.metrics.registry import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
+    from gpupipe.metrics.settings import Costs
+
+Score = Callable[[Array, Array, int, int], Array]
 
 # Each rule scores every possible cut from its true and false positives and the numbers of positives and negatives.
-RULES: dict[str, Callable[[Array, Array, int, int], Array]] = {
+RULES: dict[str, Score] = {
     "best_f1": lambda tp, fp, pos, neg: 2 * tp / (tp + fp + pos),
     "best_accuracy": lambda tp, fp, pos, neg: (tp + neg - fp) / (pos + neg),
     "best_balanced_accuracy": lambda tp, fp, pos, neg: (tp / pos + 1 - fp / neg) / 2,
@@ -21,7 +24,7 @@ RULES: dict[str, Callable[[Array, Array, int, int], Array]] = {
 }
 
 
-def choose_threshold(y: Array, probability: Array, how: str, *, backend: Backend) -> float:
+def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None = None, *, backend: Backend) -> float:
     """Return the threshold that is best on these rows.
 
     Parameters
@@ -29,19 +32,22 @@ def choose_threshold(y: Array, probability: Array, how: str, *, backend: Backend
     y : array of 0 and 1, shape (n,)
     probability : array of float64, shape (n,)
         Of rows that the model has not seen.
-    how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden"}
+    how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
+    costs : Costs, optional
+        Needed by min_cost.
     backend : Backend
         Where to compute; what is not there yet is moved.
 
     Returns
     -------
     float
-        Half-way between the lowest probability called positive and the next one; among equals, the highest cut.
+        Half-way between the lowest probability called positive and the next one; among equals, the highest cut. Where
+        it is best to call no row positive, half-way between the highest probability and 1.
 
     Raises
     ------
     DataError
-        If the rows hold only one class, or something is no probability.
+        If the rows hold only one class, or a value is not a probability.
     """
     rows = Classified.of("binary", y, probability, 0.5, 2, backend)
     ranking = next((found for _, found in rows.rankings()), None)
@@ -51,9 +57,23 @@ def choose_threshold(y: Array, probability: Array, how: str, *, backend: Backend
             where=f"evaluate.threshold: {how}",
             fix="set a number, such as 0.5, or a larger evaluate.validation",
         )
-    hits, misses = ranking.hits[1:].astype("float64"), ranking.misses[1:].astype("float64")
-    score = RULES[how](hits, misses, ranking.positives, ranking.negatives)
-    best = int(backend.to_host(score.argmax()))
-    lowest, below = [*backend.to_host(ranking.scores[best : best + 2]).tolist(), 0.0][:2]
+    hits, misses = ranking.hits.astype("float64"), ranking.misses.astype("float64")
+    rule = _saving(costs) if costs is not None and how == "min_cost" else RULES[how]
+    score = rule(hits, misses, ranking.positives, ranking.negatives)
+    if float(backend.to_host(ranking.scores[0])) == 1.0:
+        score[0] = -backend.xp.inf  # no threshold is above a probability of 1
+    best = int(backend.to_host(score.argmax()))  # this many of the highest scores are called positive
+    scores = backend.to_host(ranking.scores[max(0, best - 1) : best + 1]).tolist()
+    lowest, below = [1.0, *scores] if best == 0 else [*scores, 0.0][:2]
     middle: float = (lowest + below) / 2
-    return middle if middle > below else lowest  # neighbouring floats have no middle
+    return middle if middle > below else lowest  # neighboring floats have no middle
+
+
+def _saving(costs: Costs) -> Score:
+    """Return the rule that scores a cut by what it saves: the negative total cost of its decisions."""
+    (true_negative, false_positive), (false_negative, true_positive) = cost_matrix(costs)
+
+    def score(tp: Array, fp: Array, pos: int, neg: int) -> Array:
+        return -(tp * true_positive + (pos - tp) * false_negative + fp * false_positive + (neg - fp) * true_negative)
+
+    return score

@@ -1,4 +1,4 @@
-"""From scores to decisions: a calibration of the probability, and the threshold of the positive class."""
+"""Decisions from scores: the calibration of the probability and the threshold of the positive class."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.metrics.calibration import Calibration, fit_calibration
+from gpupipe.metrics.judged import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
@@ -16,17 +17,18 @@ Array = Any
 
 @dataclass(frozen=True)
 class Decision:
-    """How probabilities are read.
+    """How probabilities become decisions.
 
     Attributes
     ----------
-    threshold : float
-        Binary only: from this probability on a row is positive.
+    threshold : float, or array of float64, shape (n,)
+        Binary only: the lowest probability that is called positive. While rows of several folds are evaluated
+        together, that of each row.
     calibration : Calibration, optional
         Applied to the model's probability first.
     """
 
-    threshold: float = 0.5
+    threshold: Threshold = 0.5
     calibration: Calibration | None = None
 
     def apply(self, prediction: Prediction, backend: Backend | None = None) -> Prediction:
@@ -49,8 +51,8 @@ class Decision:
         return Decision(value["threshold"], None if calibration is None else Calibration.from_json(calibration))
 
 
-def needs_held_out_rows(evaluate: Evaluate) -> bool:
-    """Return whether the settings ask for a choice that must be made on rows the model has not seen."""
+def is_learned(evaluate: Evaluate) -> bool:
+    """Return whether the decision is learned from predictions of rows that the model has not seen."""
     return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
 
 
@@ -68,4 +70,5 @@ def decide(evaluate: Evaluate, task: str, y: Array, prediction: Prediction, back
     if not isinstance(evaluate.threshold, str):
         return replace(decision, threshold=evaluate.threshold)
     probability = decision.apply(prediction, backend).probability
-    return replace(decision, threshold=choose_threshold(y, probability, evaluate.threshold, backend=backend))
+    threshold = choose_threshold(y, probability, evaluate.threshold, evaluate.cost, backend=backend)
+    return replace(decision, threshold=threshold)

@@ -38,7 +38,7 @@ class Drawing:
 
 def draw(job: Job, outcome: Outcome) -> Drawing:
     """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
-    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.decision.threshold
+    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.judged.threshold
 
     def measure(backend: Backend, y: Array, rows: Prediction) -> Drawing:
         if task == "regression":
@@ -48,32 +48,33 @@ def draw(job: Job, outcome: Outcome) -> Drawing:
         lines = curves(task, y, rows, n_classes, backend=backend)
         return Drawing(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
 
-    return job.measured(measure, outcome.y, outcome.predicted)
+    return job.measured(measure, outcome.judged.y, outcome.judged.predicted)
 
 
 def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
     """Return the permutation importance of each input column, measured on rows that the judged model has not seen."""
     settings = job.config.evaluate.importance_settings
-    if settings is None or outcome.judged_y is None:
+    if settings is None or outcome.explained_y is None:
         return []
-    trained, backend = outcome.judged.trained, job.backend
+    trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
     groups: dict[str, list[int]] = {}
     for i, feature in enumerate(trained.features.features):
         for name in feature.inputs:
             groups.setdefault(name, []).append(i)
-    X, y = _sample(outcome.judged.matrices["test"], outcome.judged_y, settings.rows, job.config.seed, backend)
+    X, y = _sample(outcome.explained.matrices["test"], outcome.explained_y, settings.rows, job.config.seed, backend)
     return permutation_importance(
-        lambda shuffled: outcome.decision.apply(trained.model.predict(backend.to_device(shuffled)), backend),
+        lambda shuffled: decision.apply(trained.model.predict(backend.to_device(shuffled)), backend),
         X,
         y,
         groups,
         task=job.goal.task,
         metric=job.metrics[0],
-        threshold=outcome.decision.threshold,
+        threshold=decision.threshold,
         n_classes=job.goal.n_classes,
         repeats=settings.repeats,
         rows=settings.rows,
         seed=job.config.seed,
+        costs=job.config.evaluate.cost,
         backend=backend,
     )
 

@@ -115,7 +115,8 @@ class Job:
         def measure(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend), self.metrics, decision.threshold,
-                self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend), backend=backend,
+                self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend),
+                costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
         return self.measured(measure, y, prediction)

@@ -1,8 +1,11 @@
-"""Who is best: every model on the same rows, by validation or by folds; the best is trained again on all it may see."""
+"""The leaderboard: every model on the same rows, by validation or by folds; the best is trained again on all rows.
+
+What is chosen on data (calibration, threshold, the model itself) is judged on rows that had no part in the choice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +15,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
 from gpupipe.models.fitted_device import joined
-from gpupipe.pipeline.decision import Decision, decide, needs_held_out_rows
+from gpupipe.pipeline.decision import Decision, decide, is_learned
 from gpupipe.pipeline.job import Contest, Job, compete
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import Trained
@@ -20,6 +23,7 @@ from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
 
 Array = Any
+DECISION_PARTS = 5  # of the validation rows
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a leaderboard ended.
+    """The result of a leaderboard.
 
     Attributes
     ----------
@@ -54,27 +58,51 @@ class Outcome:
     best : Trained
         Trained on all training rows (under cross-validation, on all rows): the one that is exported.
     decision : Decision
-    judged : Contest
+        Exported with it.
+    judged : Judged
+        The test rows, as they were predicted without having been seen.
+    explained : Contest
         The model whose test rows explain the importances; under cross-validation that of the last fold.
-    judged_y : array, optional
-    rows : array of int64
-        The rows of the run's table that were predicted without having been seen.
-    y : array, optional
-        Their targets.
-    predicted : Prediction
-        What the best model said of them, calibrated; where it is.
-    folds : array of int8, optional
-        Under cross-validation, the fold that each predicted row was tested in.
+    explained_y : array, optional
+    explained_decision : Decision
+        Of that model: learned without those rows.
+    selection : mapping of str to float
+        Under cross-validation with several candidates: metrics of the whole procedure, the choice of the model
+        included; see `_selection`.
     """
 
     entrants: list[Entrant]
     best: Trained
     decision: Decision
-    judged: Contest
-    judged_y: Array
+    judged: Judged
+    explained: Contest
+    explained_y: Array
+    explained_decision: Decision
+    selection: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Test rows, with what was predicted for them by models and decisions that had not seen them.
+
+    Attributes
+    ----------
+    rows : array of int64, shape (n,)
+        Of the run's table, ascending.
+    y : array, shape (n,), optional
+        Their targets, on the host.
+    predicted : Prediction
+        Calibrated; where the backend computes.
+    threshold : float, or array of float64, shape (n,)
+        From which each row was called positive.
+    folds : array of int8, shape (n,), optional
+        Under cross-validation, the fold that each row was tested in, from 1.
+    """
+
     rows: Array
     y: Array
     predicted: Prediction
+    threshold: Array
     folds: Array = None
 
 
@@ -84,12 +112,13 @@ def run_holdout(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> Outcome:
     With one model and nothing to choose there is no validation part, and the model is trained once.
     """
     settings = job.config.evaluate
-    if job.y is None or (len(entries) == 1 and not needs_held_out_rows(settings)):
+    if job.y is None or (len(entries) == 1 and not is_learned(settings)):
         entrants, contest, decision = _without_choice(job, entries, fold)
     else:
         entrants, contest, decision = _with_choice(job, entries, fold)
     y, predicted = job.target(fold.test), decision.apply(contest.predictions["test"], job.backend)
-    return Outcome(entrants, contest.trained, decision, contest, y, np.flatnonzero(fold.test), y, predicted)
+    judged = Judged(np.flatnonzero(fold.test), y, predicted, decision.threshold)
+    return Outcome(entrants, contest.trained, decision, judged, contest, y, decision)
 
 
 def _without_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[list[Entrant], Contest, Decision]:
@@ -113,19 +142,20 @@ def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[l
     fit_mask, validation = masks
     contests = compete(job, entries, fit_mask, {"validation": validation, "test": fold.test})
     with job.stage_of_metrics() as stage:
-        y, y_test, fixed = job.truth(validation), job.truth(fold.test), _fixed(job)
+        y, y_test = job.truth(validation), job.truth(fold.test)
+        decisions = {c.trained.entry.label: _decided(job, y, c.predictions["validation"]) for c in contests}
         entrants = [
             Entrant(
                 c.trained.entry.label,
-                job.score(y_test, c.predictions["test"], fixed),
-                job.score(y, c.predictions["validation"], fixed),
+                job.score(y_test, c.predictions["test"], decisions[c.trained.entry.label]),
+                _validated(job, y, c.predictions["validation"]),
                 c.trained.seconds,
             )
             for c in contests
         ]
         ranked = _ranked(entrants, job, lambda e: e.validation)
         best = next(c for c in contests if c.trained.entry.label == ranked[0].label)
-        decision = _decided(job, y, best.predictions["validation"])
+        decision = decisions[ranked[0].label]
         _note_calibration(job, stage)
         stage.note(f"best on validation: {ranked[0].label}; trained again on all training rows")
     refit = compete(job, [best.trained.entry], fold.train, {"test": fold.test}, "refit: ")[0]
@@ -133,6 +163,25 @@ def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[l
         ranked[0].metrics = job.score(y_test, refit.predictions["test"], decision)
     ranked[0].seconds += refit.trained.seconds
     return ranked, refit, decision
+
+
+def _validated(job: Job, y: Array, prediction: Prediction) -> dict[str, float]:
+    """Return the metrics of validation rows, each judged by a decision that was learned from other ones of them."""
+    if not is_learned(job.config.evaluate) or job.goal.task != "binary":
+        return job.score(y, prediction, _fixed(job))
+    from sklearn.model_selection import StratifiedKFold
+
+    codes = job.backend.to_host(y).astype(np.int64)
+    n_parts = min(DECISION_PARTS, int(np.bincount(codes, minlength=2).min()))
+    if n_parts < 2:
+        return job.score(y, prediction, _fixed(job))
+    parts = StratifiedKFold(n_parts, shuffle=True, random_state=job.config.seed).split(codes, codes)
+    rows = [job.backend.to_device(test) for _, test in parts]
+    truths, predictions = [y[part] for part in rows], [_taken(prediction, part) for part in rows]
+    decisions = _decisions(job, truths, predictions, in_order=False)
+    decided = joined([d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp)
+    thresholds = np.repeat([decision.threshold for decision in decisions], [len(truth) for truth in truths])
+    return job.score(job.backend.xp.concatenate(truths), decided, Decision(thresholds))
 
 
 def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Outcome:
@@ -143,50 +192,117 @@ def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) ->
     with job.stage_of_metrics() as stage:
         _note_calibration(job, stage)
         truths = [job.truth(fold.test) for fold in folds]
-        entrants = [_over_folds(job, truths, [contests[k] for contests in by_fold]) for k in range(len(entries))]
-        ranked = _ranked(entrants, job, lambda e: e.metrics)
-        k = [entry.label for entry in entries].index(ranked[0].label)
-        mine = [contests[k] for contests in by_fold]
-        decision = _decide_on(job, truths, mine)
-        rows, y, predicted, tested_in = _pooled(job, folds, mine, decision)
+        candidates = {
+            entry.label: _FoldedCandidate.of(job, truths, [contests[k] for contests in by_fold])
+            for k, entry in enumerate(entries)
+        }
+        ranked = _ranked([candidate.entrant() for candidate in candidates.values()], job, lambda e: e.metrics)
+        best = candidates[ranked[0].label]
+        if is_learned(job.config.evaluate) and job.goal.task == "binary":
+            others = "the earlier folds" if job.times is not None else "the other folds"
+            stage.note(f"the rows of a fold are judged by what {others} say of calibration and threshold")
+            if job.times is not None:
+                stage.note("fold 1 has no earlier fold: it is judged uncalibrated, at a threshold of 0.5")
+        decision = _decide_on(job, truths, [contest.predictions["test"] for contest in best.contests])
+        judged = _pooled(job, folds, best)
+        selection = _selection(job, list(candidates.values()))
     everything = np.ones(job.table.n_rows, bool)
-    final = compete(job, [entries[k]], everything, {}, "refit: ")[0].trained
+    entry = best.contests[0].trained.entry
+    final = compete(job, [entry], everything, {}, "refit: ")[0].trained
     last = job.target(folds[-1].test)
-    return Outcome(ranked, final, decision, mine[-1], last, rows, y, predicted, tested_in)
+    return Outcome(ranked, final, decision, judged, best.contests[-1], last, best.decisions[-1], selection)
 
 
-def _over_folds(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> Entrant:
-    """Score one model on each fold; what must be chosen for a fold is chosen on the others."""
-    scores = []
-    for i, (y, contest) in enumerate(zip(truths, contests, strict=True)):
-        others = [j for j in range(len(truths)) if j != i]
-        decision = _decide_on(job, [truths[j] for j in others], [contests[j] for j in others])
-        scores.append(job.score(y, contest.predictions["test"], decision, contest.matrices["test"]))
+@dataclass(frozen=True)
+class _FoldedCandidate:
+    """One model on each fold, judged by decisions that the fold had no part in."""
+
+    contests: Sequence[Contest]
+    decisions: Sequence[Decision]
+    scores: Sequence[Mapping[str, float]]
+
+    @staticmethod
+    def of(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> _FoldedCandidate:
+        decisions = _decisions(
+            job, truths, [contest.predictions["test"] for contest in contests], in_order=job.times is not None
+        )
+        scores = [
+            job.score(y, contest.predictions["test"], decision, contest.matrices["test"])
+            for y, contest, decision in zip(truths, contests, decisions, strict=True)
+        ]
+        return _FoldedCandidate(contests, decisions, scores)
+
+    def entrant(self) -> Entrant:
+        seconds = sum(contest.trained.seconds for contest in self.contests)
+        return Entrant(self.contests[0].trained.entry.label, _mean_and_std(self.scores), seconds=seconds)
+
+
+def _mean_and_std(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
     metrics = {}
     for name in scores[0]:
         values = [score[name] for score in scores]
         metrics[name], metrics[f"{name}_std"] = float(np.mean(values)), float(np.std(values))
-    return Entrant(contests[0].trained.entry.label, metrics, seconds=sum(c.trained.seconds for c in contests))
+    return metrics
 
 
-def _pooled(
-    job: Job, folds: Sequence[Fold], contests: Sequence[Contest], decision: Decision
-) -> tuple[Array, Array, Prediction, Array]:
-    """Return rows, targets, predictions and folds of all test rows, in the order of the rows."""
+def _selection(job: Job, candidates: Sequence[_FoldedCandidate]) -> dict[str, float]:
+    """Return what the exported model may be expected to score: each fold by the model that other folds rank first.
+
+    The mean of the best candidate is too good by chance, the more candidates there are: the rows that judge it have
+    chosen it. (Tsamardinos, Greasidou and Borboudakis, 2018, correct the same bias by a bootstrap.)
+    """
+    n_folds = len(candidates[0].scores)
+    if len(candidates) == 1 or n_folds < 3:
+        return {}
+    name = job.metrics[0]
+    sign = 1.0 if METRICS.get(name).greater_is_better else -1.0
+    chosen = []
+    for i in range(n_folds):
+        others = _judges(i, n_folds, in_order=job.times is not None)
+        if others:
+            means = [sign * np.mean([candidate.scores[j][name] for j in others]) for candidate in candidates]
+            chosen.append(candidates[int(np.nan_to_num(means, nan=-np.inf).argmax())].scores[i])
+    return _mean_and_std(chosen)
+
+
+def _judges(fold: int, n_folds: int, in_order: bool) -> list[int]:
+    """Return the folds that may choose something for a fold: the others; in the order of time, the earlier ones."""
+    return [j for j in range(fold if in_order else n_folds) if j != fold]
+
+
+def _decisions(job: Job, truths: Sequence[Array], predictions: Sequence[Prediction], in_order: bool) -> list[Decision]:
+    """Return for each part of the rows the decision that the other parts choose."""
+    found = []
+    for i in range(len(truths)):
+        others = _judges(i, len(truths), in_order)
+        chosen = _decide_on(job, [truths[j] for j in others], [predictions[j] for j in others])
+        found.append(chosen if others else _fixed(job))
+    return found
+
+
+def _pooled(job: Job, folds: Sequence[Fold], best: _FoldedCandidate) -> Judged:
+    """Return all test rows in their own order, each as it was judged in its fold."""
     rows = np.concatenate([np.flatnonzero(fold.test) for fold in folds])
-    tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), [int(fold.test.sum()) for fold in folds])
+    sizes = [int(fold.test.sum()) for fold in folds]
     order = np.argsort(rows, kind="stable")
-    parts = [decision.apply(contest.predictions["test"], job.backend) for contest in contests]
-    there = job.backend.to_device(order)
-    predicted = joined(parts, job.backend.xp).mapped(lambda array: array[there])
+    parts = [
+        decision.apply(contest.predictions["test"], job.backend)
+        for decision, contest in zip(best.decisions, best.contests, strict=True)
+    ]
+    predicted = _taken(joined(parts, job.backend.xp), job.backend.to_device(order))
     y = None if job.y is None else job.y[rows[order]]
-    return rows[order], y, predicted, tested_in[order]
+    thresholds = np.repeat([decision.threshold for decision in best.decisions], sizes)
+    tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
+    return Judged(rows[order], y, predicted, thresholds[order], tested_in[order])
 
 
-def _decide_on(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> Decision:
-    if job.y is None or not needs_held_out_rows(job.config.evaluate):
+def _taken(prediction: Prediction, rows: Array) -> Prediction:
+    return prediction.mapped(lambda array: array[rows])
+
+
+def _decide_on(job: Job, truths: Sequence[Array], predictions: Sequence[Prediction]) -> Decision:
+    if not truths or job.y is None or not is_learned(job.config.evaluate):
         return _fixed(job)
-    predictions = [contest.predictions["test"] for contest in contests]
     return _decided(job, job.backend.xp.concatenate(truths), joined(predictions, job.backend.xp))
 
 

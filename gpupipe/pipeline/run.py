@@ -137,7 +137,11 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
     models = {entrant.label: entrant.metrics for entrant in outcome.entrants}
     document: dict[str, Any] = {"best": outcome.entrants[0].label, "models": models}
     validation = {entrant.label: entrant.validation for entrant in outcome.entrants if entrant.validation}
-    return document | ({"validation": validation} if validation else {})
+    if validation:
+        document["validation"] = validation
+    if outcome.selection:
+        document["selection"] = dict(outcome.selection)
+    return document
 
 
 def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:

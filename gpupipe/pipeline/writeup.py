@@ -10,7 +10,7 @@ from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.pipeline.explain import Drawing
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Outcome, leaderboard_rows
+from gpupipe.pipeline.leaderboard import Judged, Outcome, leaderboard_rows
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.quality import column_quality
 from gpupipe.report.data import (
@@ -30,8 +30,8 @@ def write_report(
 ) -> None:
     """Write report.html and plots/ into `folder`."""
     config, name = job.config, job.metrics[0]
-    n_test = 0 if outcome.folds is not None else len(outcome.rows)
-    n_folds = 0 if outcome.folds is None else int(outcome.folds.max())
+    n_test = 0 if outcome.judged.folds is not None else len(outcome.judged.rows)
+    n_folds = 0 if outcome.judged.folds is None else int(outcome.judged.folds.max())
     timeline = job.timeline.to_json()
     settings = config.evaluate.importance_settings
     data = ReportData(
@@ -51,6 +51,7 @@ def write_report(
         leaderboard=leaderboard_rows(outcome.entrants),
         classification=_classification(job, outcome, drawing),
         regression=_regression(drawing),
+        selection=outcome.selection,
         losses=_losses(outcome.best.model.history),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
         importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
@@ -77,12 +78,21 @@ def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classificat
         roc=_curves(drawn.roc, labels),
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
-        prevalence=float(outcome.y.mean()) if binary else None,
+        prevalence=float(outcome.judged.y.mean()) if binary else None,
         positive=labels[1] if binary else None,
         threshold=outcome.decision.threshold if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",
+        fold_thresholds=_fold_thresholds(outcome.judged) if binary else (),
         confusion=Confusion(labels=labels, counts=counts),
     )
+
+
+def _fold_thresholds(judged: Judged) -> list[float]:
+    """Return the threshold of each fold, where they differ."""
+    if judged.folds is None:
+        return []
+    thresholds = [float(judged.threshold[judged.folds == fold][0]) for fold in range(1, int(judged.folds.max()) + 1)]
+    return thresholds if len(set(thresholds)) > 1 else []
 
 
 def _curves(points: Sequence[Points], labels: Sequence[str]) -> list[Curve]:

@@ -73,8 +73,10 @@ class Classification:
         Probability from which a row is predicted to be positive.
     threshold_rule : str
         How it was chosen: ``"best_f1"``.
+    fold_thresholds : sequence of float
+        Under cross-validation, where each fold's rows are judged by a threshold that the other folds choose.
     confusion : Confusion, optional
-        At that threshold.
+        At that threshold, or at those of the folds.
     """
 
     roc: Sequence[Curve] = ()
@@ -84,6 +86,7 @@ class Classification:
     positive: str | None = None
     threshold: float | None = None
     threshold_rule: str = ""
+    fold_thresholds: Sequence[float] = ()
     confusion: Confusion | None = None
 
 
@@ -188,6 +191,9 @@ class ReportData:
         In the order to be shown; exactly one is the best.
     classification, regression : optional
         At most one of them.
+    selection : mapping of str to float
+        Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
+        first. The best model's own mean is too good by chance, since the same rows have chosen it.
     losses : sequence of Curve
         Of the best model's training, by epoch; empty where it has no epochs.
     importances : sequence of Importance
@@ -222,6 +228,7 @@ class ReportData:
     evaluated_on: str = "test split"
     classification: Classification | None = None
     regression: Regression | None = None
+    selection: Mapping[str, float] = field(default_factory=dict)
     losses: Sequence[Curve] = ()
     importances: Sequence[Importance] = ()
     importance_note: str = ""

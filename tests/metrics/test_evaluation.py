@@ -21,7 +21,7 @@ HOST = CpuBackend()
 
 
 def _names(task: str) -> list[str]:
-    return [name for name, metric in METRICS.items() if task in metric.tasks]
+    return [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
 
 
 def rows_of(X: Any, rows: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 from gpupipe.backends.cpu import CpuBackend
 from gpupipe.errors import DataError
-from gpupipe.metrics import choose_threshold
+from gpupipe.metrics import Costs, choose_threshold
 
 HOST = CpuBackend()
 SCORES: dict[str, Callable[[Any, Any], float]] = {
@@ -32,6 +32,32 @@ def test_no_other_cut_is_better(how: str, rows: list[tuple[bool, float]]) -> Non
         return
     chosen = SCORES[how](y, p >= choose_threshold(y, p, how, backend=HOST))
     assert chosen >= max(SCORES[how](y, p >= cut) for cut in p) - 1e-12
+
+
+@settings(deadline=None, max_examples=100)
+@given(rows=ROWS, wrong=st.tuples(st.floats(0.1, 9), st.floats(0.1, 9)), benefit=st.floats(-9, 0))
+def test_no_other_cut_costs_less(rows: list[tuple[bool, float]], wrong: tuple[float, float], benefit: float) -> None:
+    y, p = (np.array(column) for column in zip(*rows, strict=True))
+    if y.all() or not y.any():
+        return
+    costs = Costs(false_positive=wrong[0], false_negative=wrong[1], true_positive=benefit)
+
+    def total(called: Any) -> float:
+        (_, fp), (fn, tp) = sk.confusion_matrix(y, called)
+        return float(wrong[0] * fp + wrong[1] * fn + benefit * tp)
+
+    cuts = [*p, *([1.0] if p.max() < 1.0 else [])]  # 1: no row is called positive
+    chosen = total(p >= choose_threshold(y, p, "min_cost", costs, backend=HOST))
+    assert chosen <= min(total(p >= cut) for cut in cuts) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [{"false_positive": 0, "false_negative": 5}, {"false_positive": 1, "false_negative": 1, "true_positive": 2}],
+)
+def test_costs_that_make_one_answer_cheapest_are_refused(costs: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must cost more"):
+        Costs(**costs)
 
 
 def test_the_threshold_lies_between_the_rows_that_it_parts() -> None:

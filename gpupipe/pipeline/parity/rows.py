@@ -89,7 +89,7 @@ def trial_rows(job: Job, features: FittedFeatures) -> Trial:
         cases,
         np.concatenate([origin, np.full(made, -1)]),
         np.concatenate([y.astype(np.float64), np.full(made, np.nan)]),
-        job.metrics,
+        tuple(name for name in job.metrics if name != "cost"),  # a model does not keep the costs
     )
 
 

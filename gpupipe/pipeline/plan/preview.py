@@ -17,7 +17,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import FitContext
 from gpupipe.models.base import View
-from gpupipe.pipeline.decision import needs_held_out_rows
+from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, prepare
 from gpupipe.pipeline.target import Goal
@@ -214,7 +214,7 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> Shares:
     settings = job.config.evaluate
     if job.config.split.cv:
         return Shares(float(train.mean()), float(test.mean()), len(folds))
-    if job.y is None or (len(entries) == 1 and not needs_held_out_rows(settings)):
+    if job.y is None or (len(entries) == 1 and not is_learned(settings)):
         return Shares(float(train.mean()), float(test.mean()))
     fit, held = hold_out(train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     return Shares(float(fit.sum() / n), float(test.mean()), 1, float(held.sum() / n))
