@@ -9,6 +9,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.dask_workers import DaskWorkers, Remote
 from gpupipe.cluster.matrices import PartitionedMatrix
+from gpupipe.cluster.progress import PacedReports, reports_of_workers
 from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost
@@ -65,6 +66,8 @@ def _train(
     import xgboost
     import xgboost.dask
 
+    from gpupipe.models.xgboost_rounds import BoostingRounds
+
     estimator = getattr(xgboost.dask, f"Dask{model.estimator_name(context.task)}")(**params)
     estimator.client = workers.client
     held = None
@@ -80,7 +83,13 @@ def _train(
             "verbose": False,
         }
     # Workers print as this process does: here it is only what is wrong.
-    with workers.client.as_current(), xgboost.config_context(verbosity=0):
+    with (
+        reports_of_workers(workers.client, context.resources.show_progress) as reports,
+        workers.client.as_current(),
+        xgboost.config_context(verbosity=0),
+    ):
+        send = PacedReports(reports).send
+        estimator.callbacks = [BoostingRounds(model.n_estimators, held is not None, send=send)]
         return estimator.fit(fitted[0], fitted[1], **given)
 
 

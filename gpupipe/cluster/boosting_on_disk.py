@@ -17,9 +17,10 @@ from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.on_disk import OnDisk
 from gpupipe.cluster.training_memory import binned_bytes
 from gpupipe.models import FitContext, FittedModel
-from gpupipe.models.boosting import XGBoost, asked_after_rounds
+from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 from gpupipe.models.fitting import explained, keyword_arguments, learnable
+from gpupipe.models.xgboost_rounds import BoostingRounds
 
 Array = Any
 
@@ -51,20 +52,23 @@ def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
 
 def _train(model: XGBoost, settings: dict[str, Any], made: _Matrices, context: FitContext) -> xgboost.Booster:
     """Return the Booster. The matrices end with this call: their files must go before the folder does."""
-    callbacks = [asked_after_rounds(context.resources.safe_point)]
-    if model.early_stopping_rounds is None:
-        return xgboost.train(settings, made.matrix(None), model.n_estimators, callbacks=callbacks)
-    held = np.random.default_rng(context.seed).random(len(made.y)) < model.validation_fraction
-    training = made.matrix(~held)
-    return xgboost.train(
-        settings,
-        training,
-        model.n_estimators,
-        evals=[(made.matrix(held, training), "validation")],
-        early_stopping_rounds=model.early_stopping_rounds,
-        verbose_eval=False,
-        callbacks=callbacks,
-    )
+    resources = context.resources
+    rounds = BoostingRounds(model.n_estimators, model.early_stopping_rounds is not None, resources.safe_point)
+    held = None
+    if model.early_stopping_rounds is not None:
+        held = np.random.default_rng(context.seed).random(len(made.y)) < model.validation_fraction
+    training = made.matrix(None if held is None else ~held)
+    validation = [] if held is None else [(made.matrix(held, training), "validation")]
+    with resources.show_progress(rounds.read):
+        return xgboost.train(
+            settings,
+            training,
+            model.n_estimators,
+            evals=validation,
+            early_stopping_rounds=model.early_stopping_rounds,
+            verbose_eval=False,
+            callbacks=[rounds],
+        )
 
 
 def _settings(estimator: Any, n_classes: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gpupipe.models import FitContext, FittedModel, Model
 from gpupipe.models.fitted_linear import Coefficients, FittedLinear
 from gpupipe.models.fitting import learnable
 from gpupipe.models.linear import LogisticRegression, Ridge
+from gpupipe.models.progress import ProgressReport
 from gpupipe.models.threads import limit_threads
 
 Array = Any
@@ -53,11 +54,12 @@ def fit_in_passes(model: Model, X: PartitionedMatrix, y: Array, context: FitCont
     """
     rows = learnable(model, X, y, context)
     passes = _Passes(X, rows.y, rows.weights, context)
-    if isinstance(model, Ridge):
-        found = _ridge(model, passes)
-    else:
-        assert isinstance(model, LogisticRegression)
-        found = _logistic(model, passes, len(rows.classes))
+    with context.resources.show_progress(passes.report):
+        if isinstance(model, Ridge):
+            found = _ridge(model, passes)
+        else:
+            assert isinstance(model, LogisticRegression)
+            found = _logistic(model, passes, len(rows.classes))
     note = f"trained in {passes.n} passes over the partitions: its matrix does not fit into one process"
     return FittedLinear(found, context.task, tuple(context.feature_names), context.n_classes, rows.classes, (note,))
 
@@ -70,6 +72,10 @@ class _Passes:
         self.total_weight = float(len(y) if weights is None else weights.sum())
         spans = [slice(*span) for span in pairwise(X.bounds)]
         self.own = [[X.workers.put((y[s], None if weights is None else weights[s])) for s in spans]]
+
+    def report(self) -> ProgressReport | None:
+        """Return the passes that are complete; how many the optimizer needs is unknown."""
+        return ProgressReport(self.n - 1, None, "pass") if self.n > 1 else None
 
     def sum(self, function: Callable[..., Sums], *arguments: Any) -> Sums:
         self.n += 1

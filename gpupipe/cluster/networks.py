@@ -21,6 +21,7 @@ from gpupipe.cluster.checkpoints import reaches
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.matrices import PartitionedMatrix
+from gpupipe.cluster.progress import reports_of_workers
 from gpupipe.cluster.remote import require_wanted
 from gpupipe.cluster.sharding import height_of, shard, shard_arguments
 from gpupipe.cluster.shares import equal_shares, seats
@@ -35,6 +36,7 @@ from gpupipe.models.neural.meeting import Meeting, listen
 from gpupipe.models.neural.served import Served
 from gpupipe.models.neural.settings import Neural
 from gpupipe.models.neural.shards import Curriculum, Shard, Trained, train_shard
+from gpupipe.models.progress import ShowProgress
 
 Array = Any
 
@@ -138,9 +140,10 @@ def _alone(training: _Training) -> Trained:
     (arguments,) = shard_arguments(X, lesson, 1)
     made = X.workers.submit(shard, *arguments)
     heights = X.workers.gather([X.workers.submit(height_of, made)])
-    curriculum, safe_point = training.curriculum(heights), training.context.resources.safe_point
+    curriculum, resources = training.curriculum(heights), training.context.resources
+    checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
     (trained,) = X.workers.gather(
-        [X.workers.submit(_train, curriculum, made, Meeting(), training.checkpoint(), 1, safe_point)]
+        [X.workers.submit(_train, curriculum, made, Meeting(), checkpoint, 1, safe_point, shown)]
     )
     assert trained is not None
     return trained
@@ -158,13 +161,14 @@ def _together(training: _Training, crew: Crew, checkpoint: Checkpoint | None, be
         checkpoint = None
     meetings = _meetings(crew)
     crew.await_threads()
-    trained, *_ = crew.gather([
-        crew.submit(
-            rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address],
-            require_wanted,
-        )
-        for rank, (made, meeting, address) in enumerate(zip(shards, meetings, crew.addresses, strict=True))
-    ])  # fmt: skip
+    with reports_of_workers(crew.workers.client, training.context.resources.show_progress) as reports:
+        trained, *_ = crew.gather([
+            crew.submit(
+                rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address],
+                require_wanted, reports,
+            )
+            for rank, (made, meeting, address) in enumerate(zip(shards, meetings, crew.addresses, strict=True))
+        ])  # fmt: skip
     assert trained is not None
     if begun > 1:
         after = trained.progress.resumed
@@ -211,9 +215,11 @@ def _train(
     checkpoint: Checkpoint | None,
     n_tasks: int,
     safe_point: Callable[[str], None],
+    show_progress: ShowProgress,
 ) -> Trained | None:
-    """Train; the worker would have the threads of so many tasks, which have nothing to do meanwhile."""
-    return train_shard(curriculum, made, meeting, checkpoint, backend, n_tasks * backend.n_threads, safe_point)
+    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
+    n_threads = n_tasks * backend.n_threads
+    return train_shard(curriculum, made, meeting, checkpoint, backend, n_threads, safe_point, show_progress)
 
 
 def _height(backend: Backend, rows: Array) -> int:

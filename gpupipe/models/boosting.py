@@ -7,6 +7,7 @@ matrix, and a code never met in training scored better as an unknown category th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -27,10 +28,11 @@ from gpupipe.models.base import (
     column_index,
     constraint_list,
 )
+from gpupipe.models.progress import ProgressReport
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
@@ -126,17 +128,28 @@ class HistGradientBoosting(Model):
             X[:, bare] = 0.0
         return X
 
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        with context.resources.show_progress(partial(_boosting_iterations, estimator, self.max_iter)):
+            return super().train(estimator, X, y, sample_weight, context)
 
-def asked_after_rounds(safe_point: Callable[[str], None]) -> Any:
-    """Return a callback of XGBoost's that calls `safe_point` after each round."""
-    from xgboost.callback import TrainingCallback
 
-    class AskedAfterRounds(TrainingCallback):  # type: ignore[misc]
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-            safe_point(f"after round {epoch + 1}")
-            return False
+def _boosting_iterations(estimator: Any, max_iter: int) -> ProgressReport | None:
+    """Return the progress of scikit-learn's histogram gradient boosting, which has no callback as of 1.9.
 
-    return AskedAfterRounds()
+    Its fitted attributes are lists that grow with each iteration.
+    """
+    predictors = getattr(estimator, "_predictors", None)
+    if predictors is None:
+        return None
+    done = sum(len(trees) == estimator.n_trees_per_iteration_ for trees in predictors[-1:]) + len(predictors[:-1])
+    stops_early = bool(getattr(estimator, "do_early_stopping_", False))
+    scores: Any = getattr(estimator, "validation_score_", ())
+    if not stops_early or not len(scores):
+        return ProgressReport(done, max_iter, "round", stops_early)
+    if estimator.scoring == "loss":  # kept as a score: higher is better
+        return ProgressReport(done, max_iter, "round", stops_early, "validation loss", -float(scores[-1]))
+    name = f"validation {estimator.scoring or 'score'}"
+    return ProgressReport(done, max_iter, "round", stops_early, name, float(scores[-1]))
 
 
 @MODELS.register("xgboost")
@@ -219,9 +232,14 @@ class XGBoost(Model):
         return params
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
-        estimator.callbacks = [asked_after_rounds(context.resources.safe_point)]
+        from gpupipe.models.xgboost_rounds import BoostingRounds
+
+        resources = context.resources
+        rounds = BoostingRounds(self.n_estimators, self.early_stopping_rounds is not None, resources.safe_point)
+        estimator.callbacks = [rounds]
         try:
-            return self._fit(estimator, X, y, sample_weight, context)
+            with resources.show_progress(rounds.read):
+                return self._fit(estimator, X, y, sample_weight, context)
         finally:
             estimator.callbacks = None  # it holds on to the run
 

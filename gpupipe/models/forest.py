@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -19,9 +20,12 @@ from gpupipe.models.base import (
     choose_for_task,
     constraint_list,
 )
+from gpupipe.models.progress import ProgressReport, ShowProgress
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
 
@@ -74,3 +78,37 @@ class RandomForest(Model):
 
     def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
         return {"monotonic_cst": constraint_list(self.monotonic_cst, context.feature_names, "random_forest")}
+
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        if context.backend.name != "cpu":  # cuML builds the forest in one call
+            return super().train(estimator, X, y, sample_weight, context)
+        with _tree_count(context.resources.show_progress, self.n_estimators):
+            return super().train(estimator, X, y, sample_weight, context)
+
+
+@contextmanager
+def _tree_count(show_progress: ShowProgress, n_trees: int) -> Iterator[None]:
+    """Display the trees that scikit-learn has grown, which joblib's threads count as they complete.
+
+    With one thread joblib runs the trees in a plain loop that cannot be observed, and nothing is displayed.
+    """
+    from joblib import parallel_config
+    from joblib.parallel import ThreadingBackend
+
+    class CountingThreads(ThreadingBackend):  # type: ignore[misc]
+        n_done = 0
+
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            def counted(outcome: Any) -> None:
+                self.n_done += 1
+                callback(outcome)
+
+            return super().submit(func, counted)
+
+    threads = CountingThreads()
+
+    def read() -> ProgressReport | None:
+        return ProgressReport(threads.n_done, n_trees, "tree") if threads.n_done else None
+
+    with parallel_config(backend=threads), show_progress(read):
+        yield

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpupipe.models.progress import ShowProgress, show_nothing
+
 
 def go_on(where: str) -> None:
     """Be at a safe point of a training that nothing stops."""
@@ -26,12 +28,15 @@ class Resources:
         Whether a training goes on from what is there.
     safe_point : callable
         Called where a training can stop ("after epoch 3"); raises what stops it.
+    show_progress : callable
+        Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
     """
 
     n_processes: int = 1
     checkpoint: Path | None = None
     resume: bool = False
     safe_point: Callable[[str], None] = go_on
+    show_progress: ShowProgress = show_nothing
 
 
 ONE_PROCESS = Resources()

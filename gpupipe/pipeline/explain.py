@@ -10,6 +10,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
 from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.spread import matrix_rows
@@ -62,21 +63,32 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         for name in feature.inputs:
             groups.setdefault(name, []).append(i)
     X, y = _sample(outcome.explained.matrices["test"], outcome.explained_y, settings.rows, job.config.seed, backend)
-    return permutation_importance(
-        lambda shuffled: decision.apply(trained.model.predict(backend.to_device(shuffled)), backend),
-        X,
-        y,
-        groups,
-        task=job.goal.task,
-        metric=job.metrics[0],
-        threshold=decision.threshold,
-        n_classes=job.goal.n_classes,
-        repeats=settings.repeats,
-        rows=settings.rows,
-        seed=job.config.seed,
-        costs=job.config.evaluate.cost,
-        backend=backend,
-    )
+    n_predictions = 0
+
+    def predict(shuffled: Array) -> Prediction:
+        nonlocal n_predictions
+        n_predictions += 1
+        return decision.apply(trained.model.predict(backend.to_device(shuffled)), backend)
+
+    def columns_done() -> ProgressReport:  # one prediction before any column is shuffled
+        return ProgressReport(max(0, n_predictions - 2) // settings.repeats, len(groups), "column")
+
+    with job.timeline.show_progress(columns_done):
+        return permutation_importance(
+            predict,
+            X,
+            y,
+            groups,
+            task=job.goal.task,
+            metric=job.metrics[0],
+            threshold=decision.threshold,
+            n_classes=job.goal.n_classes,
+            repeats=settings.repeats,
+            rows=settings.rows,
+            seed=job.config.seed,
+            costs=job.config.evaluate.cost,
+            backend=backend,
+        )
 
 
 def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:

@@ -92,7 +92,7 @@ def run_pipeline(
         job = prepare(config, backend, timeline, workers)
         stages = Stages(store, table_key(key, job.table, job.y, job.goal, job.workers))
         stack.enter_context(stages.going_on())
-        resources = Resources(n_processes, safe_point=timeline.stopping.check)
+        resources = Resources(n_processes, safe_point=timeline.stopping.check, show_progress=timeline.show_progress)
         job = replace(job, resources=resources, stages=stages)
         entries = choose_entries(config, job.goal, backend)
         outcome = evaluate_models(job, entries, directory.path)

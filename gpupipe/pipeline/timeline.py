@@ -20,10 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpupipe.pipeline.progress import ProgressMeter
 from gpupipe.pipeline.stopping import Stopping
+from gpupipe.report.text import seconds
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend, DeviceUse
+    from gpupipe.models.progress import ReadProgress
 
 Level = Literal["info", "warning", "error"]
 
@@ -37,7 +40,7 @@ class Note:
     stage: str = ""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Stage:
     """One step of a run. The stage's code fills in `rows`, `interpreter` and the device figures.
 
@@ -73,6 +76,8 @@ class Stage:
         The losses of each epoch, of a training that has epochs.
     status : {"running", "done", "failed"}
     notes : list of Note
+    progress : ProgressMeter, optional
+        How far a long step inside the stage has come; kept when it ends.
     """
 
     name: str
@@ -94,6 +99,7 @@ class Stage:
     epochs: list[dict[str, float]] = field(default_factory=list)
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)
+    progress: ProgressMeter | None = None
     _listeners: Sequence[Listener] = field(default=(), repr=False)
     _hide: Callable[[str], str] = field(default=str, repr=False)
 
@@ -116,6 +122,11 @@ class Stage:
         for text in use.fallbacks:
             self.device, self.reason = "cpu", text
             self.note(f"on the CPU: {text}", "warning")
+
+    def __repr__(self) -> str:
+        rows = [] if self.rows is None else [f"{self.rows:,} rows"]
+        took = [] if self.status == "running" else [seconds(self.seconds)]
+        return f"Stage({self.name!r}: {', '.join([self.status, *rows, *took, self.device])})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record that timeline.json holds."""
@@ -187,7 +198,8 @@ class Timeline:
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
         self.limits: Callable[[], list[dict[str, Any]]] = list
-        self._depth, self._is_unbroken = 0, False
+        self._open: list[Stage] = []
+        self._is_unbroken = False
         self._began = datetime.now(UTC)
         self._clock = time.perf_counter()
 
@@ -210,15 +222,15 @@ class Timeline:
         BaseException
             What `stopping` raises, if the run should end before this stage.
         """
-        if not self._depth and not self._is_unbroken:
+        if not self._open and not self._is_unbroken:
             self.stopping.check(f"before {name}")
         if meter is not None:
             meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
-        stage = Stage(name, device, self._hide(reason), self._depth, start - self._clock)
+        stage = Stage(name, device, self._hide(reason), len(self._open), start - self._clock)
         stage._listeners, stage._hide = self.listeners, self._hide
         self.stages.append(stage)
-        self._depth += 1
+        self._open.append(stage)
         for listener in self.listeners:
             listener.started(stage)
         try:
@@ -230,7 +242,7 @@ class Timeline:
             stage.status = "failed"
             raise
         finally:
-            self._depth -= 1
+            self._open.remove(stage)
             stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
             stage.peak_host_bytes = peak_host_bytes()
             if meter is not None:
@@ -239,6 +251,26 @@ class Timeline:
                     stage.note(text, "warning")
             for listener in self.listeners:
                 listener.ended(stage)
+
+    @contextmanager
+    def show_progress(self, read: ReadProgress) -> Iterator[None]:
+        """Let listeners follow what the ``with`` block does, as the progress of the innermost open stage.
+
+        Parameters
+        ----------
+        read : callable
+            Returns the current `gpupipe.models.progress.ProgressReport`, or None. It is called from the threads of
+            displays, and not at all without one.
+        """
+        if not self._open:
+            yield
+            return
+        stage = self._open[-1]
+        stage.progress = ProgressMeter(read)
+        try:
+            yield
+        finally:
+            stage.progress.close()
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:
@@ -265,6 +297,17 @@ class Timeline:
     def seconds(self) -> float:
         """Wall seconds since the timeline began."""
         return time.perf_counter() - self._clock
+
+    def __repr__(self) -> str:
+        n_failed = sum(stage.status == "failed" for stage in self.stages)
+        failed = f", {n_failed} failed" if n_failed else ""
+        n_stages = f"{len(self.stages)} stage{'' if len(self.stages) == 1 else 's'}"
+        return f"Timeline({n_stages}{failed}, {seconds(sum(s.seconds for s in self.stages if not s.depth))})"
+
+    def _repr_html_(self) -> str:
+        from gpupipe.pipeline.stage_html import stages_table
+
+        return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
         """Return what timeline.json holds: when it began (UTC), the seconds up to now, the stages, used limits."""

@@ -76,6 +76,11 @@ def seconds(value: float | None) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def whole_seconds(value: float) -> str:
+    """``0 s``, ``12 s``, ``2 min 05 s``, ``3 h 07 min``: for times that are still running."""
+    return f"{round(value)} s" if value < 59.5 else seconds(value)
+
+
 def size(n_bytes: float | None) -> str:
     """``512 B``, ``1.5 KiB``, ``2.3 GiB``."""
     if n_bytes is None:

@@ -7,7 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers a
 import chores
 
 from gpupipe.backends import choose
+from gpupipe.cluster.boosting import fit_xgboost
 from gpupipe.cluster.connect import connected
 from gpupipe.cluster.crew import Crew, CrewError
 from gpupipe.cluster.dask_workers import DaskWorkers
@@ -32,7 +35,9 @@ from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import FitContext, FittedModel, Resources, fit
+from gpupipe.models.boosting import XGBoost
 from gpupipe.models.neural.settings import Mlp
+from gpupipe.models.progress import ProgressReport
 
 SECONDS_AT_MOST = 120  # what a test waits for before it fails
 TINY = {"width": 16, "depth": 1, "embedding_size": 4, "n_bins": 8, "learning_rate": 1e-2, "epochs": 4}
@@ -106,11 +111,37 @@ def auc(model: FittedModel) -> float:
     return float(roc_auc_score(y[3001:], model.predict(X[3001:]).probability))
 
 
+class Shown:
+    """Keeps the last report of a training."""
+
+    def __init__(self) -> None:
+        self.last: ProgressReport | None = None
+
+    @contextmanager
+    def __call__(self, read: Callable[[], ProgressReport | None]) -> Iterator[None]:
+        yield
+        self.last = read()
+
+
+def test_the_rounds_of_xgboost_reach_the_driver_and_change_nothing(both: DaskWorkers) -> None:
+    X, y = rows()
+    shown, model = Shown(), XGBoost(n_estimators=5, early_stopping_rounds=5, eval_metric="auc")
+    matrix = divided(X, [1400], both)
+    watched, alone = (fit_xgboost(model, matrix, y, context(**given)) for given in ({"show_progress": shown}, {}))
+    assert shown.last is not None and shown.last.metric is not None
+    assert replace(shown.last, metric=None) == ProgressReport(5, 5, "round", True, "validation auc")
+    np.testing.assert_array_equal(watched.predict(X).probability, alone.predict(X).probability)
+
+
 def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
     X, y = rows()
     model = Mlp(**TINY, class_weight="balanced")
     alone = fit(model, X, y, context())
-    found = [fit_network(model, divided(X, cuts, both), y, context()) for cuts in ([1400], [2900, 2950], [1400])]
+    shown = Shown()
+    found = [fit_network(model, divided(X, cuts, both), y, context()) for cuts in ([1400], [2900, 2950])]
+    found.append(fit_network(model, divided(X, [1400], both), y, context(show_progress=shown)))
+    loss = found[0].history[-1]["validation"]
+    assert shown.last == ProgressReport(4, 4, "epoch", True, "validation loss", loss)
     assert auc(found[0]) == pytest.approx(auc(alone), abs=0.01)
     assert "shared by 2 workers" in found[0].notes[0]
     for one in found:

@@ -81,8 +81,9 @@ def fit_network(
         recipe = recipe_of(model, context.task, context.seed, len(lesson.training), processes.size, device)
         indices = (torch.as_tensor(chosen, device=device) for chosen in (lesson.training, lesson.validation))
         job = Job(architecture, recipe, rows, *indices)
-        checkpoint = checkpoint_of(context.resources)
-        network, progress = lead(job, processes, checkpoint, context.resources.safe_point)
+        resources = context.resources
+        checkpoint = checkpoint_of(resources)
+        network, progress = lead(job, processes, checkpoint, resources.safe_point, resources.show_progress)
     if network.categories is not None and rows.ids is not None:
         seen = rows.ids[job.training]
         network.categories.fill_unseen([seen[:, j].bincount(minlength=n) for j, n in enumerate(cardinalities)])

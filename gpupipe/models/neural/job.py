@@ -19,6 +19,7 @@ from gpupipe.models.neural.processes import Group, Processes
 from gpupipe.models.neural.recipe import Recipe
 from gpupipe.models.neural.rows import take_rows
 from gpupipe.models.neural.training import Progress, Trainer
+from gpupipe.models.progress import ShowProgress, show_nothing
 from gpupipe.models.resources import go_on
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
@@ -75,13 +76,17 @@ class Job:
 
 
 def lead(
-    job: Job, processes: Processes, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on
+    job: Job,
+    processes: Processes,
+    checkpoint: Checkpoint | None,
+    safe_point: Callable[[str], None] = go_on,
+    show_progress: ShowProgress = show_nothing,
 ) -> tuple[Network, Progress]:
     """Train with the other processes, if there are any; return the network with its best weights."""
     if processes.size > 1:
         processes.tell(job.to_plain())
         processes.send(job.tensors)
-    return run(job, processes, checkpoint, safe_point)
+    return run(job, processes, checkpoint, safe_point, show_progress)
 
 
 def take_part(plain: dict[str, Any], group: Group) -> None:
@@ -92,7 +97,11 @@ def take_part(plain: dict[str, Any], group: Group) -> None:
 
 
 def run(
-    job: Job, processes: Processes, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on
+    job: Job,
+    processes: Processes,
+    checkpoint: Checkpoint | None,
+    safe_point: Callable[[str], None] = go_on,
+    show_progress: ShowProgress = show_nothing,
 ) -> tuple[Network, Progress]:
     """Train this process's part of a job."""
     recipe, rows = job.recipe, job.rows
@@ -105,7 +114,7 @@ def run(
     mean_weight = 1.0 if training.weight is None else float(training.weight.double().sum()) / len(training)
     network = new_network(job.architecture, recipe.seed, edges).to(rows.features.device)
     trainer = Trainer(network, recipe, shuffled, validation, rows_of_steps, mean_weight, processes)
-    return network, run_trainer(trainer, checkpoint, safe_point)
+    return network, run_trainer(trainer, checkpoint, safe_point, show_progress)
 
 
 def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) -> Network:
@@ -117,10 +126,15 @@ def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) 
     return network
 
 
-def run_trainer(trainer: Trainer, checkpoint: Checkpoint | None, safe_point: Callable[[str], None] = go_on) -> Progress:
-    """Train to the end; an error of PyTorch's compiler is told as what it means to the user."""
+def run_trainer(
+    trainer: Trainer,
+    checkpoint: Checkpoint | None,
+    safe_point: Callable[[str], None] = go_on,
+    show_progress: ShowProgress = show_nothing,
+) -> Progress:
+    """Train to the end and return the progress; an error of PyTorch's compiler is explained to the user."""
     with _compiler_explained(trainer.recipe.compile):
-        return trainer.run(checkpoint, safe_point)
+        return trainer.run(checkpoint, safe_point, show_progress)
 
 
 @contextmanager

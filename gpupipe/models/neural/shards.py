@@ -26,6 +26,7 @@ from gpupipe.models.neural.processes import Processes
 from gpupipe.models.neural.recipe import Recipe, recipe_of
 from gpupipe.models.neural.settings import Neural
 from gpupipe.models.neural.training import Progress, Trainer
+from gpupipe.models.progress import ShowProgress, show_nothing
 from gpupipe.models.task import Task
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
@@ -101,10 +102,12 @@ def train_shard(
     backend: Backend,
     n_threads: int,
     safe_point: Callable[[str], None],
+    show_progress: ShowProgress,
 ) -> Trained | None:
-    """Train on one shard, with those who have the others; return what came of it where the rank is 0.
+    """Train on one shard, together with the owners of the others; return the trained network on rank 0, else None.
 
-    `safe_point` is called after each epoch but the last, by each of them; what it raises ends the training.
+    Every rank calls `safe_point` after each epoch but the last; what it raises ends the training. Rank 0 alone reports
+    to `show_progress`.
 
     Raises
     ------
@@ -121,7 +124,8 @@ def train_shard(
     training, validation = (_batch(rows, n_numbers) for rows in (shard.training, shard.validation))
     device = training.features.device
     with own_pytorch(device, n_threads), met(meeting, device) as processes:
-        trained = _trained(curriculum, shard, training, validation, processes, checkpoint, safe_point)
+        shown = show_nothing if meeting.rank else show_progress
+        trained = _trained(curriculum, shard, training, validation, processes, checkpoint, safe_point, shown)
     return None if meeting.rank else trained
 
 
@@ -133,6 +137,7 @@ def _trained(
     processes: Processes,
     checkpoint: Checkpoint | None,
     safe_point: Callable[[str], None],
+    show_progress: ShowProgress,
 ) -> Trained:
     """Train; behind this function nothing holds on to the group of the processes (see `met`)."""
     architecture, device = curriculum.architecture, training.features.device
@@ -141,7 +146,7 @@ def _trained(
     recipe: Recipe = processes.tell(asked)
     network = new_network(architecture, recipe.seed, _edges(shard, architecture)).to(device)
     trainer = _trainer(network, recipe, training, validation, curriculum.heights, processes)
-    progress = run_trainer(trainer, checkpoint, safe_point)
+    progress = run_trainer(trainer, checkpoint, safe_point, show_progress)
     if network.categories is not None:
         network.categories.fill_unseen(_counts(training, architecture, processes))
     return Trained(network.cpu(), replace(progress, weights={}), recipe)

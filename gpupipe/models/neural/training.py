@@ -17,6 +17,7 @@ from gpupipe.models.neural.loss import row_losses
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.recipe import Recipe
 from gpupipe.models.neural.rows import take_rows
+from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
 from gpupipe.models.resources import go_on
 from gpupipe.tensors.batch import TensorBatch
 
@@ -109,7 +110,12 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
         self.progress = Progress()
 
-    def run(self, checkpoint: Checkpoint | None = None, safe_point: Callable[[str], None] = go_on) -> Progress:
+    def run(
+        self,
+        checkpoint: Checkpoint | None = None,
+        safe_point: Callable[[str], None] = go_on,
+        show_progress: ShowProgress = show_nothing,
+    ) -> Progress:
         """Train to the end, or on to it from `checkpoint`; leave the best weights in the network.
 
         Parameters
@@ -118,6 +124,8 @@ class Trainer:
             Of the leading process; the others are told what it holds.
         safe_point : callable
             Called after each epoch but the last; what it raises ends the training.
+        show_progress : callable
+            Displays the epochs; see `gpupipe.models.progress`.
 
         Raises
         ------
@@ -131,12 +139,13 @@ class Trainer:
             self.progress.damage = checkpoint.damage
         if state is None or state["processes"] != self.processes.size:
             self._find_micro_batch()
-        while not self.progress.is_over(self.recipe):
-            self._epoch(len(self.progress.epochs))
-            if checkpoint is not None:
-                checkpoint.save(self.state())
-            if not self.progress.is_over(self.recipe):
-                safe_point(f"after epoch {len(self.progress.epochs)}")
+        with show_progress(self.report):
+            while not self.progress.is_over(self.recipe):
+                self._epoch(len(self.progress.epochs))
+                if checkpoint is not None:
+                    checkpoint.save(self.state())
+                if not self.progress.is_over(self.recipe):
+                    safe_point(f"after epoch {len(self.progress.epochs)}")
         if self.progress.best < 0:
             raise ConfigError(
                 f"the loss of the held-out rows is {self.progress.epochs[-1].validation}",
@@ -144,6 +153,12 @@ class Trainer:
             )
         self.network.load_state_dict(self.progress.weights)
         return self.progress
+
+    def report(self) -> ProgressReport:
+        """Return the epochs that are done, with the loss of the held-out rows after the last one."""
+        epochs, may_end_early = self.progress.epochs, self.recipe.patience is not None
+        loss = epochs[-1].validation if epochs else None
+        return ProgressReport(len(epochs), self.recipe.epochs, "epoch", may_end_early, "validation loss", loss)
 
     def _epoch(self, number: int) -> None:
         self.training.set_epoch(number)

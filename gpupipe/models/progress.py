@@ -1,0 +1,51 @@
+"""Progress inside a long step: how many rounds, epochs or trees are done.
+
+The code that does the work describes how to read its state; a display reads it as often as it is redrawn. Work that
+nobody displays therefore pays nothing, and a display cannot change what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    """How far a step has come.
+
+    Attributes
+    ----------
+    done : int
+        Units that are complete.
+    total : int, optional
+        Units in all; None if unknown.
+    unit : str
+        What is counted, in the singular: "round", "epoch", "tree".
+    may_end_early : bool
+        Whether `total` is only an upper limit.
+    metric_name : str
+        The quantity that `metric` is, "" without one.
+    metric : float, optional
+        Its latest value.
+    """
+
+    done: int
+    total: int | None
+    unit: str
+    may_end_early: bool = False
+    metric_name: str = ""
+    metric: float | None = None
+
+
+ReadProgress = Callable[[], ProgressReport | None]
+"""Return the current progress, or None while there is nothing to report. Called from a display's thread."""
+
+ShowProgress = Callable[[ReadProgress], AbstractContextManager[None]]
+"""Display the progress of what the ``with`` block does."""
+
+
+def show_nothing(read: ReadProgress) -> AbstractContextManager[None]:
+    """Display no progress."""
+    return nullcontext()

@@ -1,0 +1,120 @@
+"""Trainings report their rounds, epochs and trees, and learn the same whether or not anybody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
+
+from gpupipe.models import MODELS, FitContext, Resources, fit
+from gpupipe.models.progress import ProgressReport
+
+
+class Watched:
+    """A display that reads the progress at every safe point, and when the training is over."""
+
+    def __init__(self) -> None:
+        self.read: Callable[[], ProgressReport | None] = lambda: None
+        self.meanwhile: list[ProgressReport | None] = []
+        self.last: ProgressReport | None = None
+
+    @contextmanager
+    def show(self, read: Callable[[], ProgressReport | None]) -> Iterator[None]:
+        self.read = read
+        yield
+        self.last = read()
+
+    def resources(self) -> Resources:
+        return Resources(safe_point=lambda _: self.meanwhile.append(self.read()), show_progress=self.show)
+
+
+def trained(name: str, data: Any, **params: Any) -> tuple[Any, Watched]:
+    """Return the probabilities of a model that was watched; they are those of one that was not."""
+    watched = Watched()
+    context: FitContext = replace(data.context, resources=watched.resources())
+    model = MODELS.get(name)(**params)
+    found = fit(model, data.X, data.y, context)
+    np.testing.assert_array_equal(
+        found.predict(data.X_test).probability,
+        fit(model, data.X, data.y, data.context).predict(data.X_test).probability,
+    )
+    return found, watched
+
+
+def margin(found: Any, X: Any, n_rounds: int) -> Any:
+    """Return what the first rounds of a model say of some rows."""
+    return found.estimator.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
+
+
+def test_xgboost_reports_each_round_and_what_early_stopping_looks_at(tables: dict[str, Any]) -> None:
+    found, watched = trained("xgboost", tables["binary"], n_estimators=6, early_stopping_rounds=6, eval_metric="auc")
+    reports = [report for report in watched.meanwhile if report is not None]
+    assert [(r.done, r.total, r.unit, r.may_end_early) for r in reports] == [(k, 6, "round", True) for k in range(1, 7)]
+    assert {report.metric_name for report in reports} == {"validation auc"}
+    data = tables["binary"]
+    held_out = np.random.default_rng(data.context.seed).random(len(data.X)) < 0.1
+    by_round = [roc_auc_score(data.y[held_out], margin(found, data.X[held_out], k)) for k in range(1, 7)]
+    assert [report.metric for report in reports] == pytest.approx(by_round, abs=1e-6)
+    assert watched.last == reports[-1]
+
+
+def test_xgboost_without_held_out_rows_evaluates_nothing_to_report_it(tables: dict[str, Any]) -> None:
+    _, watched = trained("xgboost", tables["multiclass"], n_estimators=3)
+    assert watched.last == ProgressReport(3, 3, "round")
+
+
+@pytest.mark.parametrize("scoring", ["loss", "neg_log_loss"])
+def test_histogram_boosting_reports_its_iterations_and_validation_score(scoring: str, tables: dict[str, Any]) -> None:
+    params = {"max_iter": 9, "early_stopping": True, "n_iter_no_change": 9, "scoring": scoring}
+    found, watched = trained("hist_gradient_boosting", tables["binary"], **params)
+    score = float(found.estimator.validation_score_[-1])
+    name, value = ("validation loss", -score) if scoring == "loss" else ("validation neg_log_loss", score)
+    assert watched.last == ProgressReport(9, 9, "round", True, name, value)
+
+
+def test_histogram_boosting_can_be_read_at_any_time(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attributes are scikit-learn's own: read after each of its trees, as a display's thread would."""
+    from sklearn.ensemble._hist_gradient_boosting import gradient_boosting
+
+    watched, grow = Watched(), gradient_boosting.TreeGrower.grow
+    monkeypatch.setattr(
+        gradient_boosting.TreeGrower, "grow", lambda self: (grow(self), watched.meanwhile.append(watched.read()))[0]
+    )
+    data = tables["binary"]
+    fit(MODELS.get("hist_gradient_boosting")(max_iter=4), data.X, data.y, replace(
+        data.context, resources=Resources(show_progress=watched.show)
+    ))  # fmt: skip
+    assert [report and report.done for report in watched.meanwhile] == [0, 1, 2, 3]
+    assert watched.last == ProgressReport(4, 4, "round")
+
+
+def test_a_forest_counts_its_trees_and_is_the_one_of_scikit_learn(
+    tables: dict[str, Any],
+) -> None:
+    data, watched = tables["binary"], Watched()
+    context = replace(data.context, resources=watched.resources())
+    found = fit(MODELS.get("random_forest")(n_estimators=7), data.X, data.y, context, n_threads=2)
+    assert watched.last == ProgressReport(7, 7, "tree")
+    alone = RandomForestClassifier(n_estimators=7, random_state=data.context.seed).fit(data.X, data.y)
+    np.testing.assert_array_equal(found.predict(data.X_test).probability, alone.predict_proba(data.X_test)[:, 1])
+
+
+def test_a_forest_on_one_thread_reports_nothing(tables: dict[str, Any]) -> None:
+    data, watched = tables["binary"], Watched()
+    context = replace(data.context, resources=watched.resources())
+    fit(MODELS.get("random_forest")(n_estimators=3), data.X, data.y, context, n_threads=1)
+    assert watched.last is None
+
+
+def test_a_network_reports_its_epochs_and_the_loss_of_the_held_out_rows(tables: dict[str, Any]) -> None:
+    found, watched = trained("mlp", tables["binary"], epochs=3, patience=None, width=8, depth=1)
+    losses = [epoch["validation"] for epoch in found.history]
+    wanted = [ProgressReport(k, 3, "epoch", False, "validation loss", losses[k - 1]) for k in (1, 2, 3)]
+    assert [*watched.meanwhile, watched.last] == wanted
