@@ -20,10 +20,11 @@ from gpupipe.readers.csv_end import WithLastLine
 from gpupipe.readers.csv_header import Header, never_closed, read_head, read_header
 from gpupipe.readers.csv_strays import say_strays, textures
 from gpupipe.readers.csv_texts import cleaned, narrowest, with_numbers
+from gpupipe.readers.csv_whitespace import TabbedStream
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.formats import compression_of
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.readers.streams import Span, opened
 from gpupipe.readers.strings import NULL_VALUES, TEXT
 from gpupipe.readers.wanted import Wanted
@@ -181,7 +182,7 @@ def _parse_blocks(
     bad = _BadRows(settings.bad_rows == "skip")
     quoted = not lines_are_rows and _may_have_quoted_newlines(file, settings, span)
     parse = arrow_csv.ParseOptions(
-        delimiter=header.delimiter,
+        delimiter=header.parser_delimiter,
         quote_char=settings.quote or False,
         newlines_in_values=quoted,
         invalid_row_handler=bad.see,
@@ -189,11 +190,12 @@ def _parse_blocks(
     layout = arrow_csv.ReadOptions(
         column_names=header.names,
         skip_rows=0 if span else header.n_lines,
-        encoding="utf8" if quoted else settings.encoding,
+        encoding="utf8" if quoted else _parsed_encoding(header, settings),
         block_size=block,
     )
     try:
         with rows_that_are_no_text() as unreadable, opened(file, unpack=True, span=span) as stream:
+            stream = _parsed(stream, header, settings)
             if quoted:
                 stream = _with_last_line(stream, header, settings, bad)
             table = arrow_csv.read_csv(stream, layout, parse, convert)
@@ -201,8 +203,8 @@ def _parse_blocks(
         if unreadable:
             raise wrong_encoding(file, settings.encoding) from None
         if bad.widths and not bad.may_skip:
-            layout.encoding = settings.encoding
-            raise _ragged(file, header, layout, parse) from None
+            layout.encoding = _parsed_encoding(header, settings)
+            raise _ragged(file, header, layout, parse, settings) from None
         if "invalid UTF8" in error.what or "codec" in error.what or "UTF-16" in error.what:
             raise wrong_encoding(file, settings.encoding) from None
         raise
@@ -242,10 +244,24 @@ class _BadRows:
         return "skip" if self.may_skip else "error"
 
 
+def _parsed(stream: Any, header: Header, settings: CsvSettings) -> Any:
+    """Return the stream that Arrow parses: the file's own, unless its fields are separated by runs of blanks."""
+    if header.delimiter != WHITESPACE:
+        return stream
+    return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
+
+
+def _parsed_encoding(header: Header, settings: CsvSettings) -> str:
+    return "utf8" if header.delimiter == WHITESPACE else settings.encoding
+
+
+def _as_utf8(stream: Any, encoding: str) -> Any:
+    return stream if codecs.lookup(encoding).name == "utf-8" else pa.transcoding_input_stream(stream, encoding, "utf-8")
+
+
 def _with_last_line(stream: Any, header: Header, settings: CsvSettings, bad: _BadRows) -> Any:
-    if codecs.lookup(settings.encoding).name != "utf-8":
-        stream = pa.transcoding_input_stream(stream, settings.encoding, "utf-8")
-    marked = WithLastLine(stream, header.delimiter, len(header.names))
+    stream = _as_utf8(stream, _parsed_encoding(header, settings))
+    marked = WithLastLine(stream, header.parser_delimiter, len(header.names))
     bad.last_line = marked.line
     return marked.opened()
 
@@ -265,7 +281,11 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Spa
 
 
 def _ragged(
-    file: SourceFile, header: Header, layout: arrow_csv.ReadOptions, parse: arrow_csv.ParseOptions
+    file: SourceFile,
+    header: Header,
+    layout: arrow_csv.ReadOptions,
+    parse: arrow_csv.ParseOptions,
+    settings: CsvSettings,
 ) -> DataError:
     """Find the first bad row by reading again on one thread: row numbers are known there only."""
     bad: list[Any] = []
@@ -281,13 +301,15 @@ def _ragged(
     layout.skip_rows = header.n_lines
     try:
         with rows_that_are_no_text(), opened(file, unpack=True) as stream:
+            stream = _parsed(stream, header, settings)
             arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
     except DataError:
         pass
     if not bad:
-        return wrong_encoding(file, layout.encoding)
+        return wrong_encoding(file, settings.encoding)
     row = bad[0]
-    excerpt = repr(row.text if len(row.text) <= 80 else row.text[:80] + "...")
+    text = row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text
+    excerpt = repr(text if len(text) <= 80 else text[:80] + "...")
     more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
     return DataError(
         f"row {row.number:,} has {row.actual_columns:,} fields, the file has {row.expected_columns:,} columns: "

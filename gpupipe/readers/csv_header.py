@@ -6,21 +6,23 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from gpupipe.errors import DataError
 from gpupipe.readers.csv_encoding import marked_encoding, require_no_nuls, wrong_encoding
+from gpupipe.readers.csv_whitespace import is_blank_separated, parser_delimiter, tabbed
 from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
-from gpupipe.readers.settings import CsvSettings
+from gpupipe.readers.settings import WHITESPACE, CsvSettings
 
 DELIMITERS = (",", ";", "\t", "|")
 HEAD_BYTES = 1 << 20  # a header of thousands of names fits
 HEAD_ROWS = 50
 
 Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
+BLANKS_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Header:
     ----------
     names : list of str
     delimiter : str
+        As ``csv.delimiter`` has it.
     n_lines : int
         Lines that the header takes up, empty ones before it included; 0 where the file has none.
     """
@@ -38,6 +41,11 @@ class Header:
     names: list[str]
     delimiter: str
     n_lines: int
+
+    @property
+    def parser_delimiter(self) -> str:
+        """The character between fields in what Arrow parses."""
+        return parser_delimiter(self.delimiter)
 
 
 @dataclass(frozen=True)
@@ -52,11 +60,21 @@ class Head:
         header those of blanks alone too.
     is_all : bool
         Whether the file has no other rows.
+    text : str
+        What they were read from.
     """
 
     delimiter: str
     rows: Rows
     is_all: bool
+    text: str
+
+    def is_blank_separated(self, settings: CsvSettings) -> bool:
+        r"""Return whether ``delimiter: "\s+"`` seems to be missing: see `gpupipe.readers.csv_whitespace`."""
+        if settings.delimiter is not None:
+            return False
+        lines = (line for line in io.StringIO(self.text, newline="") if line.strip())
+        return is_blank_separated("".join(islice(lines, HEAD_ROWS)), settings.quote)
 
 
 def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
@@ -72,7 +90,7 @@ def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
     rows = _rows(text, delimiter, settings.quote)
     if settings.names is None:  # a line of blanks is no header; a value it may be
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
-    return Head(delimiter, rows, is_all)
+    return Head(delimiter, rows, is_all, text)
 
 
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
@@ -88,13 +106,15 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     if not head.rows:
         return None
     if settings.names is not None:
-        _check_width(settings.names, head.rows, file)
+        _check_width(settings, head, file)
         return Header(list(settings.names), head.delimiter, 0)
     n_lines, names = head.rows[0]
     if head.is_all and len(head.rows) == 1:
         if any("\n" in name for name in names):
             raise never_closed(file, 1)
         return None
+    if len(names) == 1 and head.is_blank_separated(settings):
+        notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
     return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
@@ -125,6 +145,9 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
 
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
     csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
+    if delimiter == WHITESPACE:
+        text = tabbed(text.encode(), quote).decode()
+    delimiter = parser_delimiter(delimiter)
     lines = io.StringIO(text, newline="")
     if quote is None:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
@@ -155,13 +178,17 @@ def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
     return best
 
 
-def _check_width(names: Sequence[str], rows: Rows, file: SourceFile) -> None:
-    width = Counter(len(row) for _, row in rows).most_common(1)[0][0]
-    if width != len(names):
+def _check_width(settings: CsvSettings, head: Head, file: SourceFile) -> None:
+    """Raise DataError if the rows have another number of fields than there are names."""
+    width = Counter(len(row) for _, row in head.rows).most_common(1)[0][0]
+    if width != len(settings.names or ()):
+        fix = "name every column of the file, in its order (exclude some with drop), or check csv.delimiter"
+        if head.is_blank_separated(settings):
+            fix = f"the fields look separated by blanks: {BLANKS_FIX}"
         raise DataError(
-            f"csv.names has {len(names)} names, the rows have {width} fields",
+            f"csv.names has {len(settings.names or ())} names, the rows have {width} fields",
             where=mask(file.path),
-            fix="name every column of the file, in its order (leave some out with drop), or check csv.delimiter",
+            fix=fix,
         )
 
 

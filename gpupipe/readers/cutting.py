@@ -16,7 +16,7 @@ from gpupipe.readers.formats import FORMATS, compression_of
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.piece import Piece
 from gpupipe.readers.read import BaseDir, input_files
-from gpupipe.readers.settings import TableSource
+from gpupipe.readers.settings import WHITESPACE, TableSource
 from gpupipe.readers.spans import NEWLINE, data_start, even_spans
 from gpupipe.readers.stream import is_steady
 from gpupipe.readers.streams import Span, opened
@@ -127,7 +127,9 @@ def _text(file: SourceFile, source: TableSource) -> Cut:
     header = header_of(file, source, Notes())
     if header is None or codecs.lookup(settings.encoding).name not in CUTTABLE_ENCODINGS:
         return Cut(file, file.size)
-    marks = [mark.encode(settings.encoding) for mark in (header.delimiter, settings.quote or header.delimiter)]
+    # Of runs of blanks the scan knows one blank: quotes after the other kind are irregular to it, so nothing is cut.
+    delimiter = " " if header.delimiter == WHITESPACE else header.delimiter
+    marks = [mark.encode(settings.encoding) for mark in (delimiter, settings.quote or delimiter)]
     if any(len(mark) > 1 for mark in marks):
         return Cut(file, file.size)
     span = data_start(file.path, header.n_lines), file.size

@@ -23,11 +23,18 @@ from gpupipe.table.schema import Declared, declare
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 Label = bool | int | float | str
 
+WHITESPACE = r"\s+"
+"""The ``delimiter`` of files whose fields are separated by runs of blanks and tabs."""
+
 
 class CsvSettings(Settings):
     """How CSV files are written."""
 
-    delimiter: str | None = Field(None, min_length=1, max_length=1, description="Found out among , ; tab | if absent.")
+    delimiter: str | None = Field(
+        None,
+        json_schema_extra={"pattern": r"^(?:.|\\s\+)$"},
+        description=r"One character, or \s+ for runs of blanks and tabs; detected among , ; tab | if absent.",
+    )
     names: tuple[str, ...] | None = Field(None, min_length=1, description="The columns of files without a header.")
     null_values: tuple[str, ...] = Field((), description="Texts that mean 'missing', besides the usual ones.")
     encoding: str = Field("utf8", description="Any encoding that Python knows: utf8, latin-1, cp1252, utf-16...")
@@ -41,6 +48,13 @@ class CsvSettings(Settings):
         description="What sets thousands apart, as in 1.234,56 or 1'234.",
     )
     quote: str | None = Field('"', min_length=1, max_length=1, description="The quotation mark; null for none.")
+
+    @field_validator("delimiter")
+    @classmethod
+    def _is_one_character_or_whitespace(cls, delimiter: str | None) -> str | None:
+        if delimiter is not None and len(delimiter) != 1 and delimiter != WHITESPACE:
+            raise ValueError(f"expected one character, or {WHITESPACE} for runs of blanks and tabs; got {delimiter!r}")
+        return delimiter
 
     @field_validator("encoding")
     @classmethod
@@ -61,7 +75,8 @@ class CsvSettings(Settings):
 
     @model_validator(mode="after")
     def _tells_marks_apart(self) -> CsvSettings:
-        if self.thousands is not None and self.thousands in (self.decimal, self.delimiter, self.quote):
+        blanks = (" ", "\t") if self.delimiter == WHITESPACE else ()
+        if self.thousands is not None and self.thousands in (self.decimal, self.delimiter, self.quote, *blanks):
             raise ValueError(f"thousands: {self.thousands!r} is a mark of something else already")
         return self
 

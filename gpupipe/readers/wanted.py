@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from gpupipe.errors import SchemaError, did_you_mean
-from gpupipe.readers.settings import Source, TableSource
+from gpupipe.readers.settings import WHITESPACE, Source, TableSource
 from gpupipe.readers.where import columns_of
 
 
@@ -56,6 +56,12 @@ class Wanted:
         absent = [name for name in needed if not _matched(name, found) and not _matches(name, self.drop)]
         absent += [name for name in self.drop if not _matched(name, known)]
         if absent:
+            if len(known) == 1 and len(known[0].split()) > 1:
+                raise SchemaError(
+                    f"no such column: {', '.join(dict.fromkeys(absent))}; the only one is {known[0]!r}",
+                    where=label,
+                    fix=f"state what separates the fields; for runs of blanks: csv: {{delimiter: '{WHITESPACE}'}}",
+                )
             hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, known))]
             raise SchemaError(
                 f"no such column: {', '.join(dict.fromkeys(absent))}",

@@ -12,6 +12,7 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.readers.csv_header import read_head
 from gpupipe.readers.files import find_files
+from gpupipe.readers.settings import WHITESPACE
 from gpupipe.readers.streams import opened
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.header import is_number
@@ -110,6 +111,8 @@ def blank_cells(written: Written, names: Iterable[str]) -> dict[str, int]:
     for file in files:
         with opened(file, unpack=True) as stream:
             head = read_head(stream, file, csv)
+        if head.delimiter == WHITESPACE:  # no field of such a file is blank
+            continue
         header = csv.names or tuple(cell.strip() for cell in head.rows[0][1])
         here = [name for name in names if name in header]
         layout = arrow_csv.ReadOptions(

@@ -15,7 +15,7 @@ from gpupipe.readers.csv_header import Head, read_head
 from gpupipe.readers.files import SourceFile, find_files
 from gpupipe.readers.formats import format_of
 from gpupipe.readers.read import read_arrow
-from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.starter.facts import facts_of
 from gpupipe.starter.header import is_header, is_number
@@ -107,7 +107,10 @@ class _Attempt:
     def look_at_head(self, file: SourceFile) -> None:
         """Find the encoding, the delimiter, and whether there is a header."""
         head = self._head(file)
-        if head.delimiter != ",":
+        if head.is_blank_separated(self.source().csv):
+            self.say("delimiter", WHITESPACE, "runs of blanks")
+            head = self._head(file)
+        elif head.delimiter != ",":
             self.say("delimiter", head.delimiter, "")
         rows = [row for _, row in head.rows]
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0

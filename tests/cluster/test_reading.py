@@ -355,6 +355,18 @@ def test_other_encodings_delimiters_and_headers(tmp_path: Path, backend: Backend
     compare(config(path=str(tmp_path / "header.csv")), backend)
 
 
+@pytest.mark.parametrize(("quoted", "is_cut"), [("x", True), (' "a b"', True), ('\t"a b"', False)])
+def test_fields_separated_by_runs_of_blanks(tmp_path: Path, backend: Backend, quoted: str, is_cut: bool) -> None:
+    """A quote after a tab is irregular to the scan for row ends, which knows one delimiter: such a file is not cut."""
+    text = big_csv(tmp_path / "t.csv", row_300=f"1,{quoted},3").read_text("latin-1")
+    text = text.replace("name ", "name").replace(",", "  ")
+    path = tmp_path / "blanks.txt"
+    path.write_text(text.replace('  \t"', '\t"').replace("\n", " \n  "))
+    found = compare(config(path=str(path), format="csv", csv={"delimiter": r"\s+"}), backend)
+    assert n_parts(found) == list(COUNTS)
+    assert ("cannot be cut" not in "".join(found[-1].remarks)) is is_cut
+
+
 def test_a_field_that_is_longer_than_a_piece(tmp_path: Path, backend: Backend) -> None:
     long = "x\n" * 20_000
     path = tmp_path / "t.csv"

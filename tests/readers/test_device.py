@@ -467,6 +467,7 @@ def files(tmp_path: Path) -> Path:
         ({"path": "z.csv.gz"}, "unpacked"),
         ({"path": "a.csv", "csv": {"encoding": "latin-1"}}, "latin-1"),
         ({"path": "a.csv", "csv": {"decimal": ",", "delimiter": ";"}}, "','"),
+        ({"path": "a.csv", "csv": {"delimiter": r"\s+"}}, "separated by runs of blanks"),
         ({"path": "t.jsonl"}, ""),
         ({"path": "z.jsonl.gz"}, "compressed jsonl is unpacked"),
         ({"path": ["a.csv", "t.jsonl"]}, "of several formats: csv, jsonl"),

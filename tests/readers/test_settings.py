@@ -50,7 +50,7 @@ def test_a_source_is_read_as_it_stands_in_yaml() -> None:
         ({"path": "a.csv", "columns": ["@numeric"]}, "name the columns"),
         ({"path": "a.csv", "prepare": "hook"}, "pattern"),
         ({"path": "a.csv", "csv": {"encoding": "utf9"}}, "unknown encoding"),
-        ({"path": "a.csv", "csv": {"delimiter": "||"}}, "at most 1"),
+        ({"path": "a.csv", "csv": {"delimiter": "||"}}, r"expected one character, or \\s\+ for runs"),
         ({"path": "a.csv", "csv": {"names": ["a", "a"]}}, "named twice: a"),
         ({"path": "a.csv", "separator": ","}, "Extra inputs"),
     ],

@@ -23,6 +23,17 @@ def test_another_delimiter_is_written_down(frame: pd.DataFrame, tmp_path: Path, 
     assert made.source["format"] == "csv"
 
 
+@pytest.mark.parametrize("separator", ["   ", "  \t"])
+def test_runs_of_blanks_are_written_down(frame: pd.DataFrame, tmp_path: Path, init: Init, separator: str) -> None:
+    lines = frame.assign(city='"Bad ' + frame["city"] + '"').astype(str).agg(separator.join, axis=1)
+    (tmp_path / "table.txt").write_text("".join(f" {line}\n" for line in lines))
+    made = init(tmp_path / "table.txt", "c4")
+    assert made.source["csv"] == {"delimiter": r"\s+", "names": ["c1", "c2", "c3", "c4"]}
+    assert made.comment_on("delimiter:") == "runs of blanks"
+    table = read_as_written(str(tmp_path / "table.txt")).table
+    assert table.column("c3").to_pylist() == ("Bad " + frame["city"]).tolist()
+
+
 def test_decimal_commas_become_numbers(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
     frame.to_csv(tmp_path / "table.csv", sep=";", decimal=",", index=False)
     made = init(tmp_path / "table.csv")

@@ -21,7 +21,7 @@ from gpupipe.readers.files import SourceFile, reading
 from gpupipe.readers.formats import FORMATS, compression_of
 from gpupipe.readers.plain import TEXT_FORMATS
 from gpupipe.readers.read import BaseDir, input_files
-from gpupipe.readers.settings import CsvSettings, JoinedTable, TableSource
+from gpupipe.readers.settings import WHITESPACE, CsvSettings, JoinedTable, TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
@@ -151,6 +151,8 @@ def _require_plain_csv(settings: CsvSettings) -> None:
         raise Obstacle(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
     if settings.thousands is not None:
         raise Obstacle("thousands are set apart", "source.csv.thousands", "write the numbers without")
+    if settings.delimiter == WHITESPACE:
+        raise Obstacle("fields are separated by runs of blanks", "source.csv.delimiter", "write the file with commas")
     if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
         raise Obstacle("a mark is no ASCII character", "source.csv", "use ASCII marks")
 
