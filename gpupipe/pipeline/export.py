@@ -36,6 +36,7 @@ def export_model(
     trial: Trial | None = None,
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
+    reading: Mapping[str, Any] | None = None,
 ) -> Verification | None:
     """Write the model directory.
 
@@ -57,6 +58,8 @@ def export_model(
         Where it was trained; needed with `trial`.
     rules : sequence of ServedRules
         What it is to ask of the tables that it predicts.
+    reading : mapping, optional
+        What else the manifest says of how tables to score are read.
 
     Returns
     -------
@@ -82,7 +85,7 @@ def export_model(
         "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": {"csv": config.source.csv.model_dump(mode="json")},
+        "reading": {"csv": config.source.csv.model_dump(mode="json"), **(reading or {})},
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,
