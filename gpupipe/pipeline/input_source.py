@@ -9,19 +9,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpupipe.features.derived import DerivedTable
+from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.rules import ServedRules
-from gpupipe.readers.settings import ColumnSettings, CsvSettings, TableSource
+from gpupipe.readers.settings import TableSource
 from gpupipe.table.schema import Column, Schema
 
 TEXT_TYPES = ("string", "large_string")
 TEXT_KINDS = ("categorical", "text")
 
 
-def text_inputs(features: FittedFeatures, schema: Schema) -> list[str]:
-    """Return the inputs of a model that were text in its training table, keys and raw texts included."""
-    return [name for name in features.inputs if name in schema and _is_text(schema[name])]
+def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
+    """Return what the manifest of a model says of how tables to score are read.
+
+    Parameters
+    ----------
+    config : Config
+    features : FittedFeatures
+    schema : Schema
+        Of the whole training table: keys and raw texts are no columns of the features.
+    """
+    further = {} if features.derivation is None else features.derivation.tables
+    return {
+        "csv": config.source.csv.model_dump(mode="json"),
+        "tables": {name: config.tables[name].csv.model_dump(mode="json") for name in further},
+        "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
+    }
 
 
 def main_source(
@@ -40,19 +53,20 @@ def main_source(
     """
     known = [column.source for column in features.input_schema]
     ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
-    return _source(path, reading, {*_main_texts(reading, features), *ruled})
+    return _source(path, reading["csv"], {*_main_texts(reading, features), *ruled})
 
 
-def event_source(path: str, reading: Mapping[str, Any], features: FittedFeatures, table: DerivedTable) -> TableSource:
-    """Return the source of a further table of a model; its keys are read like those of the main table."""
-    main = _main_texts(reading, features)
+def event_source(path: str, reading: Mapping[str, Any], features: FittedFeatures, name: str) -> TableSource:
+    """Return the source of the further table `name` of a model; its keys are read like those of the main table."""
+    derivation = features.derivation
+    assert derivation is not None  # or the model has no further table
+    table, main = derivation.tables[name], _main_texts(reading, features)
     keys = {right for left, right in zip(table.left, table.right, strict=True) if left in main}
-    return _source(path, reading, {*_texts_of(table.schema), *keys})
+    return _source(path, reading.get("tables", {}).get(name, reading["csv"]), {*_texts_of(table.schema), *keys})
 
 
-def _source(path: str, reading: Mapping[str, Any], texts: Collection[str]) -> TableSource:
-    declared = {name: ColumnSettings(kind="text") for name in sorted(texts)}
-    return TableSource(path=path, csv=CsvSettings.model_validate(reading["csv"]), schema=declared)
+def _source(path: str, csv: Mapping[str, Any], texts: Collection[str]) -> TableSource:
+    return TableSource.model_validate({"path": path, "csv": csv, "schema": dict.fromkeys(sorted(texts), "text")})
 
 
 def _main_texts(reading: Mapping[str, Any], features: FittedFeatures) -> set[str]:

@@ -168,7 +168,7 @@ class Model:
             name: self._arrow(
                 table,
                 needed[name].inputs,
-                partial(event_source, reading=self.manifest["reading"], features=self.features, table=needed[name]),
+                partial(event_source, reading=self.manifest["reading"], features=self.features, name=name),
             )
             for name, table in tables.items()
         }
