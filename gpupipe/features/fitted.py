@@ -18,7 +18,7 @@ from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
 from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
-from gpupipe.table.encode import encode
+from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Program, block_id
 
@@ -136,9 +136,9 @@ class FittedFeatures:
             If a table is absent.
         """
         if self.derivation is None:
-            return encode(arrow, backend, frozen=self.input_schema)
+            return encode_served(arrow, backend, self.input_schema)
         where = where_derived(self.derivation.ops, backend)
-        table = encode(arrow, where, frozen=self.input_schema)
+        table = encode_served(arrow, where, self.input_schema)
         return on_device(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
