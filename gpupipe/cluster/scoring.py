@@ -186,7 +186,7 @@ def _score_piece(
     except SchemaError as error:
         if not first_row:
             raise
-        where = f"{error.where}; of the rows behind the first {first_row:,}"
+        where = f"{error.where}, after the first {first_row:,} rows"
         raise SchemaError(error.what, where=where, fix=error.fix) from error
 
 

@@ -139,14 +139,14 @@ class DerivedTable:
         SchemaError
             If a column is absent or of another kind.
         """
-        from gpupipe.table.encode import encode
+        from gpupipe.table.encode import encode_served
 
         if name not in given:
             raise ConfigError(
                 f"the features read a further table: {name} (columns {', '.join(self.inputs)})",
                 fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
             )
-        rows = Rows.of_arrow(encode(given[name], backend, frozen=self.schema), given[name], f"table {name!r}")
+        rows = Rows.of_arrow(encode_served(given[name], backend, self.schema), given[name], f"table {name!r}")
         return Events(rows, self.left, self.right)
 
 

@@ -18,7 +18,7 @@ from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
 from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
-from gpupipe.table.encode import encode
+from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Program, block_id
 
@@ -104,10 +104,10 @@ class FittedFeatures:
     def inputs(self) -> tuple[str, ...]:
         """The columns of the main table that are read, each once."""
         derived = () if self.derivation is None else self.derivation.inputs
-        return tuple(dict.fromkeys((*(column.source for column in self._read), *derived)))
+        return tuple(dict.fromkeys((*(column.source for column in self.input_schema), *derived)))
 
     @property
-    def _read(self) -> Schema:
+    def input_schema(self) -> Schema:
         """The columns of the main table that are encoded, with all the levels that any reader of them knows."""
         if self.derivation is None:
             return self.schema
@@ -136,9 +136,9 @@ class FittedFeatures:
             If a table is absent.
         """
         if self.derivation is None:
-            return encode(arrow, backend, frozen=self._read)
+            return encode_served(arrow, backend, self.input_schema)
         where = where_derived(self.derivation.ops, backend)
-        table = encode(arrow, where, frozen=self._read)
+        table = encode_served(arrow, where, self.input_schema)
         return on_device(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:

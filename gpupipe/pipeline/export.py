@@ -14,6 +14,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import write_features
+from gpupipe.pipeline.input_source import reading_of
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model import load_model
@@ -24,6 +25,7 @@ from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
+from gpupipe.table.schema import Schema
 
 
 def export_model(
@@ -36,6 +38,7 @@ def export_model(
     trial: Trial | None = None,
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
+    schema: Schema | None = None,
 ) -> Verification | None:
     """Write the model directory.
 
@@ -57,6 +60,8 @@ def export_model(
         Where it was trained; needed with `trial`.
     rules : sequence of ServedRules
         What it is to ask of the tables that it predicts.
+    schema : Schema, optional
+        Of the whole training table; by default that of the features.
 
     Returns
     -------
@@ -82,7 +87,7 @@ def export_model(
         "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": {"csv": config.source.csv.model_dump(mode="json")},
+        "reading": reading_of(config, trained.features, schema or trained.features.input_schema),
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
+from gpupipe.pipeline.input_source import event_source, main_source
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules, enforce_served
@@ -141,7 +143,8 @@ class Model:
         return verify_model(self)
 
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
-        arrow = self._arrow(data, list(dict.fromkeys([*self.inputs, *(each.column for each in self.rules)])))
+        columns = list(dict.fromkeys([*self.inputs, *(each.column for each in self.rules)]))
+        arrow = self._arrow(data, columns, self.source_of)
         label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
@@ -161,12 +164,22 @@ class Model:
         if strange := [name for name in tables if name not in needed]:
             hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
-        return {name: self._arrow(table, needed[name].inputs) for name, table in tables.items()}
+        return {
+            name: self._arrow(
+                table,
+                needed[name].inputs,
+                partial(event_source, reading=self.manifest["reading"], features=self.features, name=name),
+            )
+            for name, table in tables.items()
+        }
 
-    def _arrow(self, data: Any, columns: Sequence[str]) -> pa.Table:
+    def source_of(self, path: str) -> TableSource:
+        """Return the source that reads a file, glob, folder or URL of rows to score as the training table was read."""
+        return main_source(path, self.manifest["reading"], self.features, self.rules)
+
+    def _arrow(self, data: Any, columns: Sequence[str], source_of: Callable[[str], TableSource]) -> pa.Table:
         if isinstance(data, (str, Path)):
-            source = TableSource(path=str(data), csv=self.manifest["reading"]["csv"])
-            return read_arrow(source, may_be_empty=True).table
+            return read_arrow(source_of(str(data)), may_be_empty=True).table
         if hasattr(data, "iloc"):
             data = data[[name for name in columns if name in data.columns]]
         return as_arrow(data)

@@ -150,7 +150,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
         parity = export_model(
             directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served,
+            job.backend, job.rules.served, job.table.schema,
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")

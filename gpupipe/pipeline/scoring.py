@@ -22,7 +22,6 @@ from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.rundir import RunDirectory
 from gpupipe.pipeline.spread import broken_rules
 from gpupipe.readers.files import mask
-from gpupipe.readers.settings import TableSource
 
 if TYPE_CHECKING:
     from gpupipe.cluster.source_pieces import ArrowPieces
@@ -161,7 +160,7 @@ def score_spread(
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
         written = score_whole(data, sent, folder, workers, tables, as_of)
     else:
-        found = read_pieces(TableSource(path=data, csv=model.manifest["reading"]["csv"]), workers, workers.n_threads)
+        found = read_pieces(model.source_of(data), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
         for warning in _enforce(model, found, workers, data):

@@ -14,6 +14,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table, allocate, code_storage
+from gpupipe.table.cells import BOOLEAN_WORDS, check_cells, refuse_served
 from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Declared, Schema
 from gpupipe.table.strings import (
@@ -29,7 +30,6 @@ from gpupipe.table.strings import (
 from gpupipe.table.times import as_times, infer_format, is_text, write_times
 
 BOOLEAN_LEVELS = ("false", "true")
-BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
 TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin
 FEW_LEVELS = 50  # so many distinct strings are categories however short the table
 
@@ -98,6 +98,36 @@ def encode(
     backend.map(write, plans)
     texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
     return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+
+
+def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
+    """Encode rows for a fitted model; as `encode` with `schema` frozen, with errors for the user of the model.
+
+    Raises
+    ------
+    SchemaError
+        If a column is absent, or cells are not of its kind: every such column, with values and rows.
+    """
+    try:
+        return encode(arrow, backend, frozen=schema)
+    except SchemaError as error:
+        raise refuse_served(_refused(arrow, schema), error) from None
+
+
+def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedArray]]:
+    """Return the columns of a table that are not what `schema` says."""
+    found = []
+    for column in schema:
+        if column.source in arrow.column_names:
+            values = arrow.column(column.source)
+            try:
+                enforce(column, plain_values(arrow, column.source))
+                is_wrong = column.kind == "boolean" and check_cells(column, values) is not None  # else seen in writing
+            except SchemaError:
+                is_wrong = True
+            if is_wrong:
+                found.append((column, values))
+    return found
 
 
 def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
@@ -202,9 +232,7 @@ def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
     """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
     if column.kind == "numeric":
         if is_time(values.type) and not column.dtype.startswith(TIMES):  # 1970 and on in microseconds would do
-            raise SchemaError(
-                f"column {column.name!r} holds times, and was {column.dtype}", fix="give it the values that it had"
-            )
+            raise SchemaError(f"column {column.name!r} holds times; expected numbers", fix="convert it to numbers")
         numbers = as_numbers(column.name, values)
         return Plan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":

@@ -14,6 +14,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.schema import NAT
 from gpupipe.table.strings import as_dictionary, refuse, used
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
 FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y",
@@ -120,7 +121,7 @@ def micros(text: str, time_format: str) -> int | None:
     except ValueError:
         return None
     stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-    delta = stamp - datetime(1970, 1, 1, tzinfo=UTC)
+    delta = stamp - EPOCH
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 

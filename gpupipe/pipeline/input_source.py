@@ -1,0 +1,82 @@
+"""Sources of the tables that a model scores: read as in training, with text columns kept as text.
+
+CSV has no types. What a batch happens to hold must not decide how it is read: the text level ``00501`` would be the
+number 501 in a batch of digits only, and an unseen level to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from gpupipe.config import Config
+from gpupipe.features.fitted import FittedFeatures
+from gpupipe.pipeline.rules import ServedRules
+from gpupipe.readers.settings import TableSource
+from gpupipe.table.schema import Column, Schema
+
+TEXT_TYPES = ("string", "large_string")
+TEXT_KINDS = ("categorical", "text")
+
+
+def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
+    """Return what the manifest of a model says of how tables to score are read.
+
+    Parameters
+    ----------
+    config : Config
+    features : FittedFeatures
+    schema : Schema
+        Of the whole training table: keys and raw texts are no columns of the features.
+    """
+    further = {} if features.derivation is None else features.derivation.tables
+    return {
+        "csv": config.source.csv.model_dump(mode="json"),
+        "tables": {name: config.tables[name].csv.model_dump(mode="json") for name in further},
+        "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
+    }
+
+
+def main_source(
+    path: str, reading: Mapping[str, Any], features: FittedFeatures, rules: Sequence[ServedRules] = ()
+) -> TableSource:
+    """Return the source of rows to score.
+
+    Parameters
+    ----------
+    path : str
+        File, glob, folder or URL.
+    reading : mapping
+        The section ``reading`` of the model's manifest.
+    features : FittedFeatures
+    rules : sequence of ServedRules
+    """
+    known = [column.source for column in features.input_schema]
+    ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
+    return _source(path, reading["csv"], {*_main_texts(reading, features), *ruled})
+
+
+def event_source(path: str, reading: Mapping[str, Any], features: FittedFeatures, name: str) -> TableSource:
+    """Return the source of the further table `name` of a model; its keys are read like those of the main table."""
+    derivation = features.derivation
+    assert derivation is not None  # or the model has no further table
+    table, main = derivation.tables[name], _main_texts(reading, features)
+    keys = {right for left, right in zip(table.left, table.right, strict=True) if left in main}
+    return _source(path, reading.get("tables", {}).get(name, reading["csv"]), {*_texts_of(table.schema), *keys})
+
+
+def _source(path: str, csv: Mapping[str, Any], texts: Collection[str]) -> TableSource:
+    return TableSource.model_validate({"path": path, "csv": csv, "schema": dict.fromkeys(sorted(texts), "text")})
+
+
+def _main_texts(reading: Mapping[str, Any], features: FittedFeatures) -> set[str]:
+    return {*reading.get("texts", ()), *_texts_of(features.input_schema)}
+
+
+def _texts_of(columns: Iterable[Column]) -> set[str]:
+    return {column.source for column in columns if _is_text(column)}
+
+
+def _is_text(column: Column) -> bool:
+    # A numeric column that was text (declared so, for its marks or blanks) is parsed by the reader where it can be.
+    return column.kind != "numeric" and column.dtype in TEXT_TYPES

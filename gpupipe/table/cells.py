@@ -1,0 +1,170 @@
+"""Cells of text columns that are not of the kind their column has in a frozen schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError
+from gpupipe.table.numbers import parse_numbers
+from gpupipe.table.schema import Column
+from gpupipe.table.strings import as_dictionary, used
+from gpupipe.table.times import EPOCH, guess_format, is_text, micros
+
+BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
+VALUES_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 5, 10, 8
+WIDTH = 40  # of a value
+
+ParseNumbers = Callable[[pa.Array], pa.Array]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CheckedColumn:
+    """A column of text whose bad cells are null.
+
+    Attributes
+    ----------
+    values : pyarrow.ChunkedArray
+        As `gpupipe.table.encode.encode` takes the column.
+    bad : array of bool, shape (n_rows,)
+        The cells that were not of the kind of the column.
+    """
+
+    values: pa.ChunkedArray
+    bad: Mask
+
+
+def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers = parse_numbers) -> CheckedColumn | None:
+    """Return a column with its bad cells null, or None where no cell is bad.
+
+    Parameters
+    ----------
+    column : Column
+        What the column is expected to be.
+    values : pyarrow.ChunkedArray
+        Only text, and numbers as booleans, can have bad cells; anything else is of one type.
+    numbers : callable
+        Returns texts as float64, null where one is not a number.
+    """
+    is_flags = column.kind == "boolean" and not pa.types.is_boolean(values.type)
+    if column.kind not in PARSERS or not (is_text(values.type) or is_flags):
+        return None
+    coded = as_dictionary(values)
+    parse = PARSERS[column.kind](column, coded, numbers)
+    chunks, masks, any_bad = [], [], False
+    for chunk in coded.chunks:
+        trimmed = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
+        texts = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+        parsed = parse(texts)
+        wrong = pc.and_(pc.is_valid(texts), pc.is_null(parsed))
+        mask = pc.fill_null(wrong.take(chunk.indices), False).to_numpy(zero_copy_only=False)
+        any_bad = any_bad or bool(mask.any())
+        chunks.append(parsed.take(chunk.indices))
+        masks.append(mask)
+    return CheckedColumn(pa.chunked_array(chunks), np.concatenate(masks)) if any_bad else None
+
+
+def expected(column: Column) -> str:
+    """Return what a cell of a column must be, in words."""
+    if column.kind == "datetime":
+        return f"a time written as {column.time_format!r}" if column.time_format else "a time"
+    return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(column.kind, "a text")
+
+
+def unexpected(column: Column, values: pa.ChunkedArray, bad: Mask) -> str:
+    """Return what is wrong with a column of which some cells are bad: the values, and their rows from 1."""
+    rows = np.flatnonzero(bad)
+    texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
+    shown = ", ".join(repr(cut(text)) for text in list(texts)[:VALUES_SHOWN])
+    shown += ", ..." if len(texts) > VALUES_SHOWN else ""
+    numbers = ", ".join(f"{row + 1:,}" for row in rows[:ROWS_SHOWN].tolist())
+    numbers += ", ..." if len(rows) > ROWS_SHOWN else ""
+    where = "data row" if len(rows) == 1 else f"{len(rows):,} data rows:"
+    return f"expected {expected(column)} in column {column.name!r}; found {shown} in {where} {numbers}"
+
+
+def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: SchemaError) -> SchemaError:
+    """Return the error for columns that do not suit a fitted model, in the words of whoever gives the table.
+
+    Parameters
+    ----------
+    wrong : sequence of (Column, pyarrow.ChunkedArray)
+        Columns of the model, and the values given for them.
+    error : SchemaError
+        What encoding raised; returned itself where it is not about cells or types.
+    """
+    lines = []
+    for column, values in wrong[:COLUMNS_SHOWN]:
+        checked = check_cells(column, values)
+        if checked is not None:
+            lines.append(unexpected(column, values, checked.bad))
+        elif pa.types.is_nested(values.type):
+            return error
+        else:
+            found = f"{_type_name(values.type)}; it was {column.dtype} in training"
+            lines.append(f"expected {expected(column)} in column {column.name!r}; found {found}")
+    if not lines:
+        return error
+    lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
+    return SchemaError(
+        "\n".join(lines), where="data rows are counted from 1", fix="correct the values, or make them null"
+    )
+
+
+def cut(text: str) -> str:
+    """Return a value as short as a message needs it."""
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+
+
+def _type_name(kind: pa.DataType) -> str:
+    if is_text(kind):
+        return "text"
+    return "times" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else f"{kind} values"
+
+
+def _number_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
+    return numbers
+
+
+def _boolean_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
+    def parse(texts: pa.Array) -> pa.Array:
+        flags = [None if text is None else BOOLEAN_WORDS.get(text.lower()) for text in texts.to_pylist()]
+        return pa.array([None if flag is None else bool(flag) for flag in flags], pa.bool_())
+
+    return parse
+
+
+def _time_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
+    """Return the parser of times: of the frozen format, else of one that all have, else of ISO dates and times."""
+    form = column.time_format or guess_format({text for text in used(coded) if text.strip()})
+    read = (lambda text: micros(text, form)) if form else _iso_micros
+
+    def parse(texts: pa.Array) -> pa.Array:
+        found = [None if text is None else read(text) for text in texts.to_pylist()]
+        return pa.array(found, pa.int64()).cast(pa.timestamp("us"))
+
+    return parse
+
+
+def _iso_micros(text: str) -> int | None:
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    delta = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+PARSERS: dict[str, Callable[[Column, pa.ChunkedArray, ParseNumbers], Any]] = {
+    "numeric": _number_parser,
+    "boolean": _boolean_parser,
+    "datetime": _time_parser,
+}
