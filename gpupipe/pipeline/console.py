@@ -209,3 +209,8 @@ class Console:
 def _device_use(stage: Stage) -> str:
     moved = f"{size(stage.bytes_to_device)} to the device, {size(stage.bytes_to_host)} back"
     return f"{moved}; at most {size(stage.peak_device_bytes)} held there"
+
+
+def is_interactive() -> bool:
+    """Return whether a person types at this process: in a notebook, in IPython, or at Python's prompt."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or "ipykernel" in sys.modules
