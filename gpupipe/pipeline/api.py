@@ -105,7 +105,7 @@ class Pipeline:
 
     def __init__(
         self,
-        source: Any,
+        source: Any = None,
         *,
         target: str | None = None,
         positive: Any = None,

@@ -83,6 +83,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a file of YAML": (lambda: gp.Pipeline(CHURN), "Pipeline.from_yaml"),
     "a number": (lambda: gp.Pipeline(3), "got 3"),
     "nothing": (lambda: gp.Pipeline(None), "got None"),
+    "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),
     "no path": (lambda: gp.Pipeline([]), "got an empty list"),
     "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that holds 3"),
     "a pipeline": (lambda: gp.Pipeline(pipeline()), "got gpupipe.Pipeline"),
