@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpupipe.features.transformer import FeatureProgram
     from gpupipe.pipeline.api import Pipeline, run
     from gpupipe.pipeline.model import Model, load_model
-    from gpupipe.pipeline.result import Run
+    from gpupipe.pipeline.result import Run, load_run
     from gpupipe.tensors.batch import TensorBatch
     from gpupipe.tensors.batches import Batches
     from gpupipe.tensors.exchange import from_dlpack, to_jax, to_tensorflow, to_torch
@@ -37,6 +37,7 @@ __all__ = [
     "kernel",
     "load_config",
     "load_model",
+    "load_run",
     "run",
     "to_jax",
     "to_tensorflow",
@@ -55,6 +56,7 @@ _HOMES = {
     "kernel": "gpupipe_kernels.user.kernel",
     "load_config": "gpupipe.config",
     "load_model": "gpupipe.pipeline.model",
+    "load_run": "gpupipe.pipeline.result",
     "run": "gpupipe.pipeline.api",
     "to_jax": "gpupipe.tensors.exchange",
     "to_tensorflow": "gpupipe.tensors.exchange",

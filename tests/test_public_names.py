@@ -24,6 +24,7 @@ PUBLIC = [
     "kernel",
     "load_config",
     "load_model",
+    "load_run",
     "run",
     "to_jax",
     "to_tensorflow",

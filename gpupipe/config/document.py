@@ -8,6 +8,8 @@ from typing import Any
 
 from gpupipe.config.scalars import Scalar
 
+FRAME = "frame"  # the key of a table in memory, whose dicts and lists are rows, not settings
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -69,17 +71,28 @@ class Node:
         return self.value
 
 
-def marked(value: Any, where: str, path: str = "") -> Node:
-    """Return the tree of a value that was not read from a file."""
-    inner: Any = value
+def marked(value: Any, where: str = "", path: str = "") -> Node:
+    """Return the tree of a value that was not read from a file; with `where` left empty, it was given from Python.
+
+    NumPy's and pandas' scalars, arrays and indexes become Python's. Everything else that is not a dict, list or tuple
+    (a frame, a kernel, an op that was built already) is one value.
+    """
+    inner: Any = value.tolist() if _is_array(value) else value
+    value = inner
     if isinstance(value, Mapping):
         inner = {
-            key: marked(item, where, joined(path, key))
+            key: Node(item, where, where, joined(path, key)) if key == FRAME else marked(item, where, joined(path, key))
             for key, item in zip(map(_word, value), value.values(), strict=True)
         }
     elif isinstance(value, list | tuple):
         inner = [marked(item, where, f"{path}[{i}]") for i, item in enumerate(value)]
     return Node(inner, where, where, path)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is a scalar or a one-dimensional array of NumPy, or a Series or Index of pandas."""
+    package = type(value).__module__.partition(".")[0]
+    return package in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) < 2
 
 
 def _word(key: object) -> str:

@@ -18,14 +18,16 @@ from gpupipe.config.paths import resolve_paths
 from gpupipe.config.problems import problems_of
 from gpupipe.config.sections import Config, Origin
 from gpupipe.config.shorthand import expand
+from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.readers.in_memory import is_in_memory
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
 ROWS, COLUMNS = 30, 160  # of a screen
 
 
 def load_config(
-    path: str | Path, overrides: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
 ) -> Config:
     """Return the configuration in a YAML file.
 
@@ -43,6 +45,8 @@ def load_config(
         With one line in ``problems`` for each mistake, as many as a screen has room for:
         ``file:line:column: path: what; did you mean``.
     """
+    require_path(path)
+    require_overrides(overrides)
     path = Path(path)
     composer = Composer(os.environ if environment is None else environment, problems=[])
     try:
@@ -52,16 +56,61 @@ def load_config(
     return _build(root, overrides, composer, str(path), Origin(path))
 
 
-def parse_config(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
+def parse_config(
+    settings: Mapping[str, Any], overrides: Sequence[str] = (), *, source: Mapping[str, Any] | None = None
+) -> Config:
     """Return the configuration that a mapping describes, as `load_config` does for a file (``${NAME}`` is plain text).
+
+    Parameters
+    ----------
+    settings : mapping
+        Sections, as in a file; frames, kernels and ops may be objects.
+    overrides : sequence of str
+        As in `load_config`.
+    source : mapping, optional
+        Further fields of the ``source`` section; messages name them without their section.
 
     Raises
     ------
     ConfigError
-        As `load_config`, without lines and columns.
+        As `load_config`; ``problems`` have the path of each value in place of file, line and column.
     """
+    require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
-    return _build(marked(settings, "settings"), overrides, composer, "the settings", Origin())
+    root = marked(settings)
+    for name, value in (source or {}).items():
+        _place_argument(root, name, value, composer.problems)
+    return _build(root, overrides, composer, "the settings", Origin())
+
+
+def _place_argument(root: Node, name: str, value: Any, problems: list[Problem]) -> None:
+    assert isinstance(root.value, dict)
+    section = root.value["source"].value
+    assert isinstance(section, dict)
+    if name in section:
+        problems.append(Problem("", name, f"given twice: as an argument, and as source[{name!r}]"))
+    section[name] = marked(value, path=name)
+
+
+def require_path(path: object) -> None:
+    """Raise ConfigError unless `path` is what can name a YAML file."""
+    if isinstance(path, str | os.PathLike):
+        return
+    if isinstance(path, Mapping):
+        fix = "a dict of sections goes to gp.Pipeline.from_dict"
+    elif is_in_memory(path):
+        fix = "a frame goes to gp.Pipeline(frame, target=...)"
+    else:
+        fix = 'give a str or a pathlib.Path, as in "configs/churn.yaml"'
+    raise ConfigError(f"expected the path of a YAML file; got {described(path)}", where="path", fix=fix)
+
+
+def require_overrides(overrides: object) -> None:
+    """Raise ConfigError unless `overrides` is a sequence of texts."""
+    if isinstance(overrides, list | tuple) and all(isinstance(override, str) for override in overrides):
+        return
+    what = f"expected a list of texts; got {described(overrides)}"
+    raise ConfigError(what, where="overrides", fix='write it as in overrides=["seed=8", "split.test_size=0.3"]')
 
 
 def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str, origin: Origin) -> Config:

@@ -26,6 +26,9 @@ class ModelEntry(Settings):
     @model_validator(mode="before")
     @classmethod
     def _label_is_the_name_unless_stated(cls, entry: Any) -> Any:
+        if isinstance(entry, Model):  # from Python
+            name = next(name for name, part in MODELS.items() if part is type(entry))
+            return {"name": name, "as": name, "params": entry}
         if isinstance(entry, dict) and not entry.get("as"):
             return {**entry, "as": entry.get("name", "")}
         return entry

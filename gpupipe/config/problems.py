@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from gpupipe.config.document import Node, Problem, joined
 from gpupipe.config.parts import known_keys
-from gpupipe.config.wording import explain
+from gpupipe.config.wording import FILE, PYTHON, explain
 from gpupipe.settings import Settings
 
 
@@ -27,7 +27,7 @@ def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> It
     found = [(_locate(root, detail), _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
     found = [entry for entry in found if not _is_beside_the_point(entry, found)]
     for (where, path), entries in groupby(found, key=lambda entry: entry[0]):
-        yield Problem(where, path, explain([detail for _, detail in entries]))
+        yield Problem(where, path, explain([detail for _, detail in entries], FILE if root.where else PYTHON))
 
 
 Place = tuple[str, str]

@@ -112,6 +112,11 @@ class Config(Settings):
         return DeviceOptions(fallback, gpu.allocator, gpu.initial_pool, gpu.limit, gpu.spill, self.limits.memory)
 
     @property
+    def has_frames(self) -> bool:
+        """Whether the source or a further table is in memory, given from Python."""
+        return any(table.frame is not None for table in (self.source, *self.tables.values()))
+
+    @property
     def origin(self) -> Origin:
         """The file it came from."""
         return self._origin

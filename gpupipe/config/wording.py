@@ -1,14 +1,17 @@
-"""pydantic's findings in the words of a configuration: what was expected, what was found."""
+"""pydantic's findings in the words of a configuration file, or of Python: what was expected, what was found."""
 
 from __future__ import annotations
 
 import ast
+import datetime as dt
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from gpupipe.errors import did_you_mean
+from gpupipe.readers.in_memory import type_name
 
 # pydantic's error types that mean "expected X", as X; {braces} are taken from the error's context.
 EXPECTED = {
@@ -52,42 +55,88 @@ EXPECTED = {
 }
 
 
-def found(value: Any) -> str:
-    """Return a short description of what stands in the file."""
+SCALARS = (str, int, float, dt.date, dt.time)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What values are called where they were written: in a YAML file, or in Python.
+
+    Attributes
+    ----------
+    mapping, nothing, op : str
+        A mapping, no value, an example of an op.
+    truths : tuple of str
+        The two booleans, the false one first.
+    expected : mapping of str to str
+        In place of those of `EXPECTED`.
+    """
+
+    mapping: str
+    nothing: str
+    op: str
+    truths: tuple[str, str]
+    expected: Mapping[str, str] = field(default_factory=dict)
+
+
+FILE = Words("mapping", "nothing", "`- standardize: [age]`", ("false", "true"))
+PYTHON = Words(
+    "dict",
+    "None",
+    '{"standardize": ["age"]}',
+    ("False", "True"),
+    dict.fromkeys(("bool_type", "bool_parsing"), "True or False")
+    | dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "a dict")
+    | {"none_required": "None"},
+)
+
+
+def found(value: Any, words: Words = FILE) -> str:
+    """Return a short description of a value."""
     if isinstance(value, Mapping):
-        return f"a mapping with {', '.join(map(str, list(value)[:5]))}" if value else "an empty mapping"
+        if not value:
+            return f"an empty {words.mapping}"
+        return f"a {words.mapping} with {', '.join(map(str, list(value)[:5]))}"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}" if value else "an empty list"
     if value is None:
-        return "nothing"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+        return words.nothing
+    if not isinstance(value, SCALARS):
+        return type_name(value)
+    text = words.truths[value] if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def expected(error: ErrorDetails) -> str:
+def described(value: Any) -> str:
+    """Return a short description of a value that was given from Python."""
+    return found(value, PYTHON)
+
+
+def expected(error: ErrorDetails, words: Words = FILE) -> str:
     """Return what the error says would be right, or ``""`` where it says something else."""
     limits = {key: _whole(limit) for key, limit in error.get("ctx", {}).items()}
-    return EXPECTED.get(error["type"], "").format_map(limits)
+    text = words.expected.get(error["type"]) or EXPECTED.get(error["type"], "")
+    return text.format_map(limits)
 
 
 def _whole(limit: object) -> object:
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
-def explain(errors: list[ErrorDetails]) -> str:
+def explain(errors: list[ErrorDetails], words: Words = FILE) -> str:
     """Return one sentence on what is wrong with one value; a union gives one error for each of its forms."""
-    forms = list(dict.fromkeys(form for form in map(expected, errors) if form))
-    others = list(dict.fromkeys(_other(error) for error in errors if not expected(error)))
+    forms = list(dict.fromkeys(form for error in errors if (form := expected(error, words))))
+    others = list(dict.fromkeys(_other(error, words) for error in errors if not expected(error, words)))
     if not forms:
         return "; ".join(others)
     if "a number" in forms and "a whole number" in forms:
         forms.remove("a whole number")
     value = errors[0]["input"]
     hint = _nearest(value, [error for error in errors if error["type"] in ("literal_error", "enum")])
-    return "; ".join(filter(None, [f"expected {' or '.join(forms)}, got {found(value)}", hint, *others]))
+    return "; ".join(filter(None, [f"expected {' or '.join(forms)}, got {found(value, words)}", hint, *others]))
 
 
-def _other(error: ErrorDetails) -> str:
+def _other(error: ErrorDetails, words: Words) -> str:
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
@@ -99,6 +148,8 @@ def _other(error: ErrorDetails) -> str:
             tags = context["expected_tags"]
             hint = did_you_mean(str(context["tag"]), [tag.strip("' ") for tag in tags.split(",")])
             return "; ".join(filter(None, [f"expected one of {tags}, got {context['tag']!r}", hint]))
+        case "op_form":
+            return f"expected one op, such as {words.op}{context['keys']}"
         case "value_error" | "assertion_error":
             lines = str(context.get("error") or error["msg"]).splitlines()
             return "; ".join(line.strip() for line in lines)

@@ -1,51 +1,156 @@
-"""The Python way in: the same objects as the command line."""
+"""Python interface: the objects behind the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gpupipe.backends import choose
-from gpupipe.config import Config, load_config
+from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.gpu import parse_size
+from gpupipe.config.summary import summary_yaml
+from gpupipe.config.wording import described
+from gpupipe.errors import ConfigError
 from gpupipe.features.builder import View
-from gpupipe.pipeline.console import Console
-from gpupipe.pipeline.model import as_arrow
+from gpupipe.pipeline.arguments import (
+    python_errors,
+    require_choice,
+    require_count,
+    require_place,
+    source_section,
+    with_data,
+)
+from gpupipe.pipeline.console import Console, is_interactive
 from gpupipe.pipeline.plan.make import Plan, make_plan
-from gpupipe.pipeline.preparation import derive_columns, prepare
-from gpupipe.pipeline.reading import table_of
+from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
 from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tensors.libraries import LIBRARIES
 
 Array = Any
+Device = Literal["auto", "cpu", "gpu"]
+Section = Mapping[str, Any]
 
 
 class Pipeline:
-    """A configuration that can be run, or used for its features alone.
+    """A table, what is to be learned from it, and how: the configuration of a run.
+
+    The arguments are the sections of a configuration file, with the same names, short forms and defaults; the README
+    and ``gpupipe schema`` describe them. What is left out is chosen: features that suit each column, models that suit
+    the task. All mistakes are reported at once.
 
     Parameters
     ----------
-    config : Config
-        From `gpupipe.load_config`, or `Pipeline.from_yaml`.
+    source : frame, str, Path, list of paths, dict or Config
+        The table: a frame of pandas, polars, pyarrow, DuckDB, cuDF, or anything with ``__arrow_c_stream__``, whose rows
+        are taken as they are now; a file, folder, glob or URL; or a ``source`` section, for options of the readers:
+        ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config` is a whole configuration, and takes no
+        further argument.
+    target : str, optional
+        The column to predict; none for clustering and embeddings.
+    positive : label or list of labels, optional
+        What counts as the positive class.
+    columns, drop : str or list of str, optional
+        Columns to keep, or to leave out: names and globs, and with `drop` selectors such as ``@text``.
+    where : str, optional
+        Which rows to keep: ``"2.5 <= fare <= 100 and miles is not None"``.
+    schema : dict, optional
+        Column to kind or dtype: ``{"zip": "categorical"}``; what is not listed is inferred.
+    tables : dict of str to dict, optional
+        Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
+    data : dict, optional
+        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"min": 0}}``.
+    split, evaluate, limits, report, gpu, cluster : dict, optional
+        Sections of that name.
+    features : list, optional
+        Ops, each ``{name: settings}``; a kernel may be the decorated function itself.
+    models : list or str, optional
+        Names, or ``{name: parameters}``, with scikit-learn's parameters.
+    name : str, optional
+        The beginning of the run directory's name.
+    seed : int, optional
+        Seed of splits, folds and models.
+    device : {"auto", "cpu", "gpu"}, optional
+    fallback : {"forbid", "allow"}, optional
+        Whether steps that the GPU cannot do may run on the CPU.
+    output : str or Path, optional
+        The folder in which run directories are made.
+
+    Raises
+    ------
+    ConfigError
+        If an argument has a wrong type or value; ``problems`` has one line for each, with its path.
+    DataError, SchemaError
+        If a frame cannot be converted to Arrow: a column mixes types, or two columns share a name.
 
     Examples
     --------
-    >>> pipe = Pipeline.from_yaml("configs/churn.yaml", device="auto")  # doctest: +SKIP
-    >>> pipe.run().metrics["roc_auc"]  # doctest: +SKIP
+    >>> import pandas as pd
+    >>> rows = {"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]}
+    >>> frame = pd.concat([pd.DataFrame(rows)] * 25)
+    >>> pipe = Pipeline(frame, target="left", models=["logistic_regression"])
+    >>> pipe
+    Pipeline('pipeline': pandas.DataFrame, 100 rows x 3 columns; target 'left'; 1 op; logistic_regression)
+    >>> X, y = pipe.features()
+    >>> X.shape, X.dtype.name
+    ((100, 4), 'float32')
     """
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(
+        self,
+        source: Any = None,
+        *,
+        target: str | None = None,
+        positive: Any = None,
+        columns: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] | None = None,
+        where: str | None = None,
+        schema: Section | None = None,
+        tables: Mapping[str, Section] | None = None,
+        data: Section | None = None,
+        split: Section | None = None,
+        features: Sequence[Any] | None = None,
+        models: Sequence[Any] | Section | str | None = None,
+        evaluate: Section | None = None,
+        limits: Section | None = None,
+        report: Section | None = None,
+        gpu: Section | None = None,
+        cluster: Section | None = None,
+        name: str | None = None,
+        seed: int | None = None,
+        device: Device | None = None,
+        fallback: Literal["forbid", "allow"] | None = None,
+        output: str | os.PathLike[str] | None = None,
+    ) -> None:
+        about_rows = {
+            "target": target, "positive": positive, "columns": columns, "drop": drop, "where": where, "schema": schema,
+        }  # fmt: skip
+        sections = {
+            "name": name, "seed": seed, "device": device, "fallback": fallback, "gpu": gpu, "cluster": cluster,
+            "tables": tables, "data": data, "split": split, "features": features, "models": models,
+            "evaluate": evaluate, "limits": limits, "report": report,
+            "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
+        }  # fmt: skip
+        about_rows, sections = _given(about_rows), _given(sections)
+        if isinstance(source, Config):
+            if also := [*about_rows, *sections]:
+                fix = "set it in the configuration, or give the table instead of a Config"
+                raise ConfigError(f"a Config takes no further argument; got {', '.join(also)}", where=also[0], fix=fix)
+            self.config = source
+            return
+        with python_errors():
+            self.config = parse_config({"source": source_section(source), **sections}, source=about_rows)
 
     @classmethod
     def from_yaml(
-        cls, path: str | Path, device: Literal["auto", "cpu", "gpu"] | None = None, overrides: Sequence[str] = ()
+        cls, path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()
     ) -> Pipeline:
         """Return the pipeline of a configuration file.
 
@@ -53,113 +158,165 @@ class Pipeline:
         ----------
         path : str or Path
         device : {"auto", "cpu", "gpu"}, optional
-            In place of what the file says.
+            Replaces what the file says.
         overrides : sequence of str
             ``"a.b=value"``, as ``--set`` on the command line.
 
         Raises
         ------
         ConfigError
-            With every mistake at once.
+            With all mistakes, each with its line and column.
         """
-        extra = [] if device is None else [f"device={device}"]
-        return cls(load_config(path, [*overrides, *extra]))
+        with python_errors():
+            return cls(load_config(path, _with_device(overrides, device)))
+
+    @classmethod
+    def from_dict(
+        cls, settings: Mapping[str, Any], device: Device | None = None, overrides: Sequence[str] = ()
+    ) -> Pipeline:
+        """Return the pipeline of a configuration in a dict, whose keys are the sections of a configuration file.
+
+        Parameters
+        ----------
+        settings : mapping
+            As `yaml.safe_load` returns it; frames may be given as ``path`` of the source and of further tables.
+        device : {"auto", "cpu", "gpu"}, optional
+            Replaces what the dict says.
+        overrides : sequence of str
+            ``"a.b=value"``, as ``--set`` on the command line.
+
+        Raises
+        ------
+        ConfigError
+            With all mistakes, each with the path of its value.
+
+        Examples
+        --------
+        >>> settings = {"source": {"generate": "churn", "rows": 1000, "target": "Churn"}, "models": ["xgboost"]}
+        >>> Pipeline.from_dict(settings, overrides=["source.rows=500"])
+        Pipeline('pipeline': churn; target 'Churn'; 1 op; xgboost)
+        """
+        if not isinstance(settings, Mapping):
+            fix = "a frame or a path goes to gp.Pipeline, a configuration file to gp.Pipeline.from_yaml"
+            raise ConfigError(f"expected a dict of sections; got {described(settings)}", where="settings", fix=fix)
+        with python_errors():
+            return cls(parse_config(settings, _with_device(overrides, device)))
 
     def run(
-        self, output: str | Path | None = None, quiet: bool = True, *, resume: bool = False, n_processes: int = 1
+        self,
+        output: str | os.PathLike[str] | None = None,
+        quiet: bool | None = None,
+        *,
+        data: Any = None,
+        resume: bool = False,
+        n_processes: int = 1,
     ) -> Run:
-        """Run it and leave a run directory.
+        """Train and evaluate the models, and write a run directory.
 
         Parameters
         ----------
         output : str or Path, optional
-            The run directory itself; default: a new one below ``config.output``.
-        quiet : bool
-            False shows the stages on stderr as they run.
+            The run directory itself; default: a new one in the folder that the configuration names (``runs/``).
+        quiet : bool, optional
+            Show no progress. By default it is shown in interactive sessions: notebooks and Python's prompt.
+        data : frame, dict of columns, str, Path or list of paths, optional
+            Rows to learn from instead of the source of the configuration; all other settings apply to them.
         resume : bool
-            Take up what a run that was interrupted has kept of the same stages.
+            Resume an interrupted run with the same `output` from its checkpoints.
         n_processes : int
             How many processes share the training of a network.
+
+        Returns
+        -------
+        Run
+            Metrics, importances, predictions, the model and the report.
 
         Raises
         ------
         GpupipeError
-            See `gpupipe.errors`.
+            See `gpupipe.errors`; no run directory is left.
         """
-        with Console(quiet=quiet) as console:
+        if output is not None:
+            require_place("output", output)
+        require_count("n_processes", n_processes)
+        config = self._config_for(data)
+        with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
-            return run_pipeline(self.config, where, [console], resume=resume, n_processes=n_processes)
+            return run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
 
     def plan(self, assume_gpu: int | str | None = None) -> Plan:
-        """Say what a run would do and need, from footers, sizes and some rows.
+        """Return what a run would do and need, from footers, sizes and some rows.
 
         Parameters
         ----------
         assume_gpu : int or str, optional
-            Plan for a GPU with so much memory: bytes, or ``"16GiB"``.
+            Plan for a GPU with that much memory: bytes, or ``"16GiB"``.
 
         Returns
         -------
         Plan
-            Its ``error`` says why the run would not fit, with what to change; None where it would.
+            Its ``error`` says why the run would not fit, and what to change; None if it fits.
 
         Raises
         ------
         GpupipeError
             See `gpupipe.errors`.
         """
-        return make_plan(self.config, None if assume_gpu is None else parse_size(assume_gpu))
+        with python_errors(self.config):
+            return make_plan(self.config, None if assume_gpu is None else _bytes("assume_gpu", assume_gpu))
 
     def features(self, data: Any = None, view: View = "dense") -> tuple[Array, Array]:
         """Fit the features, and return the matrix of all rows and their target.
 
         Parameters
         ----------
-        data : pandas.DataFrame or pyarrow.Table, optional
-            In place of the configuration's source; further tables are read as the configuration says.
-        view : {"dense", "codes"}
-            As linear models like it (scaled, one-hot, no nulls), or as trees do (integer ids, nulls).
+        data : frame, dict of columns, str, Path or list of paths, optional
+            Rows instead of the source of the configuration; all other settings apply to them.
+        view : {"dense", "codes", "embedding"}
+            For linear models (scaled, one-hot, no nulls), for trees (integer codes, nulls), or for networks that embed
+            categories (scaled numbers, integer codes).
 
         Returns
         -------
         X : array of float32, shape (n_rows, n_features), column-major
-            Target statistics are cross-fitted: no row sees its own target. Rows without a target are left out. On a GPU
-            it is CuPy's.
+            Target statistics are cross-fitted: no row sees its own target. Rows without a target are dropped. On a GPU
+            it is a CuPy array.
         y : array of float64, shape (n_rows,), or None
-            NumPy's.
+            A NumPy array.
+
+        Raises
+        ------
+        GpupipeError
+            See `gpupipe.errors`.
         """
         import numpy as np
 
-        backend = choose(self.config.device, self.config.device_options)
-        source = self.config.source
-        if data is None:
-            job = prepare(self.config, backend, Timeline())
-            table, goal, y = job.table, job.goal, job.y
-        else:
-            found = table_of(self.config, as_arrow(data), backend)
-            target = TargetColumn.of(found.table, source.target, backend)
-            goal = find_goal(target, source.positives, [e.params for e in self.config.models])
-            table, rows = known_rows(derive_columns(self.config, found, backend, Timeline())[0], target, backend)
-            y = target_values(target, rows, goal, source.positives)
-        training = select_rows(table, y, np.ones(table.n_rows, bool), goal, self.config, backend)
-        return fit_view(training, view, self.config.features, backend)[1], y
+        require_choice("view", view, get_args(View))
+        config = self._config_for(data)
+        with python_errors(config):
+            backend = choose(config.device, config.device_options)
+            job = prepare(config, backend, Timeline())
+            rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
+            return fit_view(rows, view, config.features, backend)[1], job.y
 
     def tensors(
-        self, library: str | None = None, view: TensorView = "dense", copy: bool = False
+        self, library: str | None = None, view: TensorView = "dense", copy: bool = False, *, data: Any = None
     ) -> tuple[TensorBatch, TensorBatch]:
-        """Return the training and the test rows of the configuration's split as tensors, for a loop of your own.
+        """Return the training and the test rows of the configuration's split as tensors, for your own training loop.
 
-        Features are learned from the training rows alone; of a cross-validation the first fold is taken.
+        Features are fitted to the training rows alone; of a cross-validation the first fold is taken.
 
         Parameters
         ----------
         library : {"torch", "jax", "tensorflow"}, optional
-            Whose tensors; default: arrays of NumPy, or CuPy's on a GPU. They are handed over without a copy.
-            TensorFlow takes row-major memory alone, and the matrix is column-major: it needs `copy`.
+            The library of the tensors; default: NumPy arrays, on a GPU CuPy arrays. They are handed over without a
+            copy. TensorFlow takes row-major memory only, and the matrix is column-major: it needs `copy`.
         view : {"dense", "embedding"}
-            All columns as scaled numbers without nulls; or those of the numbers, and ids of the categories to embed.
+            All columns as scaled numbers without nulls; or the numbers, and codes of the categories to embed.
         copy : bool
-            Give the library memory of its own: one copy of each array.
+            Give the library its own memory: one copy of each array.
+        data : frame, dict of columns, str, Path or list of paths, optional
+            Rows instead of the source of the configuration; all other settings apply to them.
 
         Returns
         -------
@@ -171,15 +328,58 @@ class Pipeline:
         GpupipeError
             See `gpupipe.errors`.
         """
-        # JAX has 32 bits unless it is told otherwise.
-        train, test = make_tensors(self.config, view, "int32" if library == "jax" else "int64")
-        return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
+        require_choice("view", view, get_args(TensorView))
+        if library is not None:
+            require_choice("library", library, tuple(LIBRARIES))
+        config = self._config_for(data)
+        with python_errors(config):
+            # JAX has 32 bits unless it is told otherwise.
+            train, test = make_tensors(config, view, "int32" if library == "jax" else "int64")
+            return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
+
+    def _config_for(self, data: Any) -> Config:
+        return self.config if data is None else with_data(self.config, data)
+
+    def _repr_html_(self) -> str:
+        """Show the settings that differ from their defaults; colours are those of the page."""
+        name, settings = self.config.origin.borrowed.hide(self.config.name), summary_yaml(self.config)
+        return f"<div><b>{html.escape(name)}</b><pre>{html.escape(settings, quote=False)}</pre></div>"
 
     def __repr__(self) -> str:
-        models = ", ".join(entry.label for entry in self.config.models) or "models by task"
-        return f"Pipeline({self.config.name!r}: {len(self.config.features)} ops, {models})"
+        config = self.config
+        n_ops = len(config.features)
+        parts = [
+            config.source.label,
+            *([f"target {config.source.target!r}"] if config.source.target else []),
+            *([f"{len(config.tables)} further table{'s' * (len(config.tables) != 1)}"] if config.tables else []),
+            f"{n_ops} op{'s' * (n_ops != 1)}",
+            ", ".join(entry.label for entry in config.models) or "models by task",
+        ]
+        return config.origin.borrowed.hide(f"Pipeline({config.name!r}: {'; '.join(parts)})")
 
 
-def run(path: str | Path, device: Literal["auto", "cpu", "gpu"] | None = None, overrides: Sequence[str] = ()) -> Run:
+def run(path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()) -> Run:
     """Run a configuration file: ``Pipeline.from_yaml(path, device, overrides).run()``."""
     return Pipeline.from_yaml(path, device, overrides).run()
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _with_device(overrides: Sequence[str], device: Device | None) -> list[str]:
+    """Return the overrides with the device among them; what is wrong with their type is for the loader to say."""
+    if device is None:
+        return overrides  # type: ignore[return-value]
+    require_choice("device", device, get_args(Device))
+    return [*overrides, f"device={device}"] if not isinstance(overrides, str) else overrides  # type: ignore[return-value]
+
+
+def _bytes(name: str, value: object) -> int:
+    try:
+        found = parse_size(value)
+    except ValueError as error:
+        raise ConfigError(str(error), where=name) from None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {described(value)}', where=name)
+    return found

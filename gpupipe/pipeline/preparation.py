@@ -38,7 +38,8 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
 
     With workers, the table lies on them.
     """
-    spread = workers is not None and not derived_ops(config.features)
+    derives = bool(derived_ops(config.features))
+    spread = workers is not None and not derives and not config.has_frames
     with stage_on(timeline, backend, workers if spread else None, "read") as stage:
         found = read_spread(config, workers, backend) if workers is not None and spread else read_table(config, backend)
         stage.rows = found.table.n_rows
@@ -52,7 +53,8 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
         stage.note(goal.note)
     table, derivation = derive_columns(config, found, backend, timeline)
     if workers is not None and not spread:
-        timeline.note("columns are derived by the process that leads; the table is then cut into partitions")
+        what = "columns are derived" if derives else "tables in memory are encoded"
+        timeline.note(f"{what} by the driver; the table is then cut into partitions")
         table = partitioned(table, workers)
     known, origin = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:

@@ -77,7 +77,7 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
         return ReadTable(on_device(cached, backend), (found,))
-    if backend.name == "gpu":
+    if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
     return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
@@ -100,6 +100,7 @@ def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
+    _remark_frames(config, backend)
     stream = in_parts(config.source, config.tables, backend.memory().available)
     if stream is not None:
         backend.remark(stream.remark)
@@ -152,32 +153,22 @@ def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
     where, ruled = _where_derived(config, backend), with_ruled_columns(config)
-    if where.name == "gpu":
+    if where.name == "gpu" and not config.has_frames:
         try:
             loaded = read_frame(ruled.source, where, ruled.tables)
         except Obstacle as obstacle:
             where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         else:
             return _sources_of_frame(loaded, config, where)
+    _remark_frames(config, where)
     on_host = read_joined(ruled.source, ruled.tables)
     found = _sources_of_arrow(on_host.table, config, where)
     return replace(found, notes=(*on_host.notes, *found.notes))
 
 
-def table_of(config: Config, arrow: pa.Table, backend: Backend) -> ReadTable:
-    """Return the main table, given as it was read, with what columns are to be derived of.
-
-    Raises
-    ------
-    DataError, SchemaError
-        As `read_table`.
-    DeviceError
-        If columns are to be derived of texts, and a device must not leave that to the host.
-    """
-    if not derived_ops(config.features):
-        found = ReadTable(_drop_kinds(encode(arrow, backend, _declarations(config)), with_ruled_columns(config)))
-        return _enforced(found, config, backend)
-    return _sources_of_arrow(arrow, config, _where_derived(config, backend))
+def _remark_frames(config: Config, backend: Backend) -> None:
+    if config.has_frames and backend.name == "gpu":
+        backend.remark("tables in memory are encoded on the host, then moved to the device")
 
 
 def _where_derived(config: Config, backend: Backend) -> Backend:
@@ -227,7 +218,7 @@ def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], l
 
 def _read_rows(name: str, settings: JoinedTable, backend: Backend) -> tuple[Rows, list[str]]:
     label, declared = f"table {name!r}", settings.declarations()
-    if backend.name == "gpu":
+    if backend.name == "gpu" and settings.frame is None:
         try:
             frame = read_frame(settings, backend)
         except Obstacle as obstacle:

@@ -26,7 +26,7 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
-from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.result import IMPORTANCES, Run
 from gpupipe.pipeline.room import beyond_memory
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
@@ -160,6 +160,8 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     with job.stage("explain"):
         importances = measure_importances(job, outcome)
         drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
+    columns = [{"column": i.name, "importance": i.mean, "std": i.std} for i in importances]
+    directory.write_json(IMPORTANCES, {"metric": job.metrics[0] if columns else None, "columns": columns})
     if job.config.report.enabled:
         from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
 

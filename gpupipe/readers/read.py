@@ -16,9 +16,10 @@ from gpupipe.readers.files import SourceFile, find_files, mask
 from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.formats import FORMATS, load_generator, load_reader
 from gpupipe.readers.hook import hook_file, run_hook
+from gpupipe.readers.in_memory import FORMAT as MEMORY
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.partitions import Partitions
-from gpupipe.readers.plain import plain_table, without_null_texts
+from gpupipe.readers.plain import plain_table, usable_names, without_null_texts
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.strings import TEXT
 from gpupipe.readers.trial import try_files
@@ -83,6 +84,10 @@ def read_arrow(
     files = input_files(source, base_dir)
     if source.generate:
         table = generated(source, wanted, (0, source.rows))
+    elif source.frame is not None:
+        given = source.frame.table
+        given = given.select(usable_names(given.schema, files[0], wanted, notes))
+        table = _plain_frame(given, files[0], wanted, notes)
     else:
         of_rows = [file for file in files if file.format in FORMATS]
         try:
@@ -105,9 +110,12 @@ def plain_arrow(table: pa.Table) -> pa.Table:
     DataError
         If no column can be used.
     """
-    source = TableSource(path="the table in memory")
-    file, notes = SourceFile(source.label, 0, 0, "arrow"), Notes()
-    return without_null_texts(plain_table(table, file, Wanted(source), notes), notes)
+    source = TableSource(frame="the table in memory")
+    return _plain_frame(table, SourceFile(source.label, 0, 0, MEMORY), Wanted(source), Notes())
+
+
+def _plain_frame(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes) -> pa.Table:
+    return without_null_texts(plain_table(table, file, wanted, notes), notes)
 
 
 def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
@@ -121,6 +129,9 @@ def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFil
     if source.generate:
         made = f"generate:{source.generate}:{source.seed}"
         files = [SourceFile(made, source.rows, 0, "generator")]
+    elif source.frame is not None:
+        frame = source.frame
+        files = [SourceFile(frame.label, frame.table.nbytes, 0, MEMORY, version=frame.digest)]
     else:
         files = find_files(source, base_dir)
     return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files

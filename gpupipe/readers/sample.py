@@ -39,7 +39,7 @@ class Sampled:
     n_sample_rows : int
         Rows of the sample, before any filter.
     n_bytes : int
-        What the files of the whole have; 0 where it is generated.
+        Size of all files; 0 for a table that is generated or in memory.
     is_exact : bool
         Whether `n_rows` is from footers or settings; else it is by the size of the file.
     """
@@ -62,6 +62,10 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})
         return Sampled(_uncached(part), source.rows, part.rows, 0, True)
+    if source.frame is not None:
+        table, sample = source.frame.table, source.frame.sample(most, PLACES)
+        part = source.model_copy(update={"frame": sample})
+        return Sampled(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
     try_files(source)
     files = [file for file in find_files(source) if file.size]
     if not files:

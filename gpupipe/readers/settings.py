@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import (
@@ -16,6 +18,7 @@ from pydantic_core import CoreSchema
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.readers.formats import GENERATORS
+from gpupipe.readers.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.readers.where import parse_where
 from gpupipe.settings import Names, Settings
 from gpupipe.table.schema import Declared, declare
@@ -120,6 +123,11 @@ class TableSource(Settings):
     path: str | tuple[str, ...] | None = Field(
         None, description="A file, a glob, a folder (also a hive-partitioned one), an fsspec URL, or a list of these."
     )
+    frame: FrameField | None = Field(
+        None,
+        description="A table in memory, given from Python. A written configuration keeps its description, and the "
+        "table has to be given again.",
+    )
     format: Format = Field("auto", description="How the files are written; by their suffix if auto.")
     generate: str | None = Field(None, description=f"A built-in generator instead of files: {', '.join(GENERATORS)}.")
     rows: int = Field(100_000, ge=1, description="Rows to generate.")
@@ -142,6 +150,27 @@ class TableSource(Settings):
         description="Read the files in a process of their own first: one that crashes its reader is then an error that "
         "names it. For files that nobody vouches for; takes a second reading.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_frame_is_no_path(cls, value: Any) -> Any:
+        """Take a frame that was given as the path as the frame, and drop a description of one beside a path."""
+        if not isinstance(value, Mapping):
+            return value
+        path, frame = value.get("path"), value.get("frame")
+        if frame is None and is_in_memory(path):
+            return {**value, "path": None, "frame": path}
+        described = isinstance(frame, str) or (isinstance(frame, InMemoryTable) and not frame.has_rows)
+        if described and (path is not None or value.get("generate") is not None):
+            return {**value, "frame": None}
+        return value
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _may_be_a_path_object(cls, path: Any) -> Any:
+        if isinstance(path, list | tuple):
+            return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in path]
+        return os.fspath(path) if isinstance(path, os.PathLike) else path
 
     @field_validator("path")
     @classmethod
@@ -177,8 +206,9 @@ class TableSource(Settings):
 
     @model_validator(mode="after")
     def _has_one_origin(self) -> TableSource:
-        if (self.path is None) == (self.generate is None):
-            raise ValueError(f"give one of path (a file, folder or URL) and generate ({', '.join(GENERATORS)})")
+        if sum(origin is not None for origin in (self.path, self.frame, self.generate)) != 1:
+            generators = ", ".join(GENERATORS)
+            raise ValueError(f"give one of path (a file, folder or URL), frame (in Python) and generate ({generators})")
         return self
 
     @property
@@ -189,7 +219,7 @@ class TableSource(Settings):
     @property
     def label(self) -> str:
         """What the table is called in messages."""
-        return self.generate or ", ".join(self.paths)
+        return self.frame.label if self.frame is not None else self.generate or ", ".join(self.paths)
 
     def declarations(self) -> dict[str, Declared]:
         """Return what ``schema:`` says, for `gpupipe.table.encode.encode`."""

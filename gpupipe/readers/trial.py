@@ -30,7 +30,7 @@ def try_files(source: TableSource, base_dir: Any = None) -> None:
     DataError
         If a file is absent, or that process ends on one, which is named. What it refuses is refused here again.
     """
-    if source.isolate and not source.generate:
+    if source.isolate and source.path:
         files = find_files(source, base_dir)
         fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
         states = tuple((file.path, file.size, file.mtime_ns, file.version) for file in files)

@@ -140,8 +140,8 @@ def test_the_mistakes_of_a_mapping_have_paths() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"source": {"generate": "churn", "targte": "churned"}, "features": [{"standardize": [1]}]})
     assert caught.value.problems == (
-        "settings: source.targte: unknown key; did you mean 'target'?",
-        "settings: features[0].standardize[0]: expected text, got 1",
+        "source.targte: unknown key; did you mean 'target'?",
+        "features[0].standardize[0]: expected text, got 1",
     )
 
 

@@ -205,6 +205,22 @@ def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, mon
     assert run.metrics == whole.metrics
 
 
+def test_a_frame_in_memory_is_moved_to_the_device_under_a_forbidden_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = load_generator("churn")(ROWS, 7, list(KEPT)).to_pandas()
+    source = {"frame": frame, "target": "Churn", "positive": "Yes"}
+    backend = WithEstimators(DeviceOptions(fallback="forbid"))
+    config = configured("gpu", ["logistic_regression"], **SMALL | {"source": source})
+    run = run_on(backend, config, tmp_path / "run", monkeypatch)
+    generated = configured("gpu", ["logistic_regression"], **SMALL)
+    expected = run_on(WithEstimators(), generated, tmp_path / "expected", monkeypatch)
+    assert run.metrics == pytest.approx(expected.metrics, abs=1e-6)
+    read = run.plan()[0]
+    assert (read["name"], read["device"], read["bytes_to_device"] > 0) == ("read", "gpu", True)
+    assert "tables in memory are encoded on the host, then moved to the device" in read["notes"]
+
+
 class WithoutLog:
     """The array namespace of a device that has no room for a logarithm."""
 

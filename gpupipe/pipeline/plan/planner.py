@@ -160,7 +160,7 @@ class Planner:
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
         refusal = None if self.device is None else read_refusal(self.config)
-        on_device = self.device if refusal is None else None
+        on_device = self.device if refusal is None and not self.config.has_frames else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.part_bytes
         texts = int(seen.n_read * seen.text_row)

@@ -68,7 +68,7 @@ class Preview:
     n_read : int
         Rows of the whole before any filter.
     file_format : str
-        What is read: "csv", "jsonl", "parquet" for all that has a footer, "" where the table is generated.
+        What is read: "csv", "jsonl", "parquet" for all that has a footer, "" for what is generated or in memory.
     file_bytes : int
         Of all tables.
     arrow_row, text_row, plain_row, encoded_row : float
@@ -187,7 +187,7 @@ def _measured(config: Config, main: Sampled, arrow: pa.Table, job: Job, entries:
         is_exact=main.is_exact and n_sample == main.n_sample_rows,
         n_sample=n_sample,
         n_read=main.n_rows,
-        file_format="" if config.source.generate else main.source.format,
+        file_format=main.source.format if config.source.path else "",
         file_bytes=main.n_bytes,
         arrow_row=arrow.nbytes / n_read,
         text_row=_bytes(texts) / n_read,

@@ -27,6 +27,8 @@ def read_refusal(config: Config) -> Refusal | None:
     """Return why a device cannot read the tables, or None where it can."""
     if refusal := texts_refusal(config):
         return refusal
+    if config.has_frames:  # the host encodes them by design
+        return None
     try:
         require_plain(config.source, config.tables)
         for table in config.tables.values():

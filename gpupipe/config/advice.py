@@ -1,0 +1,74 @@
+"""Advice in error messages, from the notation of the command line and of YAML to Python's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+# Options of the command line and the arguments of `gpupipe.Pipeline` that do the same.
+OPTIONS = (
+    (re.compile(r"--(device|assume-gpu) ([\w.]+)"), lambda m: f'{m[1].replace("-", "_")}="{m[2]}"'),
+    (re.compile(r"--set ([\w.\[\]]+=[^\s,;]+)"), lambda m: f'overrides=["{m[1]}"]'),
+    (re.compile(r"--resume\b"), lambda m: "resume=True"),
+    (re.compile(r"--output\b"), lambda m: "output"),
+    (re.compile(r"--nproc\b"), lambda m: "n_processes"),
+)
+
+_COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")
+_SCALAR = re.compile(r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value): ([\w.-]+)")
+
+
+def cli_to_python(text: str) -> str:
+    """Return `text` with options of the command line as arguments.
+
+    >>> cli_to_python("run with --device cpu, or again with --resume")
+    'run with device="cpu", or again with resume=True'
+    """
+    for option, argument in OPTIONS:
+        text = option.sub(argument, text)
+    return text
+
+
+def yaml_to_python(text: str) -> str:
+    """Return `text` with the settings that it shows in YAML as they are given to `gpupipe.Pipeline`.
+
+    >>> yaml_to_python("declare it: schema: {paid: float}, or set fallback: allow")
+    "declare it: schema={'paid': 'float'}, or set fallback='allow'"
+    >>> yaml_to_python("first - datetime_parts: {columns: at, parts: [hour]}, then use it")
+    "first {'datetime_parts': {'columns': 'at', 'parts': ['hour']}}, then use it"
+    """
+    parts, at = [], 0
+    while found := _COLLECTION.search(text, at):
+        end = _end_of_collection(text, found.end())
+        parts.append(text[at : found.start()])
+        parts.append(_in_python(found[2], text[found.end() : end], is_item=bool(found[1])) or text[found.start() : end])
+        at = end
+    return _SCALAR.sub(_scalar, "".join(parts) + text[at:])
+
+
+def _end_of_collection(text: str, start: int) -> int:
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] in "{[") - (text[i] in "}]")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def _in_python(key: str, text: str, is_item: bool) -> str:
+    try:
+        value: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return ""
+    if is_item:
+        return repr({key: value})
+    if key == "source" and isinstance(value, dict):
+        return ", ".join(f"{name}={item!r}" for name, item in value.items())
+    return f"{key}={value!r}"
+
+
+def _scalar(found: re.Match[str]) -> str:
+    section, key, word = found.groups()
+    return f"source={{{key!r}: {word!r}, ...}}" if section else f"{key}={word!r}"

@@ -1,0 +1,123 @@
+"""Arguments of the Python interface: what `Pipeline` and its methods take, and errors in Python's words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpupipe.config import Config
+from gpupipe.config.advice import cli_to_python, yaml_to_python
+from gpupipe.config.wording import described
+from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.readers.formats import format_of
+from gpupipe.readers.in_memory import InMemoryTable, is_in_memory
+from gpupipe.readers.settings import Source
+
+SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF), a path, or a list of paths"
+YAML = (".yaml", ".yml")
+
+
+def source_section(source: object) -> dict[str, Any]:
+    """Return the ``source`` section that the first argument of `Pipeline` stands for.
+
+    Raises
+    ------
+    ConfigError
+        If it is a whole configuration, a dict of columns, the path of a YAML file, or no source at all.
+    """
+    if isinstance(source, Mapping):
+        return _section(source)
+    if isinstance(source, str | os.PathLike) and os.fspath(source).lower().endswith(YAML):
+        fix = "a configuration file goes to gp.Pipeline.from_yaml"
+        raise ConfigError(f"expected {SOURCE}; got {described(os.fspath(source))}", where="source", fix=fix)
+    return {"frame" if is_in_memory(source) else "path": _require_data(source, "source")}
+
+
+def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
+    if "source" in source or (source and set(source) <= set(Config.model_fields)):
+        what, fix = f"expected {SOURCE}; got a whole configuration", "a dict of sections goes to gp.Pipeline.from_dict"
+        raise ConfigError(f"{what} ({described(source)})", where="source", fix=fix)
+    if not set(source) & {field.alias or name for name, field in Source.model_fields.items()}:
+        raise ConfigError(
+            f"expected {SOURCE}; got {described(source)}",
+            where="source",
+            fix='a dict of columns goes to pandas.DataFrame first; a dict of reader options has "path" or "frame"',
+        )
+    return dict(source)
+
+
+def with_data(config: Config, data: Any) -> Config:
+    """Return `config` with other rows to read: a frame, a dict of columns, a path, or a list of paths.
+
+    How files are written, columns, filters and the target stay as they are. The format is that of the new files if
+    their suffix names one.
+    """
+    if not isinstance(data, Mapping):  # here it is a dict of columns
+        _require_data(data, "data")
+    fields: dict[str, Any] = {"path": None, "frame": None, "generate": None}
+    if is_in_memory(data) or isinstance(data, Mapping):
+        fields["frame"] = InMemoryTable.of(data)
+        names = fields["frame"].table.column_names  # may lack what was to be dropped
+        gone = [d for d in config.source.drop if not d.startswith("@") and not any(fnmatchcase(n, d) for n in names)]
+        fields["drop"] = tuple(d for d in config.source.drop if d not in gone)
+    else:
+        given = [data] if isinstance(data, str | os.PathLike) else data
+        paths = tuple(map(os.fspath, given))
+        fields["path"] = paths[0] if len(paths) == 1 else paths
+        if any(map(format_of, paths)):
+            fields["format"] = "auto"
+    return config.model_copy(update={"source": config.source.model_copy(update=fields)})
+
+
+def _require_data(data: object, name: str) -> Any:
+    """Return `data` if it is a frame, a path, or a list of paths; else raise ConfigError."""
+    is_list = isinstance(data, list | tuple)
+    paths: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
+    if is_in_memory(data) or (paths and all(isinstance(path, str | os.PathLike) and os.fspath(path) for path in paths)):
+        return data
+    odd = next((path for path in paths if not isinstance(path, str | os.PathLike)), data) if is_list else data
+    fix = 'name a file, as in "customers.parquet", or pass a frame, as in pandas.DataFrame(rows)'
+    got = f"a list that holds {described(odd)}" if is_list and odd is not data else described(data)
+    raise ConfigError(f"expected {SOURCE}; got {got}", where=name, fix=fix)
+
+
+def require_choice(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise ConfigError unless `value` is one of the `known` texts."""
+    if not isinstance(value, str) or value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        expected = ", ".join(map(repr, known))
+        raise ConfigError(f"expected one of {expected}; got {described(value)}", where=name, fix=hint)
+
+
+def require_count(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"expected a whole number of at least 1; got {described(value)}", where=name)
+
+
+def require_place(name: str, value: object) -> None:
+    """Raise ConfigError unless `value` can name a file or a folder."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ConfigError(f"expected a path; got {described(value)}", where=name)
+
+
+@contextmanager
+def python_errors(config: Config | None = None) -> Iterator[None]:
+    """Word the advice of errors for Python.
+
+    Options of the command line become arguments. YAML becomes Python too, unless `config` was read from a file: that
+    is then the place to change.
+    """
+    try:
+        yield
+    except GpupipeError as error:
+        fix = cli_to_python(error.fix)
+        if config is not None and config.origin.path is None:
+            fix = yaml_to_python(fix)
+        if fix != error.fix:
+            text, error.fix = str(error).replace(error.fix, fix), fix
+            error.args = (text, *error.args[1:])
+        raise

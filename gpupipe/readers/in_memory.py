@@ -1,0 +1,158 @@
+"""Tables that a program holds in memory, as the source of a configuration."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from gpupipe.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "memory"
+
+
+class InMemoryTable:
+    """A table given from Python in place of files.
+
+    Parameters
+    ----------
+    label : str
+        What messages and written configurations call it: ``"pandas.DataFrame, 7,043 rows x 21 columns"``.
+    table : pyarrow.Table, optional
+        Its rows. None for a table that was read from a written configuration, which keeps the label alone.
+    """
+
+    def __init__(self, label: str, table: pa.Table | None = None) -> None:
+        self.label, self._table = label, table
+
+    @classmethod
+    def of(cls, frame: Any) -> InMemoryTable:
+        """Return a frame of any library as a source; its rows are converted to Arrow once, here.
+
+        Raises
+        ------
+        DataError, SchemaError
+            As `gpupipe.table.frames.frame_to_arrow`.
+        """
+        from gpupipe.table.frames import frame_to_arrow
+
+        table = frame_to_arrow(frame)
+        size = f"{_count(table.num_rows, 'row')} x {_count(table.num_columns, 'column')}"
+        return cls(f"{type_name(frame)}, {size}", table)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are here, not their description alone."""
+        return self._table is not None
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows, as a pyarrow.Table.
+
+        Raises
+        ------
+        ConfigError
+            If only their description is known.
+        """
+        if self._table is None:
+            raise ConfigError(
+                f"the table of this configuration was in memory: {self.label}",
+                where="source.frame",
+                fix="give it again, as in gp.Pipeline.from_yaml(PATH).run(data=frame); or name a file on the command "
+                "line: --set source.path=FILE",
+            )
+        return self._table
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of names, types and values, in hexadecimal digits: equal tables can share results."""
+        import pyarrow as pa
+
+        found = hashlib.sha256()
+        with pa.ipc.new_stream(pa.PythonFile(_Hashed(found), mode="w"), self.table.schema) as stream:
+            stream.write_table(self.table)
+        return found.hexdigest()
+
+    def sample(self, most: int, n_places: int) -> InMemoryTable:
+        """Return about `most` rows from `n_places` places, evenly spread."""
+        import pyarrow as pa
+
+        table = self.table
+        if table.num_rows <= most:
+            return self
+        starts = [table.num_rows * i // n_places for i in range(n_places)]
+        return InMemoryTable(self.label, pa.concat_tables([table.slice(s, max(1, most // n_places)) for s in starts]))
+
+    def __repr__(self) -> str:
+        return f"InMemoryTable({self.label!r})"
+
+
+class _Hashed:
+    """A file that hashes what is written to it."""
+
+    closed = False
+
+    def __init__(self, found: Any) -> None:
+        self._found, self._size = found, 0
+
+    def write(self, data: Any) -> int:
+        self._found.update(data)
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def type_name(value: Any) -> str:
+    """Return the type of a value as its users import it: ``pandas.DataFrame``, ``polars.LazyFrame``, ``int``."""
+    package = type(value).__module__.partition(".")[0].removeprefix("_")
+    return type(value).__name__ if package == "builtins" else f"{package}.{type(value).__name__}"
+
+
+def is_in_memory(value: Any) -> bool:
+    """Return whether a value is a frame of some library; dicts, lists and texts are none, whatever they hold."""
+    if value is None or type(value).__module__ == "builtins":
+        return False
+    if isinstance(value, InMemoryTable):
+        return True
+    from gpupipe.table.frames import is_frame
+
+    return is_frame(value)
+
+
+def read_frame_field(value: Any) -> InMemoryTable:
+    """Return what the setting `frame` stands for: a frame of any library, or the text that described one."""
+    if isinstance(value, InMemoryTable):
+        return value
+    if isinstance(value, str) and value:
+        return InMemoryTable(value)
+    from gpupipe.table.frames import EXPECTED, is_frame
+
+    if not is_frame(value):
+        raise ValueError(f"expected {EXPECTED}; got {type_name(value)}")
+    # Arrow shares the memory of pandas' numbers, which the caller may change before they are read.
+    return InMemoryTable.of(value.copy() if type_name(value) == "pandas.DataFrame" else value)
+
+
+FrameField = Annotated[
+    InMemoryTable,
+    PlainValidator(read_frame_field),
+    PlainSerializer(lambda frame: frame.label, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]

@@ -1,0 +1,214 @@
+"""What the Python interface refuses, and in which words; and what it shows of itself."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpupipe as gp
+from gpupipe.config import advice, parse_config
+from gpupipe.errors import ArtifactError, ConfigError, DeviceError, GpupipeError
+from gpupipe.features.impute import Impute
+from gpupipe.models import MODELS
+from gpupipe.pipeline import api, console
+from gpupipe.pipeline.arguments import python_errors
+
+FRAME = pd.DataFrame({"age": [31.0, 45.0, None, 52.0] * 10, "plan": ["a", "b", "a", "c"] * 10, "left": [0, 1] * 20})
+CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"
+
+
+def pipeline(**more: Any) -> gp.Pipeline:
+    return gp.Pipeline(FRAME, target="left", **more)
+
+
+def test_every_section_of_a_configuration_is_an_argument() -> None:
+    arguments = set(inspect.signature(gp.Pipeline).parameters)
+    assert set(gp.Config.model_fields) <= arguments
+    assert arguments - set(gp.Config.model_fields) == {"target", "positive", "columns", "drop", "where", "schema"}
+
+
+def test_arguments_a_dict_and_a_file_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "source: {path: t.csv, target: left, drop: [id], schema: {plan: text}}\nseed: 3\n"
+        "features: [{impute: {columns: [age]}}]\nmodels: [{xgboost: {max_depth: 3}}, ridge]\nsplit: {cv: 3}\n"
+    )
+    source = {"path": Path("t.csv"), "target": "left", "drop": ["id"], "schema": {"plan": "text"}}
+    sections = {
+        "seed": np.int64(3), "features": [{"impute": {"columns": pd.Index(["age"])}}],
+        "models": [{"xgboost": {"max_depth": 3}}, "ridge"], "split": {"cv": 3},
+    }  # fmt: skip
+    expected = gp.load_config(tmp_path / "pipeline.yaml")
+    assert gp.Pipeline.from_dict({"source": source, **sections}).config == expected
+    arguments = {"target": "left", "drop": np.array(["id"]), "schema": {"plan": "text"}}
+    assert gp.Pipeline("t.csv", **arguments, **sections).config == expected
+    built = [MODELS.get("xgboost")(max_depth=3), "ridge"]
+    typed = {**sections, "features": [Impute(columns=["age"])], "models": built}
+    assert gp.Pipeline(Path("t.csv"), **arguments, **typed).config == expected
+
+
+def test_all_mistakes_come_at_once_with_their_path_and_no_yaml() -> None:
+    with pytest.raises(ConfigError) as error:
+        pipeline(
+            drop=5, device="gpux", features=[{"impute": {"columns": "age", "strategy": "mdian"}}, "standardize"],
+            models=[{"xgbost": {}}, {"ridge": {"alhpa": 1}}, 5], split={"stratify": 3}, tables=FRAME,
+            evaluate={"importance": "much"}, data=[1],
+        )  # fmt: skip
+    assert error.value.problems == (
+        "device: expected 'auto', 'cpu' or 'gpu', got 'gpux'; did you mean 'gpu'?",
+        "drop: expected text, got 5",
+        "tables: expected a dict, got pandas.DataFrame",
+        "data: expected a dict, got a list of 1",
+        "split.stratify: expected True or False, got 3",
+        "features[0].impute.strategy: expected 'median', 'mean', 'most_frequent' or 'constant', got 'mdian'; "
+        "did you mean 'median'?",
+        'features[1]: expected one op, such as {"standardize": ["age"]}',
+        "models[0].xgbost: unknown model; did you mean 'xgboost'?",
+        "models[1].ridge.alhpa: unknown key; did you mean 'alpha'?",
+        "models[2]: expected a dict, got 5",
+        "evaluate.importance: expected True or False or a dict, got 'much'",
+    )
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "a whole configuration": (lambda: gp.Pipeline({"source": {"path": "t.csv"}, "models": []}), "Pipeline.from_dict"),
+    "a dict of columns": (lambda: gp.Pipeline({"age": [1, 2], "left": [0, 1]}), "a dict with age, left"),
+    "a file of YAML": (lambda: gp.Pipeline(CHURN), "Pipeline.from_yaml"),
+    "a number": (lambda: gp.Pipeline(3), "got 3"),
+    "nothing": (lambda: gp.Pipeline(None), "got None"),
+    "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),
+    "no path": (lambda: gp.Pipeline([]), "got an empty list"),
+    "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that holds 3"),
+    "a pipeline": (lambda: gp.Pipeline(pipeline()), "got gpupipe.Pipeline"),
+    "a target twice": (lambda: gp.Pipeline({"path": "t.csv", "target": "x"}, target="y"), "target: given twice"),
+    "a Config and more": (lambda: gp.Pipeline(pipeline().config, seed=3), "takes no further argument; got seed"),
+    "a frame as a file": (lambda: gp.Pipeline.from_yaml(FRAME), r"got pandas.DataFrame(.|\n)*gp.Pipeline\(frame"),
+    "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),
+    "no file": (lambda: gp.load_config(None), "got None"),
+    "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
+    "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),
+    "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),
+    "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),
+    "processes": (lambda: pipeline().run(n_processes=0), "whole number of at least 1; got 0\n  where: n_processes"),
+    "data": (lambda: pipeline().run(data=5), "got 5\n  where: data"),
+    "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),
+    "a library": (lambda: pipeline().tensors("torhc"), "did you mean 'torch'"),
+    "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "'16GX' is no size"),
+    "a run": (lambda: gp.load_run(5), "expected the path of a run directory; got 5"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_types_are_refused_where_they_are_given(case: str) -> None:
+    use, expected = WRONG[case]
+    with pytest.raises(ConfigError, match=expected):
+        use()
+
+
+def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
+    yaml = "declare it: schema: {plan: categorical}, or run with --device cpu"
+    python = "declare it: schema={'plan': 'categorical'}, or run with device=\"cpu\""
+    for config, expected in (
+        (pipeline().config, python),
+        (gp.load_config(CHURN), yaml.replace("--device cpu", 'device="cpu"')),
+    ):
+        with pytest.raises(DeviceError) as error, python_errors(config):
+            raise DeviceError("what", where="there", fix=yaml)
+        assert error.value.fix == expected
+        assert str(error.value) == f"what\n  where: there\n  to do: {expected}"
+
+
+def test_errors_of_a_run_are_worded_for_python(tmp_path: Path) -> None:
+    frame = FRAME.assign(left=[f"v{i}" for i in range(40)])
+    with pytest.raises(GpupipeError) as error:
+        gp.Pipeline(frame, target="left", features=[{"target_encode": "plan"}]).run(tmp_path / "run")
+    assert ": {" not in str(error.value)
+    without = gp.Pipeline(FRAME, features=[{"target_encode": "plan"}], models=["kmeans"])
+    with pytest.raises(ConfigError, match="name one: target='…'"):
+        without.run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("module", [api, advice], ids=["api", "advice"])
+def test_the_examples_of_the_docstrings_are_right(module: Any) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted > 2 and not found.failed
+
+
+def test_a_pipeline_shows_what_was_set_and_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pipe = pipeline(
+        features=[{"impute": {"columns": "age", "strategy": "mean"}}], models={"ridge": {"alpha": 2}}, seed=4
+    )
+    assert repr(pipe) == "Pipeline('pipeline': pandas.DataFrame, 40 rows x 3 columns; target 'left'; 1 op; ridge)"
+    shown = pipe._repr_html_()
+    assert shown == (
+        "<div><b>pipeline</b><pre>source: pandas.DataFrame, 40 rows x 3 columns\ntarget: left\nfeatures:\n"
+        "  - impute: {columns: age, strategy: mean}\nmodels:\n  - ridge: {alpha: 2.0}\nseed: 4</pre></div>"
+    )
+    monkeypatch.setenv("TOKEN", "hunter2hunter2")
+    (tmp_path / "c.yaml").write_text("name: <i>\nsource: {path: 'https://me:pw@host/${TOKEN}.csv', target: left}")
+    secret = gp.Pipeline.from_yaml(tmp_path / "c.yaml")
+    shown = secret._repr_html_()
+    assert "hunter2" not in shown + repr(secret) and "pw" not in shown + repr(secret)
+    assert "&lt;i&gt;" in shown and "<i>" not in shown
+
+
+@pytest.mark.parametrize("is_interactive", [True, False])
+def test_progress_is_shown_by_default_where_someone_looks(
+    is_interactive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(api, "is_interactive", lambda: is_interactive)
+    pipe = pipeline(models="logistic_regression", report={"enabled": False}, evaluate={"importance": False})
+    pipe.run(tmp_path / "default")
+    assert ("train logistic_regression" in capsys.readouterr().err) == is_interactive
+    pipe.run(tmp_path / "said", quiet=is_interactive)
+    assert ("train logistic_regression" in capsys.readouterr().err) != is_interactive
+
+
+def test_python_s_prompt_is_interactive_and_a_script_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not console.is_interactive()
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert console.is_interactive()
+
+
+def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: Path) -> None:
+    run = gp.load_run(str(churn_run.path))
+    assert repr(run) == repr(churn_run) and run._repr_html_() == churn_run._repr_html_()
+    assert (run.metrics, run.document, run.config) == (churn_run.metrics, churn_run.document, churn_run.config)
+    assert [e.validation for e in run.leaderboard] == [e.validation for e in churn_run.leaderboard]
+    assert [stage["name"] for stage in run.plan()] == [stage["name"] for stage in churn_run.plan()]
+    assert (run.goal.task, run.goal.labels, run.report()) == ("binary", ("No", "Yes"), churn_run.report())
+    pd.testing.assert_frame_equal(run.predictions, churn_run.predictions)
+    with pytest.raises(ArtifactError, match=r"config.yaml is missing(.|\n)*gp.load_model"):
+        gp.load_run(churn_run.path / "model")
+    (tmp_path / "config.yaml").write_text("")
+    (tmp_path / "metrics.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"metrics.json cannot be read"):
+        _ = gp.load_run(tmp_path).metrics
+
+
+def test_importances_are_those_of_the_report(churn_run: gp.Run, tmp_path: Path) -> None:
+    found = churn_run.importances
+    assert list(found.columns) == ["column", "importance", "std"] and found.attrs == {"metric": "roc_auc"}
+    assert found["importance"].is_monotonic_decreasing and found["column"].is_unique
+    assert set(found["column"]) <= set(churn_run.model.inputs) and len(found) > 10
+    page = churn_run.report().read_text()
+    assert all(f"{value:.4f}" in page or f"{value:.3f}" in page for value in found["importance"].head(3))
+    nothing = pipeline(models="logistic_regression", report={"enabled": False}, evaluate={"importance": False})
+    empty = nothing.run(tmp_path / "run").importances
+    assert len(empty) == 0 and list(empty.columns) == list(found.columns)
+
+
+def test_a_dict_names_its_values_by_their_path() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config({"source": {"path": FRAME, "taget": "left"}, "limits": {"time": None, "memory": "much"}})
+    assert error.value.problems == (
+        "source.taget: unknown key; did you mean 'target'?",
+        "limits.memory: 'much' is no size; write it as in 20GiB or 500MB",
+    )
