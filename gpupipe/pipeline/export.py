@@ -12,8 +12,10 @@ from typing import Any
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.metrics import ColumnImportance
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import write_features
+from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model import load_model
@@ -36,6 +38,8 @@ def export_model(
     trial: Trial | None = None,
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
+    importances: Sequence[ColumnImportance] = (),
+    importance_metric: str = "",
 ) -> Verification | None:
     """Write the model directory.
 
@@ -57,6 +61,10 @@ def export_model(
         Where it was trained; needed with `trial`.
     rules : sequence of ServedRules
         What it is to ask of the tables that it predicts.
+    importances : sequence of ColumnImportance
+        Of the input columns.
+    importance_metric : str
+        The metric that they are measured by.
 
     Returns
     -------
@@ -89,6 +97,8 @@ def export_model(
         "data": [each.to_json() for each in rules],
         "metrics": plain(metrics),
     }
+    if importances:
+        content["importances"] = Importances.of(importance_metric, importances).to_json()
     writer.finish(content, libraries())
     if trial is None or backend is None:
         return None

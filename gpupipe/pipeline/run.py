@@ -142,20 +142,20 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
 
 def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
     """Write everything of a run but its log, which has been written all along."""
+    with job.stage("explain"):
+        importances = measure_importances(job, outcome)
+        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
     with job.stage_on_host("export") as stage:
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
         parity = export_model(
             directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served,
+            job.backend, job.rules.served, importances, job.metrics[0],
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
         pq.write_table(predictions_table(job, outcome), directory.path / "predictions.parquet")
     directory.write_text("config.yaml", resolved_yaml(job.config))
     directory.write_json("metrics.json", run.document)
-    with job.stage("explain"):
-        importances = measure_importances(job, outcome)
-        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
     if job.config.report.enabled:
         from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
 

@@ -97,6 +97,10 @@ class Stage:
     _listeners: Sequence[Listener] = field(default=(), repr=False)
     _hide: Callable[[str], str] = field(default=str, repr=False)
 
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows:,} rows"
+        return f"Stage({self.name!r}, {self.status} on the {self.device}{rows}, {self.seconds:.2f} s)"
+
     @property
     def rows_per_second(self) -> float | None:
         """Rows by wall second, once both are known."""

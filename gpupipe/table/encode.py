@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from gpupipe.table.times import as_times, infer_format, is_text, write_times
 BOOLEAN_LEVELS = ("false", "true")
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
 TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin
+Result = TypeVar("Result")
 FEW_LEVELS = 50  # so many distinct strings are categories however short the table
 
 
@@ -82,7 +83,7 @@ def encode(
     require_distinct(arrow.column_names)
     if frozen is not None:
         require(arrow.column_names, [column.source for column in frozen], "the model needs")
-        plans = backend.map(lambda c: enforce(c, plain_values(arrow, c.source)), frozen)
+        plans = backend.map(lambda c: _as_trained(c, lambda: enforce(c, plain_values(arrow, c.source))), frozen)
     else:
         declared = declared or {}
         require(arrow.column_names, declared, "schema: declares")
@@ -91,13 +92,27 @@ def encode(
     blocks, places = allocate(schema, arrow.num_rows, np)
 
     def write(plan: Plan) -> None:
-        if plan.write is not None:
-            block, row = places[plan.column.name]
-            plan.write(blocks[block][row])
+        if (write_rows := plan.write) is None:
+            return
+        block, row = places[plan.column.name]
+        out = blocks[block][row]
+        if frozen is None:
+            write_rows(out)
+        else:
+            _as_trained(plan.column, lambda: write_rows(out))
 
     backend.map(write, plans)
     texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
     return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+
+
+def _as_trained(column: Column, act: Callable[[], Result]) -> Result:
+    """Return what `act` returns; the advice of its errors is for a table whose schema can no longer be changed."""
+    try:
+        return act()
+    except SchemaError as error:
+        fix = f"correct the values, or make them null; in training, column {column.source!r} was {column.kind}"
+        raise SchemaError(error.what, where=error.where, fix=f"{fix} ({column.dtype})") from error
 
 
 def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
