@@ -34,15 +34,21 @@ class Importances:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values; what is not finite is null."""
-        columns = {
-            name: [value if math.isfinite(value) else None for value in measured]
-            for name, measured in self.columns.items()
-        }
+        columns = [
+            {"column": name, "importance": _finite(mean), "std": _finite(std)}
+            for name, (mean, std) in self.columns.items()
+        ]
         return {"metric": self.metric, "columns": columns}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a frame with the columns ``column``, ``importance`` and ``std``, most important first."""
+        """Return a frame with the columns ``column``, ``importance`` and ``std``; ``attrs["metric"]`` is the metric."""
         import pandas as pd
 
         rows = [(name, mean, std) for name, (mean, std) in self.columns.items()]
-        return pd.DataFrame(rows, columns=["column", "importance", "std"])
+        frame = pd.DataFrame(rows, columns=["column", "importance", "std"])
+        frame.attrs["metric"] = self.metric
+        return frame
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -102,14 +102,16 @@ def read_importances(values: Any) -> Importances | None:
     """Return the importances that JSON values of a manifest describe; None where there are none."""
     if values is None:
         return None
-    columns = values["columns"]
-    if set(values) != {"metric", "columns"} or not isinstance(values["metric"], str) or not isinstance(columns, dict):
+    if set(values) != {"metric", "columns"} or not isinstance(values["metric"], str):
         raise ValueError("the importances should have a metric and columns")
-    for name, measured in columns.items():
-        if not isinstance(measured, list) or len(measured) != 2:
-            raise ValueError(f"the importance of {name!r:.40} should be a mean and a standard deviation")
-        _numbers([value for value in measured if value is not None], f"the importance of {name!r:.40}")
-    return Importances(values["metric"], {name: (_float(mean), _float(std)) for name, (mean, std) in columns.items()})
+    columns = {}
+    for each in _listed(values["columns"], "the importances", dict):
+        if set(each) != {"column", "importance", "std"} or not isinstance(each["column"], str):
+            raise ValueError("an importance should have a column, a mean and a standard deviation")
+        measured = [each["importance"], each["std"]]
+        _numbers([value for value in measured if value is not None], f"the importance of {each['column']!r:.40}")
+        columns[each["column"]] = _float(measured[0]), _float(measured[1])
+    return Importances(values["metric"], columns)
 
 
 def _float(value: float | None) -> float:

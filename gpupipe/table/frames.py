@@ -18,7 +18,8 @@ EXPECTED_ROWS = f"{EXPECTED}; a row as a dict or a pandas.Series, or a list of d
 def is_frame(data: Any) -> bool:
     """Return whether `data` is a table that `frame_to_arrow` takes, judged by its type alone."""
     return (
-        isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping)
+        isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        or _is_mapping(data)
         or _is_pandas(data)
         or _is_cudf(data)
         or (hasattr(data, "__arrow_c_stream__") and not _is_series(data))
@@ -93,7 +94,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
 def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> pa.Table:
     if _is_series(data):
         data = _row_of_series(data)
-    if isinstance(data, Mapping):
+    if _is_mapping(data):
         columns = {str(name): values for name, values in data.items()}
         read = {name: columns[name] for name in _wanted(list(columns), required, optional)}
         return frame_to_arrow(_as_columns(read))
@@ -189,7 +190,7 @@ def _converted(data: Any) -> pa.Table:
         return pa.Table.from_pandas(named, preserve_index=False)
     if _is_cudf(data):
         return data.to_arrow(preserve_index=False)
-    if isinstance(data, Mapping):
+    if _is_mapping(data):
         return pa.table({str(name): _array(str(name), values) for name, values in data.items()})
     if _is_series(data):
         raise DataError(f"expected {EXPECTED}; got a Series", fix="series.to_frame() makes a frame of it")
@@ -215,6 +216,10 @@ def _array(name: str, values: Iterable[Any]) -> Any:
 
 def _is_pandas(data: Any) -> bool:
     return _is_a(data, "pandas", "DataFrame")
+
+
+def _is_mapping(data: Any) -> bool:
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # a sparse matrix of SciPy may be one of cells
 
 
 def _is_cudf(data: Any) -> bool:

@@ -139,7 +139,7 @@ def test_what_is_no_table_is_refused_in_words(model: Model, data: Any, message: 
     ("changed", "message"),
     [
         ({"tenure": [1]}, "mixes single values .* and columns"),
-        ({"tenure": "many"}, r"(?s)'tenure' holds 'many': not a number.*in training, column 'tenure' was numeric"),
+        ({"tenure": "many"}, r"(?s)number.*'tenure'|'tenure'.*number"),
         ({"tenure": 2**80}, "'tenure' cannot become an Arrow array"),
         ({"tenure": {"months": 3}}, "'tenure' holds struct"),
         ({"signup_ts": "soon"}, "'signup_ts'"),

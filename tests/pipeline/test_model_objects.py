@@ -17,13 +17,13 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.errors import ArtifactError
-from gpupipe.features.transformer import FeatureProgram
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.pipeline.api import Pipeline
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.transformer import FeatureProgram
 from gpupipe.readers.churn import customers
 
 
@@ -39,6 +39,7 @@ def rows() -> pd.DataFrame:
 
 def test_importances_are_those_of_the_report(churn_run: Run, model: Model) -> None:
     found = model.importances
+    assert found.attrs["metric"] == "roc_auc"
     assert list(found.columns) == ["column", "importance", "std"]
     assert found["importance"].is_monotonic_decreasing and set(found["column"]) == set(model.inputs)
     report = (churn_run.path / "report.html").read_text()

@@ -16,11 +16,11 @@ import pytest
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError, PredictionWarning
-from gpupipe.features.transformer import FeatureProgram
 from gpupipe.pipeline import model as model_module
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.scoring import score
+from gpupipe.pipeline.transformer import FeatureProgram
 from gpupipe.readers.churn import customers
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}
@@ -193,9 +193,10 @@ def test_a_summary_that_lies_is_refused(churn_run: Run, tmp_path: Path, change: 
     "importances",
     [
         {"metric": "roc_auc"},
-        {"metric": 3, "columns": {}},
-        {"metric": "f1", "columns": {"a": [1]}},
-        {"metric": "f1", "columns": {"a": ["1", 2]}},
+        {"metric": 3, "columns": []},
+        {"metric": "f1", "columns": {}},
+        {"metric": "f1", "columns": [{"column": "a", "importance": 1}]},
+        {"metric": "f1", "columns": [{"column": "a", "importance": "1", "std": 2}]},
         [],
     ],
 )
