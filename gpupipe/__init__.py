@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpupipe.config import Config, load_config
-    from gpupipe.features.transformer import FeatureProgram
     from gpupipe.pipeline.api import Pipeline, run
     from gpupipe.pipeline.model import Model, load_model
     from gpupipe.pipeline.result import Run, load_run
+    from gpupipe.pipeline.transformer import FeatureProgram
     from gpupipe.tensors.batch import TensorBatch
     from gpupipe.tensors.batches import Batches
     from gpupipe.tensors.exchange import from_dlpack, to_jax, to_tensorflow, to_torch
@@ -47,7 +47,7 @@ __all__ = [
 _HOMES = {
     "Batches": "gpupipe.tensors.batches",
     "Config": "gpupipe.config",
-    "FeatureProgram": "gpupipe.features.transformer",
+    "FeatureProgram": "gpupipe.pipeline.transformer",
     "Model": "gpupipe.pipeline.model",
     "Pipeline": "gpupipe.pipeline.api",
     "Run": "gpupipe.pipeline.result",

@@ -124,6 +124,13 @@ class StoppedError(GpupipeError):
         super().__init__(what, where=where, fix=fix)
 
 
+class PredictionWarning(UserWarning):
+    """No row of a column that a model predicts from is like its training rows: all levels unseen, all null, …
+
+    Filter it with Python's ``warnings``: ``warnings.simplefilter("error", PredictionWarning)`` makes it an error.
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"did you mean 'x'?"`` for the known name nearest to `name`, or ``""`` where none is near."""
     import difflib

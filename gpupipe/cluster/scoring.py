@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -30,12 +31,26 @@ from gpupipe.readers.packing import unpacked
 _opening = threading.Lock()
 
 
+class Report(Protocol):
+    """A report on rows that were scored, as `gpupipe.pipeline.prediction_report.PredictionReport` is one."""
+
+    def merge(self, other: Any) -> Any:
+        """Return the report on the rows of both."""
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+
+
 class Scorer(Protocol):
     """A model as `gpupipe.pipeline.model.Model` is one; `backend` tells what is to be known of the work."""
 
     @property
     def backend(self) -> Backend:
         """Where it computes."""
+
+    @property
+    def last_prediction_report(self) -> Report | None:
+        """The report on the rows that this thread has scored last."""
 
     def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
         """Return a table with a row for each row of `data`, in their order."""
@@ -92,10 +107,13 @@ class Written:
     n_rows : int
     remarks : tuple of str
         What is to be known of the work: that memory was short, and rows were split.
+    report : Report, optional
+        On all rows.
     """
 
     n_rows: int
     remarks: tuple[str, ...]
+    report: Report | None = None
 
 
 def score_pieces(
@@ -169,7 +187,9 @@ def _finished(workers: Workers, handles: Sequence[Handle[Written]], files: Seque
     for path in set(folder.iterdir()) - set(files):
         path.unlink(missing_ok=True)
     remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
-    return Written(sum(part.n_rows for part in written), tuple(remarks))
+    reports = [part.report for part in written if part.report is not None]
+    report = reduce(lambda first, second: first.merge(second), reports) if reports else None
+    return Written(sum(part.n_rows for part in written), tuple(remarks), report)
 
 
 def _score_piece(
@@ -199,7 +219,7 @@ def _score_all(
 def _score(data: Any, model: Scorer, file: str, tables: Mapping[str, str] | None, as_of: str | None) -> Written:
     table = model.predict_table(data, tables, as_of)
     _write(table, Path(file))
-    return Written(table.num_rows, tuple(model.backend.take_remarks()))
+    return Written(table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report)
 
 
 def _write(table: pa.Table, file: Path) -> None:

@@ -89,6 +89,13 @@ class Config(Settings):
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
+    def __repr__(self) -> str:
+        models = ", ".join(entry.label for entry in self.models[:4]) + (", …" if len(self.models) > 4 else "")
+        text = f"{self.name!r}: {self.source.label[:80]}, {len(self.features)} ops, {models or 'models by task'}"
+        return f"Config({self.origin.borrowed.hide(text)})"
+
+    __str__ = __repr__
+
     @model_validator(mode="after")
     def _histories_are_of_tables_of_events(self) -> Config:
         events = [name for name, table in self.tables.items() if not table.is_joined]

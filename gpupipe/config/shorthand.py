@@ -17,15 +17,15 @@ def expand(root: Node, problems: list[Problem]) -> None:
     features = sections.get("features")
     if features is not None and isinstance(features.value, list):
         for item in features.value:
-            _expand_op(item)
+            expand_op(item)
     _model_to_models(sections, problems)
     if "models" in sections:
         for item in _as_list(sections["models"]):
             _expand_model(item)
 
 
-def _expand_op(item: Node) -> None:
-    """``standardize: [a, b]`` and ``encode: "@categorical"``: a list or a word stands for the columns."""
+def expand_op(item: Node) -> None:
+    """Write an op in full, in place: in ``standardize: [a, b]`` and ``encode: "@categorical"`` columns are meant."""
     if not isinstance(item.value, dict):
         return
     for settings in item.value.values():

@@ -16,6 +16,7 @@ from gpupipe.features.columns import Output, Texts
 from gpupipe.features.derived import Derivation, where_derived
 from gpupipe.features.lower import lower
 from gpupipe.features.statistics import Statistics
+from gpupipe.features.training_summary import TrainingSummary, summarize
 from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
@@ -72,6 +73,8 @@ class FittedFeatures:
         What each op learned of each column, for people to read.
     derivation : Derivation, optional
         How the columns that are no column of the input are made; None where there are none.
+    training : TrainingSummary, optional
+        Nulls and ranges of the input columns over the training rows; None in a model of an earlier version.
     """
 
     schema: Schema
@@ -82,6 +85,10 @@ class FittedFeatures:
     notes: tuple[str, ...] = ()
     states: tuple[Mapping[str, Any], ...] = ()
     derivation: Derivation | None = None
+    training: TrainingSummary | None = None
+
+    def __repr__(self) -> str:
+        return f"FittedFeatures({len(self.inputs)} inputs, {len(self.features)} features)"
 
     @property
     def names(self) -> list[str]:
@@ -261,4 +268,5 @@ def _finish(outputs: list[Output], builder: Builder, derivation: Derivation | No
         tuple(builder.notes),
         tuple(builder.states),
         derivation,
+        summarize(statistics, Schema((*schema, *(() if derivation is None else derivation.schema)))),
     )

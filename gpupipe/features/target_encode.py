@@ -31,7 +31,10 @@ class TargetEncode(Op):
     def select(self, builder: Builder) -> list[Virtual]:
         columns = builder.codes(self.columns, "target_encode")
         if builder.statistics.target is None:
-            raise ConfigError("target_encode needs a target", fix="name one: source: {target: …}")
+            raise ConfigError(
+                "target_encode needs a target",
+                fix="name one: source.target of a configuration, or y of FeatureProgram.fit(X, y)",
+            )
         builder.use_folds(self.folds)
         return list(columns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.errors import DataError
@@ -30,8 +30,8 @@ class Calibration:
     method: Literal["sigmoid", "isotonic"]
     slope: float = 1.0
     intercept: float = 0.0
-    x: tuple[float, ...] = ()
-    y: tuple[float, ...] = ()
+    x: tuple[float, ...] = field(default=(), repr=False)
+    y: tuple[float, ...] = field(default=(), repr=False)
 
     def apply(self, probability: Array, backend: Backend | None = None) -> Array:
         """Return the calibrated probabilities, float64, same shape, where they are: on `backend`; None: on the host."""

@@ -52,7 +52,7 @@ class Prediction:
         return replace(self, **{name: function(array) for name, array in self.arrays.items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedModel(ABC):
     """A trained model of one library.
 
@@ -92,6 +92,9 @@ class FittedModel(ABC):
     def receipts(self) -> tuple[Receipt, ...]:
         """Of the arrays that another library was handed in training."""
         return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task}, {len(self.feature_names)} features, by {self.library})"
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:

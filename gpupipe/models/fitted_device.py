@@ -28,7 +28,7 @@ BLOCK_ROWS = 1 << 20
 WEIGHT_ERROR = 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceModel(FittedModel):
     """A model trained on a device, in the device's library.
 
@@ -103,7 +103,7 @@ class DeviceModel(FittedModel):
         self._portable._write(path)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceForest(DeviceModel):
     """A random forest of cuML's. It takes no missing values; where they come up later, its host twin predicts."""
 
@@ -121,7 +121,7 @@ class DeviceForest(DeviceModel):
         return self._portable.predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceNeighbors(DeviceModel):
     """Nearest neighbours of cuML's, whose distances are float32; scikit-learn's are float64."""
 
@@ -153,7 +153,7 @@ class DeviceNeighbors(DeviceModel):
         return unstable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceXGBoost(DeviceModel):
     """A Booster on a device; its portable form is the same trees."""
 
@@ -177,7 +177,7 @@ class DeviceXGBoost(DeviceModel):
         return self._live.prediction(self.backend.to_device(self._live.scores(X)), self.backend.xp)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HostModel(FittedModel):
     """A model that the device could not train: its estimator is a `FittedModel` of the host.
 

@@ -24,7 +24,7 @@ class Coefficients(NamedTuple):
     intercept: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedLinear(FittedModel):
     """Coefficients; kept as npz, computed in float64.
 

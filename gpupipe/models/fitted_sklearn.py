@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 131_072
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedSklearn(FittedModel):
     """A scikit-learn estimator; kept as a skops file, whose types are checked before anything is loaded."""
 

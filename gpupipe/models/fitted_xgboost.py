@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedXGBoost(FittedModel):
     """A Booster; kept as UBJ, XGBoost's own binary JSON."""
 

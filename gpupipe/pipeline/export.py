@@ -12,8 +12,10 @@ from typing import Any
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.metrics import ColumnImportance
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import write_features
+from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.input_source import reading_of
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.libraries import libraries
@@ -39,6 +41,8 @@ def export_model(
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
     schema: Schema | None = None,
+    importances: Sequence[ColumnImportance] = (),
+    importance_metric: str = "",
 ) -> Verification | None:
     """Write the model directory.
 
@@ -62,6 +66,10 @@ def export_model(
         What it is to ask of the tables that it predicts.
     schema : Schema, optional
         Of the whole training table; by default that of the features.
+    importances : sequence of ColumnImportance
+        Of the input columns.
+    importance_metric : str
+        The metric that they are measured by.
 
     Returns
     -------
@@ -94,6 +102,8 @@ def export_model(
         "data": [each.to_json() for each in rules],
         "metrics": plain(metrics),
     }
+    if importances:
+        content["importances"] = Importances.of(importance_metric, importances).to_json()
     writer.finish(content, libraries())
     if trial is None or backend is None:
         return None

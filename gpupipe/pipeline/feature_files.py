@@ -13,10 +13,12 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.derivation import read_derivation, write_derivation
-from gpupipe.pipeline.soundness import read_described, read_schema, read_states
+from gpupipe.pipeline.soundness import read_described, read_schema, read_states, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Call, Program, block_id
+
+TRAINING = "training_summary.json"
 
 
 def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
@@ -26,6 +28,8 @@ def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
     writer.arrays("program.npz", features.program.arrays())
     writer.json("features.json", [asdict(feature) for feature in features.features])
     writer.json("learned.json", [_plain(state) for state in features.states])
+    if features.training is not None:
+        writer.json(TRAINING, features.training.to_json())
     if features.derivation is not None:
         write_derivation(writer, features.derivation)
 
@@ -59,7 +63,10 @@ def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> Fitte
     program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)
     states = read_states(reader.json("learned.json"))
-    return FittedFeatures(schema, program, described, states=states, derivation=read_derivation(reader))
+    # Models of earlier versions have none.
+    training = read_training(reader.json(TRAINING)) if TRAINING in reader.names() else None
+    derivation = read_derivation(reader)
+    return FittedFeatures(schema, program, described, states=states, derivation=derivation, training=training)
 
 
 def check_program(program: Program, schema: Schema) -> None:

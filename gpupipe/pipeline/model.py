@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
-from gpupipe.errors import ArtifactError, ConfigError, DataError
+from gpupipe.errors import ArtifactError, ConfigError, DataError, PredictionWarning
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
@@ -24,28 +32,38 @@ from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.input_source import event_source, main_source
+from gpupipe.pipeline.model_summary import model_html, model_text
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.prediction_report import PredictionReport, merged, report_rows
 from gpupipe.pipeline.rules import ServedRules, enforce_served
 from gpupipe.pipeline.soundness import (
     check_agreement,
     read_decision,
     read_goal,
+    read_importances,
 )
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import CsvSettings, TableSource
-from gpupipe.table.frames import frame_to_arrow
+from gpupipe.table.blocks import Table
+from gpupipe.table.frames import frame_to_arrow, rows_to_arrow
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A trained model with its features, as `gpupipe.load_model` returns it.
+
+    Models can be pickled, to other machines too: a pickle holds the files of the model directory, which are written to
+    a temporary directory and checked again when it is loaded.
 
     Attributes
     ----------
@@ -57,13 +75,25 @@ class Model:
         Calibration and threshold.
     backend : Backend
     manifest : dict
-        Everything that the directory says of itself.
+        The content of manifest.json.
     folder : Path
         The model directory.
     rules : tuple of ServedRules
-        What a table must be to be predicted.
+        The rules of ``data:`` that tables to predict must keep.
     engine : {"numpy", "numba"}, optional
-        The host's interpreter of the features where rows come in pieces; None: the one that suits so many rows.
+        The host's interpreter of the features where rows come in pieces; None: chosen by the number of rows.
+    device : {"auto", "cpu", "gpu"}
+        The device that was asked for; an unpickled model asks for the same.
+    warns : bool
+        Whether a prediction issues a `gpupipe.errors.PredictionWarning` for each of the alarms of its report.
+
+    Examples
+    --------
+    >>> model = load_model("runs/churn")  # doctest: +SKIP
+    >>> model.predict({"tenure": 3, "Contract": "One year", "MonthlyCharges": 29.9})  # doctest: +SKIP
+    array(['No'], dtype='<U3')
+    >>> model.last_prediction_report.columns[0].n_null  # doctest: +SKIP
+    0
     """
 
     goal: Goal
@@ -75,32 +105,86 @@ class Model:
     folder: Path
     rules: tuple[ServedRules, ...] = ()
     engine: str | None = None
+    device: str = "auto"
+    warns: bool = True
+    # Of each thread: a server predicts in several.
+    _last: threading.local = field(init=False, default_factory=threading.local)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The input columns that a table must have."""
         return self.features.inputs
 
-    def predict(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> Array:
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns of `transform`."""
+        return tuple(self.features.names)
+
+    @property
+    def importances(self) -> pd.DataFrame:
+        """Permutation importances of the input columns, as the run measured them on rows that it had not trained on.
+
+        A frame with the columns ``column``, ``importance`` (the mean loss of the metric when the column is shuffled)
+        and ``std``, most important first.
+
+        Raises
+        ------
+        ArtifactError
+            If the model holds none.
+        """
+        found = read_importances(self.manifest.get("importances"))
+        if found is None:
+            raise ArtifactError(
+                "no importances were recorded in this model",
+                where=str(self.folder),
+                fix="run its configuration again with evaluate.importance on"
+                if self.goal.target
+                else "importances are measured against a target, and this model has none",
+            )
+        return found.to_frame()
+
+    @property
+    def last_prediction_report(self) -> PredictionReport | None:
+        """Nulls, unseen levels and values outside the training range in the rows of the last prediction.
+
+        That is the last `predict`, `predict_proba`, `predict_table` or `transform` of this thread; None before the
+        first.
+        """
+        return getattr(self._last, "report", None)
+
+    def predict(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+    ) -> Array:
         """Return one prediction a row: a label, a number, a cluster, or an embedding; shape (n,) or (n, k).
 
         Parameters
         ----------
-        data : pandas.DataFrame, pyarrow.Table, or path
-            With the model's input columns, in any order; others are ignored. Where a feature is made of the history of
-            a row in this very table, the history must be in it.
-        tables : mapping of str to DataFrame, Table or path, optional
-            The further tables that features are made of, by the names that the configuration gave them.
-        as_of : str, optional
-            An ISO date or time, in place of every date that the configuration named as a cut-off: what is known now.
+        data : frame, dict, list of dict, pandas.Series, or path
+            Rows with the model's input columns, in any order; other columns are ignored. A frame is one of pandas,
+            polars, cuDF, DuckDB or pyarrow, anything with ``__arrow_c_stream__``, or a dict of sequences. A dict of
+            single values and a Series whose index names the columns are one row. In a list of dicts, a column that some
+            rows lack is null there. Where a feature is computed from the history of a row in this table, the history
+            must be in it.
+        tables : mapping of str to frame or path, optional
+            The further tables that features are computed from, by their names in the configuration.
+        as_of : str, date or datetime, optional
+            The cut-off, as an ISO date or time if it is text, instead of every date that the configuration named as
+            one. UTC where it has no time zone.
 
         Raises
         ------
         SchemaError
             If a column is absent or holds values of another kind, or rules of the training (``data:``) are broken; rows
-            and columns are named. Rules that only warn are among ``backend.take_remarks()``.
+            and columns are named. Rules that only warn are in ``backend.take_remarks()``.
         ConfigError
-            If a further table is absent.
+            If a further table is absent or unknown, or `as_of` is not a time.
+        DataError
+            If `data` is of a type that is not a table, or cannot be read.
+
+        Warns
+        -----
+        PredictionWarning
+            If no row of a column is like the training rows; the counts are in `last_prediction_report`.
         """
         prediction = self._predict(data, tables, as_of)
         if prediction.probability is not None:
@@ -108,7 +192,9 @@ class Model:
             return np.array(self.goal.labels)[chosen]
         return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
 
-    def predict_proba(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> Array:
+    def predict_proba(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+    ) -> Array:
         """Return the probability of each class, float64, shape (n, k), in the order of ``goal.labels``.
 
         Parameters are those of `predict`.
@@ -124,13 +210,45 @@ class Model:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
         return _columns(self._predict(data, tables, as_of).probability)
 
-    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+    def predict_table(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+    ) -> pa.Table:
         """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings).
 
         Parameters are those of `predict`.
         """
         prediction = self._predict(data, tables, as_of)
         return prediction_table(prediction, self.goal, self.decision.threshold)
+
+    def transform(
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+        *,
+        as_frame: bool = False,
+    ) -> Array:
+        """Return the features that the estimator sees, float32, shape (n, len(feature_names)), column-major.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        as_frame : bool
+            Return a pandas.DataFrame with `feature_names` as its columns. Otherwise the array is NumPy's, or CuPy's
+            where the model's features are computed on a GPU.
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`.
+        """
+        X = self._transform(data, tables, as_of)
+        if not as_frame:
+            return X
+        import pandas as pd
+
+        return pd.DataFrame(self.backend.to_host(X.T).T, columns=list(self.feature_names))
 
     def verify(self) -> Verification:
         """Check every file again, replay here what the training side recorded, and return how far they are apart.
@@ -142,24 +260,43 @@ class Model:
         """
         return verify_model(self)
 
-    def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
-        columns = list(dict.fromkeys([*self.inputs, *(each.column for each in self.rules)]))
-        arrow = self._arrow(data, columns, self.source_of)
+    def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Prediction:
+        rows = self._rows(data, tables, as_of)
+        if self.features.derivation is not None:  # a history must not be cut
+            parts = [self._predict_batch(rows)]
+        else:
+            n_rows = rows.arrow.num_rows
+            parts = by_parts(
+                lambda a, b: self._predict_batch(rows.between(a, b)), n_rows, self.backend, "predict", BATCH_ROWS
+            )
+        self._keep_report([report for _, report in parts])
+        return joined([prediction for prediction, _ in parts])
+
+    def _transform(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Array:
+        rows = self._rows(data, tables, as_of)
+        table, report = self._encode(rows)
+        X = self.features.transform(table, self.backend, self.engine)
+        self._keep_report([report])
+        return X
+
+    def _keep_report(self, reports: Sequence[PredictionReport]) -> None:
+        """Keep the report of a prediction, and issue its alarms as warnings of the line that called the model."""
+        self._last.report = merged(reports)
+        if self.warns:
+            for alarm in self._last.report.alarms:
+                warnings.warn(alarm, PredictionWarning, stacklevel=4)
+
+    def _rows(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Rows:
+        arrow = self._arrow(data, self.source_of, self.inputs, [each.column for each in self.rules])
         label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
-        events = self._events(tables or {})
-        now = None if as_of is None else time_us(as_of)
-        if self.features.derivation is not None:  # a history must not be cut
-            return self._predict_batch(arrow, events, now)
+        return Rows(arrow, self._events(tables), _time_us(as_of))
 
-        def predict(start: int, stop: int) -> Prediction:
-            return self._predict_batch(arrow.slice(start, stop - start), events, now)
-
-        return joined(by_parts(predict, arrow.num_rows, self.backend, "predict", BATCH_ROWS))
-
-    def _events(self, tables: Mapping[str, Any]) -> dict[str, pa.Table]:
-        derivation = self.features.derivation
+    def _events(self, tables: Mapping[str, Any] | None) -> dict[str, pa.Table]:
+        if not isinstance(tables, Mapping | None):
+            raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
+        derivation, tables = self.features.derivation, tables or {}
         needed = {} if derivation is None else derivation.tables
         if strange := [name for name in tables if name not in needed]:
             hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
@@ -167,8 +304,8 @@ class Model:
         return {
             name: self._arrow(
                 table,
-                needed[name].inputs,
                 partial(event_source, reading=self.manifest["reading"], features=self.features, name=name),
+                needed[name].inputs,
             )
             for name, table in tables.items()
         }
@@ -177,21 +314,31 @@ class Model:
         """Return the source that reads a file, glob, folder or URL of rows to score as the training table was read."""
         return main_source(path, self.manifest["reading"], self.features, self.rules)
 
-    def _arrow(self, data: Any, columns: Sequence[str], source_of: Callable[[str], TableSource]) -> pa.Table:
+    def _arrow(
+        self,
+        data: Any,
+        source_of: Callable[[str], TableSource],
+        required: Sequence[str],
+        optional: Sequence[str] = (),
+    ) -> pa.Table:
         if isinstance(data, (str, Path)):
+            if not str(data).strip():
+                raise DataError("an empty path names no file")
             return read_arrow(source_of(str(data)), may_be_empty=True).table
-        if hasattr(data, "iloc"):
-            data = data[[name for name in columns if name in data.columns]]
-        return as_arrow(data)
+        return plain_arrow(rows_to_arrow(data, required, optional))
 
-    def _predict_batch(self, arrow: pa.Table, events: Mapping[str, pa.Table], as_of: int | None) -> Prediction:
-        table = self.features.encode(arrow, self.backend, events, as_of)  # the columns must be right, rows or none
-        if arrow.num_rows == 0:
-            return _nothing(self.goal)
+    def _encode(self, rows: Rows) -> tuple[Table, PredictionReport]:
+        table = self.features.encode(rows.arrow, self.backend, rows.events, rows.as_of)
+        return table, report_rows(table, rows.arrow, self.features.training, self.backend, self.inputs)
+
+    def _predict_batch(self, rows: Rows) -> tuple[Prediction, PredictionReport]:
+        table, report = self._encode(rows)  # the columns must be right, even if there are no rows
+        if rows.arrow.num_rows == 0:
+            return _nothing(self.goal), report
         X = self.features.transform(table, self.backend, self.engine)
         X = matrix_on_host(X, self.backend)  # the estimator is the host's
         parts = by_parts(lambda a, b: self._estimate(X[a:b]), X.shape[0], self.backend, "predict")
-        return self.decision.apply(joined(parts))
+        return self.decision.apply(joined(parts)), report
 
     def _estimate(self, X: Array) -> Prediction:
         """Return what the estimator says of `X`; that a file was sound does not mean that its numbers fit together."""
@@ -203,6 +350,37 @@ class Model:
                 where=str(self.folder),
                 fix="`gpupipe verify` says whether it gives what it gave where it was trained",
             ) from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reader = ArtifactReader(self.folder)
+        if reader.manifest != self.manifest:
+            raise ArtifactError(
+                "the model directory has changed since it was loaded, so the model cannot be pickled",
+                where=str(self.folder),
+                fix="load it again",
+            )
+        files = {name: (self.folder / name).read_bytes() for name in (MANIFEST, *reader.names())}
+        changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
+        return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
+
+    def __repr__(self) -> str:
+        return model_text(self)
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to predict: the table, the further tables, and the cut-off in microseconds since 1970."""
+
+    arrow: pa.Table
+    events: Mapping[str, pa.Table]
+    as_of: int | None
+
+    def between(self, start: int, stop: int) -> Rows:
+        """Return the rows from `start` up to `stop`."""
+        return replace(self, arrow=self.arrow.slice(start, stop - start))
 
 
 def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = False) -> Model:
@@ -227,8 +405,19 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
         model holds code that was not allowed.
     DeviceError
         If a GPU is demanded and cannot be had.
+    ConfigError
+        If `path` is of another type.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(
+            f"expected the path of a run directory or a model directory; got {type(path).__name__}",
+            fix="gpupipe.load_model(run.path), or run.model, which is loaded already",
+        )
     folder = Path(path)
+    if not folder.is_dir():
+        what = "is a file, not a directory" if folder.exists() else "does not exist"
+        fix = "name a run directory, or the model directory in one, such as runs/NAME/model"
+        raise ArtifactError(f"{folder} {what}", where=str(folder.absolute()), fix=fix)
     if (folder / "model" / "manifest.json").is_file():
         folder = folder / "model"
         if folder.is_symlink():
@@ -236,7 +425,7 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
             raise ArtifactError("the model is a link out of its run directory", where=str(folder), fix=fix)
     reader = ArtifactReader(folder)
     # The backend comes before any library that computes is loaded: it says how its threads wait.
-    return open_model(reader, choose(device), allow_code)
+    return replace(open_model(reader, choose(device), allow_code), device=device)
 
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
@@ -247,6 +436,7 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
         CsvSettings.model_validate(manifest["reading"]["csv"])
+        read_importances(manifest.get("importances"))
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
         estimator = load_fitted(folder, manifest["estimator"])
         check_agreement(goal, features.features, estimator)
@@ -255,6 +445,28 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
     return Model(goal, features, estimator, decision, backend, manifest, folder, rules)
+
+
+def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
+    """Return the model of these files, which lie in a temporary directory as long as it lives."""
+    folder = Path(mkdtemp(prefix="gpupipe-model-"))
+    try:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(model, rmtree, folder, ignore_errors=True)
+    return model
+
+
+def _time_us(as_of: Any) -> int | None:
+    if as_of is None:
+        return None
+    if not isinstance(as_of, str | date):
+        raise ConfigError(f"as_of: expected a date, a datetime or ISO text; got {type(as_of).__name__}")
+    return time_us(as_of if isinstance(as_of, str) else as_of.isoformat())
 
 
 def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.config import Config, load_config
 from gpupipe.config.wording import described
 from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import Entrant
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.rundir import OURS
+from gpupipe.pipeline.soundness import read_importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas as pd
-
-IMPORTANCES = "importances.json"
 
 
 class Run:
@@ -109,14 +109,8 @@ class Run:
         rows that the model had not seen) and ``std`` (over the repeats); ``attrs["metric"]`` is the metric. It has no
         rows if importances were switched off, or there is no target.
         """
-        import pandas as pd
-
-        file = self.path / IMPORTANCES
-        found = _read_json(file) if file.is_file() else {"metric": None, "columns": []}
-        frame = pd.DataFrame(found["columns"], columns=["column", "importance", "std"])
-        frame = frame.astype({"column": "object", "importance": "float64", "std": "float64"})
-        frame.attrs["metric"] = found["metric"]
-        return frame
+        measured = read_importances(_read_json(self.path / "model" / "manifest.json").get("importances"))
+        return (measured or Importances("", {})).to_frame()
 
     @cached_property
     def predictions(self) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
-from gpupipe.pipeline.result import IMPORTANCES, Run
+from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.room import beyond_memory
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
@@ -146,22 +146,20 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
 
 def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
     """Write everything of a run but its log, which has been written all along."""
+    with job.stage("explain"):
+        importances = measure_importances(job, outcome)
+        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
     with job.stage_on_host("export") as stage:
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
         parity = export_model(
             directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served, job.table.schema,
+            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0],
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
         pq.write_table(predictions_table(job, outcome), directory.path / "predictions.parquet")
     directory.write_text("config.yaml", resolved_yaml(job.config))
     directory.write_json("metrics.json", run.document)
-    with job.stage("explain"):
-        importances = measure_importances(job, outcome)
-        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
-    columns = [{"column": i.name, "importance": i.mean, "std": i.std} for i in importances]
-    directory.write_json(IMPORTANCES, {"metric": job.metrics[0] if columns else None, "columns": columns})
     if job.config.report.enabled:
         from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
 

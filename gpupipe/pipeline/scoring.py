@@ -79,9 +79,10 @@ def score(
     _require_folder(output.parent)
     hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     _require_writable(hidden)
-    loaded = load_model(model, device, allow_code=allow_code)
+    loaded = replace(load_model(model, device, allow_code=allow_code), warns=False)  # the report is printed instead
     table = loaded.predict_table(data, tables, as_of)
-    for remark in loaded.backend.take_remarks():
+    report = loaded.last_prediction_report
+    for remark in [*loaded.backend.take_remarks(), *(report.lines() if report else ())]:
         say(remark)
     try:
         with room_on(output.parent, ROOM):
@@ -170,7 +171,7 @@ def score_spread(
         engine = model.backend.interpreter(model.features.program, min(n_rows, BATCH_ROWS))
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
         written = score_pieces(found.pieces, sent, folder, workers, tables, as_of)
-    for remark in written.remarks:
+    for remark in [*written.remarks, *(written.report.lines() if written.report else ())]:
         say(remark)
     return written.n_rows
 
@@ -189,7 +190,7 @@ def _enforce(model: Model, found: ArrowPieces, workers: Workers, data: str) -> l
 
 def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:
     """Return the model for all rows; or, with an engine, for pieces of them, which were judged together before."""
-    model = open_model(ArtifactReader(folder), backend, allow_code)
+    model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
     return model if engine is None else replace(model, engine=engine, rules=())
 
 

@@ -11,9 +11,11 @@ from dataclasses import fields
 from typing import Any, get_args
 
 from gpupipe.features.fitted import Feature
+from gpupipe.features.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.models import CLASSIFICATION, FittedModel, Task
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.schema import KINDS, Column, Schema
 
@@ -70,6 +72,50 @@ def read_described(described: Any) -> tuple[Feature, ...]:
 def read_states(states: Any) -> tuple[Mapping[str, Any], ...]:
     """Return what each op learned, as it was written for people."""
     return tuple(_listed(states, "what was learned", dict))
+
+
+def read_training(document: Any) -> TrainingSummary:
+    """Return the summary of the training rows that JSON values describe."""
+    what = "the summary of the training rows"
+    columns = document["columns"]
+    if set(document) != {"rows", "columns"} or not isinstance(columns, dict) or not _is_count(document["rows"]):
+        raise ValueError(f"{what} should have a number of rows, and columns")
+    for name, column in columns.items():
+        counts = [column["nulls"], 0 if column["singletons"] is None else column["singletons"]]
+        if set(column) != {"nulls", "low", "high", "singletons"} or not all(
+            _is_count(n, document["rows"]) for n in counts
+        ):
+            raise ValueError(f"{what}: column {name!r:.40} should have numbers of rows, and a range")
+        bounds = [column["low"], column["high"]]
+        if bounds != [None, None]:
+            _numbers(bounds, f"{what}: the range of {name!r:.40}")
+            if bounds[0] > bounds[1]:
+                raise ValueError(f"{what}: the range of {name!r:.40} ends before it begins")
+    return TrainingSummary.from_json(document)
+
+
+def _is_count(value: Any, most: int = 2**63) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def read_importances(values: Any) -> Importances | None:
+    """Return the importances that JSON values of a manifest describe; None where there are none."""
+    if values is None:
+        return None
+    if set(values) != {"metric", "columns"} or not isinstance(values["metric"], str):
+        raise ValueError("the importances should have a metric and columns")
+    columns = {}
+    for each in _listed(values["columns"], "the importances", dict):
+        if set(each) != {"column", "importance", "std"} or not isinstance(each["column"], str):
+            raise ValueError("an importance should have a column, a mean and a standard deviation")
+        measured = [each["importance"], each["std"]]
+        _numbers([value for value in measured if value is not None], f"the importance of {each['column']!r:.40}")
+        columns[each["column"]] = _float(measured[0]), _float(measured[1])
+    return Importances(values["metric"], columns)
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def read_goal(manifest: Mapping[str, Any]) -> Goal:

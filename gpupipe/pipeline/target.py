@@ -38,6 +38,12 @@ class Goal:
     labels: tuple[Any, ...] = ()
     note: str = ""
 
+    def __repr__(self) -> str:
+        labels = ", ".join(map(repr, self.labels[:6])) + (
+            f", … {len(self.labels):,} in all" if len(self.labels) > 6 else ""
+        )
+        return f"Goal({self.task}, target={self.target!r}, labels=({labels}))"
+
     @property
     def n_classes(self) -> int:
         """Classes of the target; 0 where it has none."""

@@ -1,26 +1,29 @@
-"""Frames of any library as Arrow tables: pandas, polars, DuckDB, cuDF, or anything that exports an Arrow stream."""
+"""Frames of any library, and rows as dicts or a Series, as Arrow tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from gpupipe.errors import DataError
-from gpupipe.table.encode import require_distinct
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.table.encode import require, require_distinct
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
+EXPECTED_ROWS = f"{EXPECTED}; a row as a dict or a pandas.Series, or a list of dicts"
 
 
 def is_frame(data: Any) -> bool:
     """Return whether `data` is a table that `frame_to_arrow` takes, judged by its type alone."""
     return (
-        isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping)
+        isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        or _is_mapping(data)
         or _is_pandas(data)
         or _is_cudf(data)
-        or hasattr(data, "__arrow_c_stream__")
-        or hasattr(data, "collect_schema")
+        or (hasattr(data, "__arrow_c_stream__") and not _is_series(data))
+        or _is_lazy(data)
     )
 
 
@@ -47,10 +50,131 @@ def frame_to_arrow(data: Any) -> pa.Table:
     """
     try:
         table = _converted(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"the {type(data).__name__} cannot become an Arrow table: {error}") from error
+    except pa.ArrowException as error:
+        reason = "; ".join(map(str, error.args))
+        raise DataError(f"the {type(data).__name__} cannot become an Arrow table: {reason}") from error
     require_distinct(table.column_names)
     return table
+
+
+def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
+    """Return the columns that a model reads, of a frame of any library or of rows, as an Arrow table.
+
+    Other columns are ignored, whatever they hold.
+
+    Parameters
+    ----------
+    data : any frame that `frame_to_arrow` takes, a mapping of column names to single values (one row), a pandas.Series
+        whose index names the columns (one row), or a list of mappings (a row each)
+        In a list, a column that some of the rows lack is null there.
+    required, optional : sequence of str
+        The columns to keep; an optional one may be absent.
+
+    Raises
+    ------
+    SchemaError
+        If a required column is absent, or one of the columns occurs twice or holds lists, structs or bytes.
+    DataError
+        If `data` is none of these, or a column cannot be converted (it is named).
+
+    Examples
+    --------
+    >>> rows_to_arrow([{"age": 20, "plan": "a"}, {"age": 31}], ["plan", "age"]).to_pydict()
+    {'plan': ['a', None], 'age': [20, 31]}
+    >>> rows_to_arrow({"age": 20, "plan": "a"}, ["age"]).to_pydict()
+    {'age': [20]}
+    """
+    table = _read_rows(data, required, optional)
+    for field in table.schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise SchemaError(f"column {field.name!r} holds {field.type}: expected one value a row")
+    return table
+
+
+def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> pa.Table:
+    if _is_series(data):
+        data = _row_of_series(data)
+    if _is_mapping(data):
+        columns = {str(name): values for name, values in data.items()}
+        read = {name: columns[name] for name in _wanted(list(columns), required, optional)}
+        return frame_to_arrow(_as_columns(read))
+    if isinstance(data, list | tuple):
+        return _of_rows(data, required, optional)
+    if _is_pandas(data) or _is_cudf(data):
+        names = [str(name) for name in data.columns]
+        wanted = set(_wanted(names, required, optional))
+        return frame_to_arrow(data.loc[:, [name in wanted for name in names]])
+    if not is_frame(data):
+        raise DataError(f"expected {EXPECTED_ROWS}; got {type(data).__name__}", fix=_way_out(data, required))
+    if hasattr(data, "collect_schema"):  # polars: object columns that the model does not read cannot be converted
+        return frame_to_arrow(data.select(_wanted(data.collect_schema().names(), required, optional)))
+    table = frame_to_arrow(data)
+    return table.select(_wanted(table.column_names, required, optional))
+
+
+def _wanted(found: list[str], required: Sequence[str], optional: Sequence[str]) -> list[str]:
+    require(found, required, "the model needs")
+    return [name for name in dict.fromkeys([*required, *optional]) if name in found]
+
+
+def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> pa.Table:
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataError(f"expected a list of dicts, one for each row; row {at + 1} is of type {type(row).__name__}")
+    if not rows:
+        return pa.table({name: pa.nulls(0) for name in required})
+    names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+    columns = {name: [row.get(name) for row in rows] for name in _wanted(names, required, optional)}
+    for name, values in columns.items():
+        for at, value in enumerate(values):
+            if _is_column(value):
+                raise DataError(f"row {at + 1}, column {name!r}: expected a single value; got a {type(value).__name__}")
+            values[at] = _single(value)
+    return frame_to_arrow(columns)
+
+
+def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return columns as they are, or single values as columns of one row."""
+    columns = [name for name, value in values.items() if _is_column(value)]
+    if len(columns) == len(values):
+        return values
+    if columns:
+        single = next(name for name, value in values.items() if not _is_column(value))
+        raise DataError(
+            f"the dict mixes single values ({single!r}) and columns ({columns[0]!r})",
+            fix="give a single value for each column (one row), or a list for each column (a table)",
+        )
+    return {name: [_single(value)] for name, value in values.items()}
+
+
+def _single(value: Any) -> Any:
+    """Return one value as Arrow takes it: of NumPy's scalars, times of other units than its own are not."""
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.ndarray) else value
+
+
+def _row_of_series(series: Any) -> dict[str, Any]:
+    series = series.to_pandas() if _library(series) == "cudf" else series
+    names = list(getattr(series, "index", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        what = f"a {_library(series)}.Series is taken as one row, whose index names the columns"
+        shown = f"; this index begins {', '.join(map(repr, names[:3]))}" if names else "; this one has no such index"
+        raise DataError(what + shown, fix="give a row of a frame (frame.iloc[0]), or make a frame: series.to_frame()")
+    if len(set(names)) < len(names):
+        require_distinct(names)
+    return dict(zip(names, series.to_list(), strict=True))
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and getattr(value, "ndim", 1) != 0
+
+
+def _way_out(data: Any, required: Sequence[str]) -> str:
+    if getattr(data, "ndim", 0) == 2:
+        shown = ", ".join(map(repr, required[:3])) + (", …" if len(required) > 3 else "")
+        return f"an array has no column names: pandas.DataFrame(array, columns=[{shown}])"
+    return "list(rows), if these are dicts" if hasattr(data, "__next__") else ""
 
 
 def _converted(data: Any) -> pa.Table:
@@ -66,18 +190,54 @@ def _converted(data: Any) -> pa.Table:
         return pa.Table.from_pandas(named, preserve_index=False)
     if _is_cudf(data):
         return data.to_arrow(preserve_index=False)
-    if isinstance(data, Mapping):
-        return pa.table({str(name): pa.array(values, from_pandas=True) for name, values in data.items()})
+    if _is_mapping(data):
+        return pa.table({str(name): _array(str(name), values) for name, values in data.items()})
+    if _is_series(data):
+        raise DataError(f"expected {EXPECTED}; got a Series", fix="series.to_frame() makes a frame of it")
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
-    if hasattr(data, "collect_schema"):  # a polars.LazyFrame
+    if _is_lazy(data):
         return pa.table(data.collect())
     raise DataError(f"expected {EXPECTED}; got {type(data).__name__}")
 
 
+def _array(name: str, values: Iterable[Any]) -> Any:
+    """Return a column of any library as Arrow's; of CuPy's arrays the host gets a copy."""
+    if not _is_column(values):
+        raise DataError(f"column {name!r}: expected a sequence of values; got {type(values).__name__}")
+    try:
+        if hasattr(values, "to_arrow"):  # a Series of polars or cuDF
+            return values.to_arrow()
+        values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise DataError(f"column {name!r} cannot become an Arrow array: {error}") from error
+
+
 def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+    return _is_a(data, "pandas", "DataFrame")
+
+
+def _is_mapping(data: Any) -> bool:
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # a sparse matrix of SciPy may be one of cells
 
 
 def _is_cudf(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "to_arrow")
+    return _is_a(data, "cudf", "DataFrame")
+
+
+def _is_series(data: Any) -> bool:
+    return any(_is_a(data, library, "Series") for library in ("pandas", "polars", "cudf"))
+
+
+def _is_a(data: Any, library: str, name: str) -> bool:
+    """Return whether `data` is of a class of a library, which is not imported for that, or of a subclass."""
+    return any(kind.__name__ == name and kind.__module__.split(".")[0] == library for kind in type(data).__mro__)
+
+
+def _library(data: Any) -> str:
+    return type(data).__module__.split(".")[0]
+
+
+def _is_lazy(data: Any) -> bool:
+    return hasattr(data, "collect_schema") and hasattr(data, "collect")  # a polars.LazyFrame

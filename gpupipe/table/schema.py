@@ -59,6 +59,10 @@ class Column:
     n_buckets: int = 0
     derived: bool = False
 
+    def __repr__(self) -> str:
+        levels = "" if self.levels is None else f", {len(self.levels):,} levels"
+        return f"Column({self.name!r}, {self.kind}, {self.dtype!r}{levels}{', nullable' if self.nullable else ''})"
+
     @property
     def n_codes(self) -> int:
         """Number of codes, the reserved ones included (0 for a column without codes)."""
@@ -83,6 +87,10 @@ class Schema:
     """The columns of a table, in order."""
 
     columns: tuple[Column, ...]
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.names[:5])) + (", …" if len(self) > 5 else "")
+        return f"Schema({len(self)} columns: {names})"
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)

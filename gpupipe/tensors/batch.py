@@ -47,6 +47,12 @@ class Metadata:
     labels: tuple[Any, ...] = ()
     task: str = ""
 
+    def __repr__(self) -> str:
+        task = self.task or "unknown task"
+        return (
+            f"Metadata({task}, {len(self.names)} columns, {len(self.id_names)} id columns, {len(self.labels)} labels)"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class TensorBatch:

@@ -81,6 +81,10 @@ class Program:
     n_columns: int
     calls: tuple[Call, ...] = ()
 
+    def __repr__(self) -> str:
+        tables, calls = f"{len(self.luts):,} values in tables", f"{len(self.calls)} calls"
+        return f"Program({len(self.instructions)} instructions, {tables}, {calls}, {self.n_columns} columns)"
+
     @property
     def segments(self) -> npt.NDArray[np.int32]:
         """Offsets of the independent segments, shape (segments + 1,): segment i is instructions[s[i]:s[i + 1]]."""

@@ -22,6 +22,10 @@ class Dying:
     def __init__(self, model: Any) -> None:
         self.model, self.backend = model, model.backend
 
+    @property
+    def last_prediction_report(self) -> Any:
+        return self.model.last_prediction_report
+
     def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
         witness = os.environ[WITNESS]
         if not (witness and Path(witness).exists()):

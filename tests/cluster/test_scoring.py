@@ -170,7 +170,25 @@ def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, traine
     score_spread(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
     assert pq.read_table(tmp_path / "out").equals(on_one_machine(run, folder / "all.parquet", tmp_path))
-    assert said == ["features of keys and texts need all rows at once: one worker reads and scores them"]
+    assert said[0] == "features of keys and texts need all rows at once: one worker reads and scores them"
+    assert said[1:] == ["nulls: y 12.6% (training 11.8%)"]
+
+
+def test_workers_count_together_what_training_never_saw(folder, trained, workers, backend, tmp_path) -> None:
+    frame = pd.read_parquet(folder / "all.parquet")
+    frame.loc[frame.index % 5 == 0, "city"] = "Oslo"
+    frame.loc[frame.index > 1_400, "x"] = 1e6
+    frame["day"] = frame["day"] - pd.Timedelta(days=1)
+    frame["y"] = np.nan
+    frame.to_parquet(tmp_path / "new.parquet", row_group_size=97)
+    run, alone, said = trained("linear", MODELS["linear"]), list[str](), list[str]()
+    score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", "cpu", say=alone.append)
+    (tmp_path / "out").mkdir()
+    spread = several(workers, backend, 3)
+    score_spread(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread, say=said.append)
+    assert said == alone
+    assert "city: of 1,500 rows, 300 with a level unknown from training ('Oslo')" in said
+    assert said[0].startswith("warning: column 'y': every row is null")
 
 
 def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, tmp_path) -> None:

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpupipe as gp
 from gpupipe.errors import ConfigError
-from gpupipe.features.transformer import FeatureProgram
+from gpupipe.pipeline.transformer import FeatureProgram
 
 FILE = Path(__file__).with_name("kernels_of_the_tests.py")
 BASE = 2.0

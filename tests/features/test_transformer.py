@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
@@ -14,8 +15,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.features.transformer import FeatureProgram
+from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.pipeline.transformer import FeatureProgram
 
 
 @parametrize_with_checks(
@@ -164,10 +165,21 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
 @pytest.mark.parametrize(
     ("program", "error", "message"),
     [
-        (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "unknown feature op 'one_hott'.*did you mean 'one_hot'"),
-        (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, "one name to its settings"),
-        (FeatureProgram([{"target_encode": "plan"}]), ConfigError, "needs a target"),
-        (FeatureProgram(view="wide"), ValueError, "must be one of 'codes', 'dense', 'embedding'"),
+        (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "one_hott: unknown feature op.*did you mean 'one_hot'"),
+        (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, r"ops\[0\]: expected one op.*got 2 keys"),
+        (FeatureProgram([{"target_encode": "plan"}]), ConfigError, r"needs a target.*y of FeatureProgram.fit\(X, y\)"),
+        (FeatureProgram(view="dens"), ConfigError, "expected one of .*did you mean 'dense'"),
+        (FeatureProgram({"impute": "age"}), ConfigError, "ops: expected a list, got .* impute"),
+        (FeatureProgram([5]), ConfigError, r"ops\[0\]: expected one op"),
+        (
+            FeatureProgram([{"impute": {"strategy": "mdian"}}, {"log1p": {"columns": "age", "ofset": 1}}]),
+            ConfigError,
+            r"3 mistakes.*ops\[0\].impute.columns: is required.*impute.strategy: .*got 'mdian'; did you mean 'median'"
+            r".*ops\[1\].log1p.ofset: unknown key",
+        ),
+        (FeatureProgram(schema=["plan"]), ConfigError, "schema: expected a dict .* got list"),
+        (FeatureProgram(schema={"plan": {"type": "float"}}), ConfigError, r"schema\['plan'\]: expected a kind"),
+        (FeatureProgram(device="cuda"), ConfigError, "unknown device 'cuda'"),
         (FeatureProgram(schema={"plan": "float"}), SchemaError, "column 'plan' holds .*not a number"),
         (FeatureProgram(schema={"plans": "category"}), SchemaError, "did you mean 'plan'"),
         (FeatureProgram(schema={"plan": "categroy"}), SchemaError, "did you mean 'category'"),
@@ -176,3 +188,49 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
 def test_mistakes_are_named(people, program: FeatureProgram, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         program.fit(people)
+
+
+def as_duckdb(frame: pd.DataFrame) -> object:
+    return pytest.importorskip("duckdb").from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pl.from_pandas,
+        lambda frame: pl.from_pandas(frame).lazy(),
+        lambda frame: pa.Table.from_pandas(frame, preserve_index=False).to_batches()[0],
+        as_duckdb,
+        lambda frame: {name: frame[name].array for name in frame},
+    ],
+    ids=["polars", "lazy", "batch", "duckdb", "dict"],
+)
+def test_frames_of_every_library_keep_their_names(people, make) -> None:
+    expected = FeatureProgram().fit(people)
+    program = FeatureProgram().fit(make(people))
+    assert list(program.feature_names_in_) == list(people.columns)
+    assert list(program.get_feature_names_out()) == list(expected.get_feature_names_out())
+    np.testing.assert_array_equal(program.transform(make(people)), expected.transform(people))
+    with pytest.raises(ValueError, match="feature names should match"):
+        program.transform(make(people.rename(columns={"age": "years"})))
+
+
+@pytest.mark.parametrize("make", [pl.from_pandas, lambda frame: frame], ids=["polars", "pandas"])
+def test_output_is_a_polars_frame_where_that_is_asked_for(people, make) -> None:
+    program = FeatureProgram([{"impute": "age"}]).set_output(transform="polars")
+    found = program.fit_transform(make(people))
+    assert isinstance(found, pl.DataFrame) and found.columns == list(program.get_feature_names_out())
+    np.testing.assert_array_equal(found.to_numpy(), FeatureProgram([{"impute": "age"}]).fit_transform(people))
+
+
+@pytest.mark.parametrize("X", [None, "people.csv", 5])
+def test_what_is_neither_a_frame_nor_an_array_is_refused(X) -> None:
+    with pytest.raises(DataError, match=f"expected a frame or a 2-D array; got {type(X).__name__}"):
+        FeatureProgram().fit(X)
+
+
+def test_times_in_text_of_an_unusual_form_can_be_declared() -> None:
+    frame = pd.DataFrame({"at": ["31.12.24", "01.02.25"]})
+    ops = [{"datetime_parts": {"columns": "at", "parts": ["year", "month"]}}]
+    schema = {"at": {"kind": "datetime", "format": "%d.%m.%y"}}
+    assert FeatureProgram(ops, schema=schema).fit_transform(frame).tolist() == [[2024, 12], [2025, 2]]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedNeural(FittedModel):
     """A network; kept as safetensors and JSON, and as ONNX where the packages for that are installed.
 

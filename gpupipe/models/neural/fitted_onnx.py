@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedOnnx(FittedModel):
     """A network that ONNX Runtime computes; its predictions are PyTorch's but for rounding.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,6 +43,23 @@ class Verification:
     metrics: dict[str, tuple[float, float]]
     problems: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Verification({'passed' if self.passed else 'failed'} on the {self.device}: {self.summary})"
+
+    def _repr_html_(self) -> str:
+        found = "passed" if self.passed else "failed"
+        facts = {
+            "parity with the training": f"{found} on the {self.device}", "compared": self.summary,
+            "problems": "; ".join(self.problems), "not covered": "; ".join(self.not_covered),
+        }  # fmt: skip
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
+        metrics = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{then:.6g}</td><td>{now:.6g}</td></tr>"
+            for name, (then, now) in self.metrics.items()
+        )
+        head = "<tr><th>metric of the recorded rows</th><th>recorded</th><th>here</th></tr>"
+        return f"<table>{rows}</table>" + (f"<table>{head}{metrics}</table>" if metrics else "")
 
     @property
     def passed(self) -> bool:

@@ -58,6 +58,11 @@ class Plan:
     disk_bytes: int = 0
     limits: dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        fits = "does not fit" if isinstance(self.error, LimitError) else "fits"
+        n_stages, peak = len(self.stages), self.host_bytes / 2**30
+        return f"Plan({n_stages} stages, {self.n_rows:,} rows, {peak:.2f} GiB of the host at most: {fits})"
+
     @property
     def host_bytes(self) -> int:
         """The predicted peak on the host."""

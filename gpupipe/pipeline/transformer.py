@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast, get_args
 
@@ -12,8 +13,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from gpupipe.backends import Backend, choose
-from gpupipe.errors import ConfigError
-from gpupipe.features.base import OPS, FeatureOp
+from gpupipe.config.ops import parse_ops
+from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import derive, derived_ops, key_columns, where_derived
 from gpupipe.features.fitted import FittedFeatures, fit_features
@@ -23,7 +25,8 @@ from gpupipe.features.target import Target
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.schema import declare
+from gpupipe.table.frames import frame_to_arrow, is_frame
+from gpupipe.table.schema import Declared, declare
 
 Array = Any
 
@@ -39,8 +42,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     view : {"dense", "codes", "embedding"}, default="dense"
         What columns that no op names become: scaled numbers without nulls; integer ids and numbers as they are; or
         scaled numbers first, and ids to embed last.
-    schema : mapping of str to str, default=None
-        Column to kind or dtype, where inference should not decide.
+    schema : mapping of str to str or mapping, default=None
+        Column to kind or dtype, where inference should not decide; for times in text of an unusual form
+        ``{"kind": "datetime", "format": "%d.%m.%Y"}``.
     device : {"auto", "cpu", "gpu"}, default="auto"
         Where it computes. The matrix is a NumPy array, but for "gpu": then it is CuPy's and stays there.
     random_state : int, default=0
@@ -67,7 +71,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         ops: Sequence[FeatureOp | Mapping[str, Any]] | None = None,
         *,
         view: str = "dense",
-        schema: Mapping[str, str] | None = None,
+        schema: Mapping[str, str | Mapping[str, str]] | None = None,
         device: str = "auto",
         random_state: int = 0,
     ) -> None:
@@ -82,14 +86,23 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         Parameters
         ----------
-        X : pandas.DataFrame, pyarrow.Table, or array of numbers or strings, shape (n_rows, n_columns)
+        X : frame, or array of numbers or strings, shape (n_rows, n_columns)
+            A frame is one of pandas, polars, pyarrow, cuDF or DuckDB, anything with ``__arrow_c_stream__``, or a dict
+            of sequences.
         y : array, shape (n_rows,), optional
             Needed by target encodings: class labels or numbers.
 
         Raises
         ------
-        ConfigError, SchemaError
-            If an op does not fit the columns, or a column contradicts `schema`.
+        ConfigError
+            If a parameter is wrong (every mistake in the ops at once), or an op does not fit the columns.
+        SchemaError
+            If a column contradicts `schema`.
+        DataError
+            If `X` is neither a frame nor an array.
+        ValueError
+            As scikit-learn's own estimators: for arrays that are not 2-D, other columns than those of the fit, or a
+            `y` of another length.
         """
         self._fit(X, y)
         return self
@@ -118,11 +131,12 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _fit(self, X: Any, y: Any) -> tuple[Table, Any]:
         if self.view not in get_args(View):
             views = ", ".join(map(repr, get_args(View)))
-            raise ValueError(f"The 'view' parameter of FeatureProgram must be one of {views}. Got {self.view!r}.")
+            hint = did_you_mean(str(self.view), get_args(View))
+            raise ConfigError(f"view: expected one of {views}; got {self.view!r}", fix=hint)
+        ops = [] if self.ops is None else list(parse_ops(self.ops))
+        declared = _declared(self.schema)
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
-        declared = {name: declare(kind) for name, kind in (self.schema or {}).items()}
-        ops = [_op(op) for op in self.ops or ()]
         derived = derived_ops(ops)
         first = where_derived(derived, backend)  # as in `FittedFeatures.encode`
         table, derivation = encode(arrow, first, declared), None
@@ -138,13 +152,21 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return matrix if self.device == "gpu" else backend.to_host(matrix.T).T  # lines of the transpose are columns
 
     def _arrow(self, X: Any, reset: bool) -> pa.Table:
-        if isinstance(X, pa.Table) or hasattr(X, "iloc"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if len(X) == 0:
-                raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-            return X if isinstance(X, pa.Table) else pa.Table.from_pandas(X.rename(columns=str), preserve_index=False)
-        values = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
-        return pa.table({f"x{i}": pa.array(values[:, i], from_pandas=True) for i in range(values.shape[1])})
+        if X is None or isinstance(X, str | bytes | int | float | os.PathLike):
+            raise DataError(
+                f"X: expected a frame or a 2-D array; got {type(X).__name__}",
+                fix="read a file first: pandas.read_csv(...)",
+            )
+        if not is_frame(X):
+            values = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+            return pa.table({f"x{i}": pa.array(values[:, i], from_pandas=True) for i in range(values.shape[1])})
+        arrow = frame_to_arrow(X)
+        # pandas' own names may be numbers, which scikit-learn does not keep.
+        validate_data(self, X if hasattr(X, "iloc") else arrow, reset=reset, skip_check_array=True)
+        if arrow.num_rows == 0:
+            shape = (0, arrow.num_columns)
+            raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+        return arrow
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -155,13 +177,17 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
-def _op(op: FeatureOp | Mapping[str, Any]) -> FeatureOp:
-    if isinstance(op, FeatureOp):
-        return op
-    if len(op) != 1:
-        raise ConfigError(f"an op is a mapping of one name to its settings, got {dict(op)}")
-    ((name, settings),) = op.items()
-    return OPS.get(name).model_validate(settings)
+def _declared(schema: Any) -> dict[str, Declared]:
+    if not isinstance(schema, Mapping | None):
+        raise ConfigError(f"schema: expected a dict of column names to kinds; got {type(schema).__name__}")
+    found = {}
+    for name, kind in (schema or {}).items():
+        given = {"kind": kind} if isinstance(kind, str) else kind
+        if not isinstance(given, Mapping) or not {"kind"} <= set(given) <= {"kind", "format"}:
+            what = f"schema[{name!r}]: expected a kind, or a dict with kind and format; got {kind!r}"
+            raise ConfigError(what, fix="such as 'float', or {'kind': 'datetime', 'format': '%d.%m.%Y'}")
+        found[str(name)] = declare(given["kind"], given.get("format"))
+    return found
 
 
 def _target(y: Any, n_rows: int) -> Target:

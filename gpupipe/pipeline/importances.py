@@ -1,0 +1,54 @@
+"""Permutation importances of a trained model, kept in its manifest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpupipe.metrics import ColumnImportance
+
+
+@dataclass(frozen=True)
+class Importances:
+    """How much worse a metric gets when an input column is shuffled.
+
+    Attributes
+    ----------
+    metric : str
+    columns : mapping of str to (float, float)
+        Input column to mean and standard deviation over the repeats, most important first.
+    """
+
+    metric: str
+    columns: Mapping[str, tuple[float, float]]
+
+    @staticmethod
+    def of(metric: str, measured: Sequence[ColumnImportance]) -> Importances:
+        """Return what was measured."""
+        return Importances(metric, {each.name: (each.mean, each.std) for each in measured})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values; what is not finite is null."""
+        columns = [
+            {"column": name, "importance": _finite(mean), "std": _finite(std)}
+            for name, (mean, std) in self.columns.items()
+        ]
+        return {"metric": self.metric, "columns": columns}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a frame with the columns ``column``, ``importance`` and ``std``; ``attrs["metric"]`` is the metric."""
+        import pandas as pd
+
+        rows = [(name, mean, std) for name, (mean, std) in self.columns.items()]
+        frame = pd.DataFrame(rows, columns=["column", "importance", "std"])
+        frame.attrs["metric"] = self.metric
+        return frame
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
