@@ -24,6 +24,7 @@ from gpupipe.pipeline.arguments import (
     with_data,
 )
 from gpupipe.pipeline.console import Console, is_interactive
+from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.result import Run
@@ -242,7 +243,9 @@ class Pipeline:
         config = self._config_for(data)
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
-            return run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)
+        return done
 
     def plan(self, assume_gpu: int | str | None = None) -> Plan:
         """Return what a run would do and need, from footers, sizes and some rows.
