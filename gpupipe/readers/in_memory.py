@@ -69,10 +69,10 @@ class InMemoryTable:
         """
         if self._table is None:
             raise ConfigError(
-                f"the table of this configuration was in memory: {self.label}",
-                where="source.frame",
+                "the table was in memory, and the configuration only describes it",
+                where=self.label,
                 fix="give it again, as in gp.Pipeline.from_yaml(PATH).run(data=frame), or name a file: "
-                "--set source.path=FILE",
+                "--set source.path=FILE (of a further table: tables={NAME: frame}, --set tables.NAME.path=FILE)",
             )
         return self._table
 
@@ -150,10 +150,8 @@ def read_frame_field(value: Any) -> InMemoryTable:
         return value
     if isinstance(value, str) and value:
         return InMemoryTable(value)
-    from gpupipe.table.frames import EXPECTED, is_frame
-
-    if not is_frame(value):
-        raise ValueError(f"expected {EXPECTED}; got {type_name(value)}")
+    if not is_in_memory(value):
+        raise ValueError(f"expected a frame (pandas, polars, pyarrow, DuckDB, cuDF); got {type_name(value)}")
     # Arrow shares the memory of pandas' numbers, which the caller may change before they are read.
     return InMemoryTable.of(value.copy() if type_name(value) == "pandas.DataFrame" else value)
 
