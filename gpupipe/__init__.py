@@ -1,6 +1,7 @@
 """Tables to a trained, portable model: one YAML for the GPU, the laptop and the cluster.
 
 >>> import gpupipe as gp
+>>> run = gp.Pipeline(frame, target="Churn").run()  # doctest: +SKIP
 >>> run = gp.run("configs/churn.yaml")  # doctest: +SKIP
 >>> run.metrics["roc_auc"]  # doctest: +SKIP
 

@@ -7,8 +7,9 @@
 ``paths``        what a relative path is relative to
 ``sections``     `Config`; its ``features`` and ``models`` find their ``parts`` by name; ``gpu``: memory of the device;
                  ``cluster``: workers
-``problems``     pydantic's findings at their line and column, in the ``wording`` of the configuration
-``resolved``     the configuration back to YAML, every default filled in
+``problems``     pydantic's findings at their line and column, in the ``wording`` of YAML or of Python
+``advice``       what messages advise, in Python's notation
+``resolved``     the configuration back to YAML, every default filled in;  ``summary`` what differs from the defaults
 ``schema``       its JSON Schema
 """
 

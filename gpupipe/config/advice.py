@@ -17,7 +17,10 @@ OPTIONS = (
 )
 
 _COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")
-_SCALAR = re.compile(r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value): ([\w.-]+)")
+_SCALAR = re.compile(
+    r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate): ([\w.-]*\w)"
+)
+READER_OPTIONS = ("csv",)  # of the `source` section, without an argument of their own
 
 
 def cli_to_python(text: str) -> str:
@@ -38,7 +41,10 @@ def yaml_to_python(text: str) -> str:
     "declare it: schema={'paid': 'float'}, or set fallback='allow'"
     >>> yaml_to_python("first - datetime_parts: {columns: at, parts: [hour]}, then use it")
     "first {'datetime_parts': {'columns': 'at', 'parts': ['hour']}}, then use it"
+    >>> yaml_to_python("state it, as in csv: {encoding: cp1252}, or set stratify: false")
+    "state it, as in {'path': ..., 'csv': {'encoding': 'cp1252'}}, or set stratify=False"
     """
+    text = text.replace("relative to the configuration", "relative to the working directory")
     parts, at = [], 0
     while found := _COLLECTION.search(text, at):
         end = _end_of_collection(text, found.end())
@@ -66,9 +72,12 @@ def _in_python(key: str, text: str, is_item: bool) -> str:
         return repr({key: value})
     if key == "source" and isinstance(value, dict):
         return ", ".join(f"{name}={item!r}" for name, item in value.items())
+    if key in READER_OPTIONS:
+        return f"{{'path': ..., {key!r}: {value!r}}}"
     return f"{key}={value!r}"
 
 
 def _scalar(found: re.Match[str]) -> str:
     section, key, word = found.groups()
-    return f"source={{{key!r}: {word!r}, ...}}" if section else f"{key}={word!r}"
+    value = yaml.safe_load(word)
+    return f"{{'path': ..., {key!r}: {value!r}}}" if section else f"{key}={value!r}"

@@ -8,8 +8,6 @@ from typing import Any
 
 from gpupipe.config.scalars import Scalar
 
-FRAME = "frame"  # the key of a table in memory, whose dicts and lists are rows, not settings
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -81,7 +79,7 @@ def marked(value: Any, where: str = "", path: str = "") -> Node:
     value = inner
     if isinstance(value, Mapping):
         inner = {
-            key: Node(item, where, where, joined(path, key)) if key == FRAME else marked(item, where, joined(path, key))
+            key: marked(item, where, joined(path, key))
             for key, item in zip(map(_word, value), value.values(), strict=True)
         }
     elif isinstance(value, list | tuple):

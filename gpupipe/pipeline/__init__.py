@@ -13,5 +13,5 @@
 ``rundir``       a directory that appears complete, or not at all, by ``drafts`` and ``renaming``;  ``disk`` room for it
 ``stages``       what a run keeps for the one that takes its place;  ``stopping`` where it may end early
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it
-``api``          `Pipeline`, for programs
+``api``          `Pipeline`, for programs, and its ``arguments``;  ``result`` the `Run` that it returns
 """

@@ -24,6 +24,7 @@ from gpupipe.pipeline.arguments import (
     with_data,
 )
 from gpupipe.pipeline.console import Console, is_interactive
+from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.result import Run
@@ -208,6 +209,7 @@ class Pipeline:
         quiet: bool | None = None,
         *,
         data: Any = None,
+        tables: Mapping[str, Any] | None = None,
         resume: bool = False,
         n_processes: int = 1,
     ) -> Run:
@@ -221,6 +223,8 @@ class Pipeline:
             Show no progress. By default it is shown in interactive sessions: notebooks and Python's prompt.
         data : frame, dict of columns, str, Path or list of paths, optional
             Rows to learn from instead of the source of the configuration; all other settings apply to them.
+        tables : dict of str to the same, optional
+            Further tables instead of those of the configuration, by their names.
         resume : bool
             Resume an interrupted run with the same `output` from its checkpoints.
         n_processes : int
@@ -239,10 +243,12 @@ class Pipeline:
         if output is not None:
             require_place("output", output)
         require_count("n_processes", n_processes)
-        config = self._config_for(data)
+        config = with_data(self.config, data, tables)
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
-            return run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
+            console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)
+        return done
 
     def plan(self, assume_gpu: int | str | None = None) -> Plan:
         """Return what a run would do and need, from footers, sizes and some rows.
@@ -265,7 +271,9 @@ class Pipeline:
         with python_errors(self.config):
             return make_plan(self.config, None if assume_gpu is None else _bytes("assume_gpu", assume_gpu))
 
-    def features(self, data: Any = None, view: View = "dense") -> tuple[Array, Array]:
+    def features(
+        self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
+    ) -> tuple[Array, Array]:
         """Fit the features, and return the matrix of all rows and their target.
 
         Parameters
@@ -275,6 +283,8 @@ class Pipeline:
         view : {"dense", "codes", "embedding"}
             For linear models (scaled, one-hot, no nulls), for trees (integer codes, nulls), or for networks that embed
             categories (scaled numbers, integer codes).
+        tables : dict of str to the same, optional
+            Further tables instead of those of the configuration, by their names.
 
         Returns
         -------
@@ -292,7 +302,7 @@ class Pipeline:
         import numpy as np
 
         require_choice("view", view, get_args(View))
-        config = self._config_for(data)
+        config = with_data(self.config, data, tables)
         with python_errors(config):
             backend = choose(config.device, config.device_options)
             job = prepare(config, backend, Timeline())
@@ -300,7 +310,13 @@ class Pipeline:
             return fit_view(rows, view, config.features, backend)[1], job.y
 
     def tensors(
-        self, library: str | None = None, view: TensorView = "dense", copy: bool = False, *, data: Any = None
+        self,
+        library: str | None = None,
+        view: TensorView = "dense",
+        copy: bool = False,
+        *,
+        data: Any = None,
+        tables: Mapping[str, Any] | None = None,
     ) -> tuple[TensorBatch, TensorBatch]:
         """Return the training and the test rows of the configuration's split as tensors, for your own training loop.
 
@@ -317,6 +333,8 @@ class Pipeline:
             Give the library its own memory: one copy of each array.
         data : frame, dict of columns, str, Path or list of paths, optional
             Rows instead of the source of the configuration; all other settings apply to them.
+        tables : dict of str to the same, optional
+            Further tables instead of those of the configuration, by their names.
 
         Returns
         -------
@@ -331,14 +349,11 @@ class Pipeline:
         require_choice("view", view, get_args(TensorView))
         if library is not None:
             require_choice("library", library, tuple(LIBRARIES))
-        config = self._config_for(data)
+        config = with_data(self.config, data, tables)
         with python_errors(config):
             # JAX has 32 bits unless it is told otherwise.
             train, test = make_tensors(config, view, "int32" if library == "jax" else "int64")
             return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
-
-    def _config_for(self, data: Any) -> Config:
-        return self.config if data is None else with_data(self.config, data)
 
     def _repr_html_(self) -> str:
         """Show the settings that differ from their defaults; colours are those of the page."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
@@ -14,7 +14,9 @@ from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of
 from gpupipe.readers.in_memory import InMemoryTable, is_in_memory
-from gpupipe.readers.settings import Source
+from gpupipe.readers.settings import Source, TableSource
+
+Table = TypeVar("Table", bound=TableSource)
 
 SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF), a path, or a list of paths"
 YAML = (".yaml", ".yml")
@@ -49,27 +51,57 @@ def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(source)
 
 
-def with_data(config: Config, data: Any) -> Config:
-    """Return `config` with other rows to read: a frame, a dict of columns, a path, or a list of paths.
+def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
+    """Return `config` with other rows to read.
 
-    How files are written, columns, filters and the target stay as they are. The format is that of the new files if
-    their suffix names one.
+    How files are written, columns, filters, keys and the target stay as they are. The format is that of the new files
+    if their suffix names one.
+
+    Parameters
+    ----------
+    config : Config
+    data : frame, dict of columns, path or list of paths, optional
+        In place of the source.
+    tables : mapping of str to the same, optional
+        In place of further tables, by their names.
+
+    Raises
+    ------
+    ConfigError
+        If one has a wrong type, or the configuration has no such table.
     """
-    if not isinstance(data, Mapping):  # here it is a dict of columns
-        _require_data(data, "data")
+    update: dict[str, Any] = {} if data is None else {"source": _reading(config.source, data, "data")}
+    if tables is not None:
+        if not isinstance(tables, Mapping):
+            fix = 'name each, as in tables={"orders": frame}'
+            raise ConfigError(f"expected a dict of tables; got {described(tables)}", where="tables", fix=fix)
+        for name in tables:
+            if name not in config.tables:
+                known = f"there are {', '.join(config.tables)}" if config.tables else "it has no further tables"
+                fix = did_you_mean(str(name), config.tables) or known
+                raise ConfigError(f"the pipeline has no table {name!r}", where="tables", fix=fix)
+        changed = {name: _reading(config.tables[name], given, f"tables.{name}") for name, given in tables.items()}
+        update["tables"] = {**config.tables, **changed}
+    return config.model_copy(update=update) if update else config
+
+
+def _reading(source: Table, data: Any, name: str) -> Table:
+    """Return a source that reads `data` in place of what it names."""
+    if not isinstance(data, Mapping):  # a dict of columns, here
+        _require_data(data, name)
     fields: dict[str, Any] = {"path": None, "frame": None, "generate": None}
     if is_in_memory(data) or isinstance(data, Mapping):
         fields["frame"] = InMemoryTable.of(data)
         names = fields["frame"].table.column_names  # may lack what was to be dropped
-        gone = [d for d in config.source.drop if not d.startswith("@") and not any(fnmatchcase(n, d) for n in names)]
-        fields["drop"] = tuple(d for d in config.source.drop if d not in gone)
+        gone = [d for d in source.drop if not d.startswith("@") and not any(fnmatchcase(n, d) for n in names)]
+        fields["drop"] = tuple(d for d in source.drop if d not in gone)
     else:
         given = [data] if isinstance(data, str | os.PathLike) else data
         paths = tuple(map(os.fspath, given))
         fields["path"] = paths[0] if len(paths) == 1 else paths
         if any(map(format_of, paths)):
             fields["format"] = "auto"
-    return config.model_copy(update={"source": config.source.model_copy(update=fields)})
+    return source.model_copy(update=fields)
 
 
 def _require_data(data: object, name: str) -> Any:

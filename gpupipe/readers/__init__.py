@@ -3,6 +3,7 @@
 ``settings``  the ``source:`` and ``tables:`` sections; importable without any of the libraries that read
 ``read``      `read_arrow`: one table, from files or from a built-in generator
 ``join``      `read_joined`: the same, with the ``tables:`` joined to it
+``in_memory`` tables given from Python in place of files
 ``cache``     encoded tables kept on disk, so that the second run of an experiment does not read again
 
 ``files``     which files a path, glob, folder or URL means

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, DataError, SchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +41,17 @@ class InMemoryTable:
         """
         from gpupipe.table.frames import frame_to_arrow
 
-        table = frame_to_arrow(frame)
+        name = type_name(frame)
+        try:
+            table = frame_to_arrow(frame)
+        except SchemaError:
+            raise
+        except (DataError, TypeError) as error:  # pandas' sparse columns are TypeErrors
+            what = error.what if isinstance(error, DataError) else f"the {name} cannot become an Arrow table: {error}"
+            fix = "convert the column to one type that is not Python objects, or remove it from the frame"
+            raise DataError(what, where=name, fix=fix) from error
         size = f"{_count(table.num_rows, 'row')} x {_count(table.num_columns, 'column')}"
-        return cls(f"{type_name(frame)}, {size}", table)
+        return cls(f"{name}, {size}", table)
 
     @property
     def has_rows(self) -> bool:
@@ -61,10 +69,10 @@ class InMemoryTable:
         """
         if self._table is None:
             raise ConfigError(
-                f"the table of this configuration was in memory: {self.label}",
-                where="source.frame",
-                fix="give it again, as in gp.Pipeline.from_yaml(PATH).run(data=frame); or name a file on the command "
-                "line: --set source.path=FILE",
+                "the table was in memory, and the configuration only describes it",
+                where=self.label,
+                fix="give it again, as in gp.Pipeline.from_yaml(PATH).run(data=frame), or name a file: "
+                "--set source.path=FILE (of a further table: tables={NAME: frame}, --set tables.NAME.path=FILE)",
             )
         return self._table
 
@@ -142,10 +150,8 @@ def read_frame_field(value: Any) -> InMemoryTable:
         return value
     if isinstance(value, str) and value:
         return InMemoryTable(value)
-    from gpupipe.table.frames import EXPECTED, is_frame
-
-    if not is_frame(value):
-        raise ValueError(f"expected {EXPECTED}; got {type_name(value)}")
+    if not is_in_memory(value):
+        raise ValueError(f"expected a frame (pandas, polars, pyarrow, DuckDB, cuDF); got {type_name(value)}")
     # Arrow shares the memory of pandas' numbers, which the caller may change before they are read.
     return InMemoryTable.of(value.copy() if type_name(value) == "pandas.DataFrame" else value)
 

@@ -98,6 +98,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),
     "processes": (lambda: pipeline().run(n_processes=0), "whole number of at least 1; got 0\n  where: n_processes"),
     "data": (lambda: pipeline().run(data=5), "got 5\n  where: data"),
+    "a table": (lambda: pipeline().run(tables={"orders": FRAME}), "no table .orders.(.|\n)*no further tables"),
+    "tables": (lambda: pipeline().features(tables=FRAME), "expected a dict of tables; got pandas.DataFrame"),
+    "a frame of a section": (lambda: gp.Pipeline({"frame": {"a": [1]}}), r"frame: expected a frame .*; got dict"),
     "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),
     "a library": (lambda: pipeline().tensors("torhc"), "did you mean 'torch'"),
     "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "'16GX' is no size"),
@@ -166,7 +169,8 @@ def test_progress_is_shown_by_default_where_someone_looks(
     monkeypatch.setattr(api, "is_interactive", lambda: is_interactive)
     pipe = pipeline(models="logistic_regression", report={"enabled": False}, evaluate={"importance": False})
     pipe.run(tmp_path / "default")
-    assert ("train logistic_regression" in capsys.readouterr().err) == is_interactive
+    shown = capsys.readouterr().err
+    assert ("train logistic_regression" in shown) == ("roc_auc" in shown) == is_interactive
     pipe.run(tmp_path / "said", quiet=is_interactive)
     assert ("train logistic_regression" in capsys.readouterr().err) != is_interactive
 
