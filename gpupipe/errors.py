@@ -37,16 +37,22 @@ class GpupipeError(Exception):
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix
-        lines = [what]
-        if where:
-            lines.append(f"  where: {where}")
-        if fix:
-            lines.append(f"  to do: {fix}")
-        super().__init__("\n".join(lines))
+        super().__init__(_message(what, where, fix))
+
+    def place(self, where: str) -> None:
+        """Set `where`, unless the error has one: the caller often knows more than who raised it."""
+        if not self.where:
+            self.where = where
+            self.args = (str(self.args[0]).replace(_message(self.what, "", ""), _message(self.what, where, ""), 1),)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Go to another process whatever the constructor of a subclass asks for."""
         return _restored, (type(self), self.args), vars(self)
+
+
+def _message(what: str, where: str, fix: str) -> str:
+    lines = [what, f"  where: {where}" if where else "", f"  to do: {fix}" if fix else ""]
+    return "\n".join(line for line in lines if line)
 
 
 def _restored(kind: type[GpupipeError], args: tuple[Any, ...]) -> GpupipeError:

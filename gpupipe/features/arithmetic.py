@@ -59,9 +59,19 @@ class Arithmetic(FeatureOp):
             raise ValueError(f"unit goes with the difference of two times, not with a {given[0]}")
         return self
 
+    @property
+    def _kind(self) -> str:
+        """Which of the four is given."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the columns that are combined."""
+        selection = getattr(self, self._kind)
+        return (selection,) if isinstance(selection, str) else tuple(selection)
+
     def apply(self, builder: Builder) -> None:
         """Add the new column."""
-        kind = next(kind for kind in KINDS if getattr(self, kind) is not None)
+        kind = self._kind
         selection = getattr(self, kind)
         op = f"arithmetic: {kind}"
         columns = builder.any_kind(selection, op)

@@ -22,7 +22,7 @@ class Auto(Op):
 
     Trees get numbers as they are, categories as ids, times as their parts. All others get numbers imputed by the
     median (with an indicator where nulls were seen) and standardized, categories one-hot or target-encoded, times on
-    a circle. Free text is left out, and said so.
+    a circle. Free text is dropped with a warning.
     """
 
     max_one_hot: int = Field(64, ge=1, description="See encode.")
@@ -35,7 +35,10 @@ class Auto(Op):
         """Hand each column to the ops that suit it."""
         for column in self.select(builder):
             if isinstance(column, Texts):
-                builder.note(f"{column.name}: free text, left out: text_hash and text_counts make features of it")
+                builder.warn(
+                    f"{column.name}: free text, so it is not among the features; make some of it with "
+                    f"`- text_hash: {column.name}`, or list it in source.drop"
+                )
             elif isinstance(column, Times):
                 self._times(column, builder)
             elif isinstance(column, Codes) and column.kind == "boolean":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
+from gpupipe.errors import ConfigError
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
@@ -34,6 +35,15 @@ class FeatureOp(Settings):
     def apply(self, builder: Builder) -> None:
         """Add the virtual columns and the columns of the matrix that the op makes."""
 
+    @classmethod
+    def title(cls) -> str:
+        """Return the name of the op in a configuration."""
+        return next((name for name, op in OPS.items() if op is cls), cls.__name__)
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the columns that the op names as its inputs; globs and selectors are among them, as written."""
+        return ()
+
 
 class SelectingOp(FeatureOp):
     """A feature op of the columns that a selection names.
@@ -44,6 +54,10 @@ class SelectingOp(FeatureOp):
     columns: str | list[str] = Field(
         description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name leaves one out."
     )
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the items of the selection."""
+        return (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
 
     @model_validator(mode="before")
     @classmethod
@@ -85,6 +99,42 @@ class Op(SelectingOp):
         """Select, fit and lower, in one go."""
         columns = self.select(builder)
         states = self.fit(columns, builder.statistics)
-        for column, state in zip(columns, states, strict=True):
+        for column, state in zip(self.results(columns, builder), states, strict=True):
             builder.learned(type(self).__name__, column.name, self.summary(state))
             self.lower(column, state, builder)
+
+    def results(self, columns: list[Virtual], builder: Builder) -> list[Virtual]:
+        """Return the columns that `lower` writes to: those that were selected."""
+        return columns
+
+
+class InPlaceOp(Op):
+    """A feature op whose result replaces the column, or is added beside it with ``as``.
+
+    ``log1p: {columns: fare, as: fare_log}`` keeps ``fare``. Results of several columns take ``as: "{column}_log"``.
+    """
+
+    name: str | None = Field(
+        None,
+        alias="as",
+        min_length=1,
+        description="Add the result under this name and keep the column; {column} stands for the name of the column.",
+    )
+
+    def results(self, columns: list[Virtual], builder: Builder) -> list[Virtual]:
+        """Return the columns themselves, or with ``as`` a copy of each under its new name.
+
+        Raises
+        ------
+        ConfigError
+            If two results would have the same name, or one has the name of a column.
+        """
+        if self.name is None:
+            return columns
+        names = [self.name.replace("{column}", column.name) for column in columns]
+        if len(set(names)) < len(names):
+            raise ConfigError(
+                f"{self.title()}: {len(names)} columns cannot all be called {self.name!r}",
+                fix=f"name each by its column, as: '{{column}}_{self.title()}', or select one column",
+            )
+        return [builder.copy(column, name) for column, name in zip(columns, names, strict=True)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import NAN, Builder
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Virtual
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @OPS.register("bucketize")
-class Bucketize(Op):
+class Bucketize(InPlaceOp):
     """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
 
     A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
@@ -40,9 +40,10 @@ class Bucketize(Op):
         columns = builder.numbers(self.columns, "bucketize")
         for column in columns:
             if column.start.op != "LOAD" or any(step.op != "FILL" for step in column.steps):
+                by = builder.changed.get(column.name, "an earlier op")
                 raise ConfigError(
-                    f"bucketize takes a column as it was read (imputed at most); {column.name!r} has been changed",
-                    fix="put bucketize before the op that changes it",
+                    f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
+                    fix=f"put bucketize before {by}, or keep the column there: as: '{{column}}_scaled'",
                 )
         return list(columns)
 
@@ -64,10 +65,10 @@ class Bucketize(Op):
         bounds = ["-inf", *written(edges), "inf"]
         labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
         step = IndexStep("INDEX_BIN", column.start.source, stride=3, edges=tuple(edges))
-        codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels)
+        codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
         if column.steps:
             codes = codes.with_null_as(3 + bin_of(column.steps[0].params[0], edges))
-        builder.columns[column.name] = codes
+        builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
         builder.put(builder.take(codes, ordinal, column.name), "bucketize")
 

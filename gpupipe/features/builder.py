@@ -1,17 +1,20 @@
-"""The state of a fit: the virtual columns so far, those that go into the matrix, and what was said on the way."""
+"""The state of a fit: the virtual columns so far, the columns of the matrix, and what users should know."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.features.advice import as_categories, as_numbers, as_times
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Output, Start, Texts, Times, Virtual
-from gpupipe.features.selection import resolve
+from gpupipe.features.selection import no_column, resolve
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 if TYPE_CHECKING:
+    from gpupipe.features.base import FeatureOp
     from gpupipe.features.statistics import Statistics
 
 View = Literal["codes", "dense", "embedding"]
@@ -28,17 +31,58 @@ class Builder:
     view : {"codes", "dense", "embedding"}
         What the model likes: integer ids, scaled numbers without nulls, or those of the categories and these of the
         numbers.
+    withheld : mapping of str to str, optional
+        Columns of the table that no op may select, each with the reason.
+
+    Attributes
+    ----------
+    columns : dict of str to Virtual
+        The columns that ops may select, by name, as the ops so far have left them.
+    made : dict of str to str
+        Columns that ops added, each with the op.
+    changed, dropped : dict of str to str
+        Columns that an op replaced by its result, or dropped, each with the op.
+    consumed : set of str
+        Categories that were combined into others.
+    outputs : dict of str to Output
+        The columns of the matrix.
+    notes, warnings : list of str
     """
 
-    def __init__(self, statistics: Statistics, view: View) -> None:
-        self.statistics, self.view = statistics, view
+    def __init__(self, statistics: Statistics, view: View, withheld: Mapping[str, str] | None = None) -> None:
+        self.statistics, self.view, self.withheld = statistics, view, withheld or {}
         self.columns: dict[str, Virtual] = {c.name: _source(c) for c in statistics.table.schema if not c.hash_of}
-        self.derived: list[str] = []
-        self.selected: set[str] = set()
+        self.made: dict[str, str] = {}
+        self.changed: dict[str, str] = {}
+        self.dropped: dict[str, str] = {}
+        self.consumed: set[str] = set()
         self.outputs: dict[str, Output] = {}
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.n_folds = 0
         self.states: list[dict[str, object]] = []
+        self._op = "auto"  # the op that is being applied, as messages call it
+
+    def apply(self, op: FeatureOp, place: str) -> None:
+        """Apply an op.
+
+        Parameters
+        ----------
+        op : FeatureOp
+        place : str
+            Where it stands in the configuration: ``features[2]``.
+
+        Raises
+        ------
+        GpupipeError
+            Of the op, with `place` and the name of the op as its ``where``, unless it has one of its own.
+        """
+        self._op = f"{op.title()} ({place})"
+        try:
+            op.apply(self)
+        except GpupipeError as error:
+            error.place(f"{place}.{op.title()}")
+            raise
 
     def numbers(self, selection: str | list[str], op: str) -> list[Numbers]:
         """Return the numeric (or boolean) columns of a selection.
@@ -61,11 +105,7 @@ class Builder:
         columns: list[Codes] = []
         for column in self._select(selection, op):
             if not isinstance(column, Codes):
-                raise ConfigError(
-                    f"{op} needs categorical columns; {column.name!r} is {column.kind}",
-                    fix=f"declare it: schema: {{{column.name}: categorical}}"
-                    + (", or bucketize it first" if column.kind == "numeric" else ""),
-                )
+                raise self._of_another_kind(column, op, "categorical", as_categories(column))
             columns.append(column)
         return columns
 
@@ -80,10 +120,7 @@ class Builder:
         columns: list[Times] = []
         for column in self._select(selection, op):
             if not isinstance(column, Times):
-                raise ConfigError(
-                    f"{op} needs datetime columns; {column.name!r} is {column.kind}",
-                    fix=f"declare it: schema: {{{column.name}: {{kind: datetime, format: '%Y-%m-%d'}}}}",
-                )
+                raise self._of_another_kind(column, op, "datetime", as_times(column, self.statistics))
             columns.append(column)
         return columns
 
@@ -91,24 +128,41 @@ class Builder:
         """Return the columns of a selection, whatever they are."""
         return self._select(selection, op)
 
+    def absent(self, name: str, op: str) -> ConfigError:
+        """Return the error about a name or glob that matches no column."""
+        for column, reason in self.withheld.items():
+            if column == name or fnmatchcase(name, column):
+                return ConfigError(f"{name!r} cannot be an input of {op}: {reason}", fix=f"remove it from {op}")
+            if fnmatchcase(column, name):
+                what = f"{name!r} matches nothing but {column!r}, which cannot be an input of {op}: {reason}"
+                return ConfigError(what, fix=f"remove it from {op}")
+        if name in self.dropped:
+            by = self.dropped[name]
+            return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}")
+        return no_column(name, self.columns)
+
     def _select(self, selection: str | list[str], op: str) -> list[Virtual]:
+        def absent(name: str, is_excluded: bool) -> ConfigError | None:
+            known = name in self.withheld or name in self.dropped
+            return None if is_excluded and known else self.absent(name, op)
+
         kinds = {name: column.kind for name, column in self.columns.items()}
-        try:
-            names = resolve(selection, kinds, self.derived)
-        except ConfigError as error:
-            raise ConfigError(error.what, where=f"features: {op}", fix=error.fix) from None
-        self.selected.update(names)
-        return [self.columns[name] for name in names]
+        return [self.columns[name] for name in resolve(selection, kinds, absent)]
 
     def _as_numbers(self, column: Virtual, op: str) -> Numbers:
         if isinstance(column, Numbers):
             return column
         if isinstance(column, Codes) and column.kind == "boolean":
             return self.take(column, [NAN, NAN, NAN, 0.0, 1.0], column.name)
-        raise ConfigError(
-            f"{op} needs numeric columns; {column.name!r} is {column.kind}",
-            fix=f"select others, or declare it: schema: {{{column.name}: float}}",
-        )
+        raise self._of_another_kind(column, op, "numeric", as_numbers(column))
+
+    def _of_another_kind(self, column: Virtual, op: str, wanted: str, fix: str) -> ConfigError:
+        is_a = f"is {column.kind}"
+        by = self.changed.get(column.name)
+        if by is not None and isinstance(column, Codes) and wanted == "numeric":
+            is_a += f" since {by}"
+            fix = f"put {op} before {by}, or keep the number there: as: '{{column}}_{by.split()[0]}'"
+        return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix)
 
     def take(self, codes: Codes, table: object, name: str, inputs: tuple[str, ...] = ()) -> Numbers:
         """Return the column whose value is looked up in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
@@ -142,8 +196,13 @@ class Builder:
 
     def replace(self, column: Numbers, op: str) -> None:
         """Put an in-place result: later ops see it under the name of its source."""
-        self.columns[column.name] = column
+        self.change(column)
         self.put(column, op)
+
+    def change(self, column: Virtual) -> None:
+        """Have later ops see `column` where they saw the one of its name."""
+        self.columns[column.name] = column
+        self.changed[column.name] = self._op
 
     def add(self, column: Virtual) -> None:
         """Offer a new column to later ops, by its name.
@@ -153,12 +212,29 @@ class Builder:
         ConfigError
             If there is a column of that name.
         """
-        if column.name in self.columns:
+        if column.name in self.columns or column.name in self.outputs:
             raise ConfigError(
-                f"there is a column {column.name!r} already", fix="rename or drop it, or name the new one: as: …"
+                f"there is a column {column.name!r} already", fix="give the new one another name, with as: NAME"
             )
         self.columns[column.name] = column
-        self.derived.append(column.name)
+        self.made[column.name] = self._op
+
+    def copy(self, column: Virtual, name: str) -> Virtual:
+        """Return a copy of a column under a new name, beside it.
+
+        Raises
+        ------
+        ConfigError
+            If there is a column of that name.
+        """
+        assert isinstance(column, (Numbers, Codes))  # what in-place ops select
+        copied = replace(column, name=name, root=name)
+        self.add(copied)
+        return copied
+
+    def consume(self, names: Iterable[str]) -> None:
+        """Remember that columns are combined into another: made categories among them need no feature of their own."""
+        self.consumed.update(names)
 
     def drop(self, selection: str | list[str], op: str) -> None:
         """Forget the columns of a selection, and the columns of the matrix that stand for them.
@@ -170,7 +246,7 @@ class Builder:
         """
         gone = {column.name for column in self._select(selection, op)}
         self.columns = {name: column for name, column in self.columns.items() if name not in gone}
-        self.derived = [name for name in self.derived if name not in gone]
+        self.dropped |= dict.fromkeys(gone, self._op)
         self.outputs = {
             name: output
             for name, output in self.outputs.items()
@@ -205,6 +281,11 @@ class Builder:
         if text not in self.notes:
             self.notes.append(text)
 
+    def warn(self, text: str) -> None:
+        """Warn once, in the log, the report, and `gpupipe check`."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
     def learned(self, op: str, name: str, state: Mapping[str, object]) -> None:
         """Record for people what an op learned of the column `name`."""
         if state:
@@ -227,16 +308,11 @@ class Builder:
         """Return the columns that no feature stands for: no op has named them, or only to make others of them.
 
         So a coordinate that a distance was taken of is a feature as well, and the distance is one though no op names
-        it. A category that an op made is left to the ops that select it (see `unused`).
+        it. A category that one op made and another combined into a third is none by itself.
         """
         done = {output.column.stands_for for output in self.outputs.values()}.union(self.outputs)
-        made = {name for name in self.derived if isinstance(self.columns[name], Codes)}
-        return [name for name in self.columns if name not in done and name not in made]
-
-    def unused(self) -> list[str]:
-        """Return the categories that an op made and that no other op took."""
-        made = [name for name in self.derived if isinstance(self.columns[name], Codes)]
-        return [name for name in made if name not in self.selected]
+        combined = {name for name in self.made if name in self.consumed and isinstance(self.columns.get(name), Codes)}
+        return [name for name in self.columns if name not in done and name not in combined]
 
 
 def _source(column: Column) -> Virtual:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Numbers, Virtual
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @OPS.register("clip")
-class Clip(Op):
+class Clip(InPlaceOp):
     """Pull values beyond a bound to it; the bounds are values, or quantiles of the training rows. Null stays null."""
 
     lower_bound: float | None = Field(None, alias="lower", description="Least value.")

@@ -25,8 +25,8 @@ class Cross(Op):
     """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
 
     ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
-    which goes into the matrix through the ops that select it: ``target_encode: city_contract``, one_hot,
-    frequency_encode, categorify, encode. The crossed columns stay features of their own.
+    which later ops select like any other: ``target_encode: city_contract``, or ``encode: "@categorical"``. If none
+    does, `auto` encodes it. The crossed columns stay features of their own.
 
     A null makes the combination null, a level or a combination never seen makes it unseen. With `buckets` the
     combinations, null and unseen levels included, are hashed to so many levels instead; combinations of levels are
@@ -42,7 +42,6 @@ class Cross(Op):
         if len(columns) < 2:
             raise ConfigError(
                 f"cross takes two columns or more, got {len(columns)}",
-                where="features: cross",
                 fix="columns: [City, Contract]",
             )
         made = [column for column in columns if not _is_plain(column)]
@@ -54,9 +53,9 @@ class Cross(Op):
         if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
             raise LimitError(
                 f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
-                where="features: cross",
                 fix=f"{MOST_COMBINATIONS:,} is the most: hash_bucket a column first, or cross fewer",
             )
+        builder.consume(column.name for column in columns)
         name = self.name or "_x_".join(column.name for column in columns)
         return [_crossed(columns, name, self.buckets, builder.statistics)]
 

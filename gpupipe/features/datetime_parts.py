@@ -42,6 +42,6 @@ class DatetimeParts(Op):
             else:
                 start = Start("PART", column.source, arg=int(Part[name.upper()]))
             made = Numbers(f"{column.name}_{name}", column.inputs, start)
-            if made.name not in builder.derived:
+            if made.name not in builder.made:
                 builder.add(made)
             builder.replace(made, "datetime_parts")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.errors import ConfigError
-from gpupipe.features.base import FeatureOp, Op
+from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.features.base import FeatureOp
 from gpupipe.features.sources import Events, Rows, Sources
 from gpupipe.table.schema import Column, Schema
 
@@ -166,11 +166,10 @@ def where_derived(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
 
 
 def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
-    """Return the columns that only say whose row it is, unless an op names one of them as its column."""
+    """Return the columns that only say whose row it is, unless a row-wise op names one of them as its input."""
     ops = tuple(ops)
     keys = dict.fromkeys(name for op in derived_ops(ops) for name in op.key_columns())
-    selections = (op.columns for op in ops if isinstance(op, Op))
-    named = {name for s in selections for name in ([s] if isinstance(s, str) else s)}
+    named = {name for op in ops if not isinstance(op, DerivedOp) for name in op.named_inputs()}
     return tuple(name for name in keys if name not in named)
 
 
@@ -187,12 +186,16 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
     main, made, kept = sources.main, dict[str, tuple[str, ...]](), []
     for op in ops:
         columns = {}
-        kept.append(op.bound(main))
-        for column in op.made(sources):
-            if column.name in main.table.schema or column.name in made:
-                raise ConfigError(f"there is a column {column.name!r} already", fix="give the op another prefix")
-            made[column.name] = column.inputs
-            columns[column.column] = column.values
+        try:
+            kept.append(op.bound(main))
+            for column in op.made(sources):
+                if column.name in main.table.schema or column.name in made:
+                    raise ConfigError(f"there is a column {column.name!r} already", fix="give the op another prefix")
+                made[column.name] = column.inputs
+                columns[column.column] = column.values
+        except GpupipeError as error:
+            error.place(f"features: {op.title()}")
+            raise
         main.table = append(main.table, columns, sources.backend.xp)
     tables = {
         name: DerivedTable(events.rows.schema, events.rows.read, events.left, events.right)

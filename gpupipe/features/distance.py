@@ -27,6 +27,10 @@ class TwoPoints(FeatureOp):
     to: Point = Field(description="Latitude and longitude of the end, in degrees.")
     name: str | None = Field(None, alias="as", description="Name of the new column.")
 
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the four coordinates."""
+        return (*self.start, *self.to)
+
     def points(self, builder: Builder, op: str) -> tuple[tuple[Numbers, ...], float]:
         """Return the four coordinates, and the latitude that the two latitudes are counted from.
 
@@ -56,8 +60,8 @@ def _coordinate(name: str, builder: Builder, op: str) -> Numbers:
         raise ConfigError(f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}")
     if any(step.op not in KEEPS_DEGREES for step in found[0].steps):
         raise ConfigError(
-            f"{op} takes degrees; {found[0].name!r} has been changed by an earlier op",
-            fix=f"put {op} before the op that changes it",
+            f"{op} takes degrees; {found[0].name!r} was changed by {(by := builder.changed[found[0].name])}",
+            fix=f"put {op} before {by}, or keep the column there: as: '{{column}}_scaled'",
         )
     return found[0]
 

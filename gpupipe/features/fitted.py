@@ -69,6 +69,8 @@ class FittedFeatures:
         The columns of the matrix, in order.
     notes : tuple of str
         What was done without being asked for.
+    warnings : tuple of str
+        Columns that are not among the features though nobody dropped them, each with what to do.
     states : tuple of dict
         What each op learned of each column, for people to read.
     derivation : Derivation, optional
@@ -86,6 +88,7 @@ class FittedFeatures:
     states: tuple[Mapping[str, Any], ...] = ()
     derivation: Derivation | None = None
     training: TrainingSummary | None = None
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"FittedFeatures({len(self.inputs)} inputs, {len(self.features)} features)"
@@ -211,7 +214,11 @@ def _moves(
 
 
 def fit_features(
-    ops: Sequence[FeatureOp], statistics: Statistics, view: View, derivation: Derivation | None = None
+    ops: Sequence[FeatureOp],
+    statistics: Statistics,
+    view: View,
+    derivation: Derivation | None = None,
+    withheld: Mapping[str, str] | None = None,
 ) -> FittedFeatures:
     """Fit `ops` to the training rows of `statistics`.
 
@@ -226,31 +233,45 @@ def fit_features(
         block of the column-major matrix.
     derivation : Derivation, optional
         How those columns came about that are no columns of the input.
+    withheld : mapping of str to str, optional
+        As `Builder` takes it.
 
     Raises
     ------
     ConfigError
         If an op does not fit the columns, or no column is left.
     """
-    builder = Builder(statistics, view)
-    for op in ops:
-        op.apply(builder)
-    for name in builder.unused():
-        builder.note(f"{name}: no op selects it, so it is not among the features")
+    builder = Builder(statistics, view, withheld)
+    for i, op in enumerate(ops):
+        builder.apply(op, f"features[{i}]")
+    return finish_features(builder, derivation)
+
+
+def finish_features(builder: Builder, derivation: Derivation | None = None) -> FittedFeatures:
+    """Return the features once all ops have been applied: columns that no op encoded are handled by `Auto`.
+
+    Raises
+    ------
+    ConfigError
+        If no column is left.
+    """
     read = () if derivation is None else derivation.inputs
     rest = [n for n in builder.leftovers() if not (n in read and isinstance(builder.columns[n], Texts))]
     if rest:
         Auto(columns=rest).apply(builder)
+    for name in builder.leftovers():
+        if not isinstance(builder.columns[name], Texts):
+            builder.warn(f"{name}: the training rows hold no value of it, so it is not among the features")
     builder.fill_the_rest()
     outputs = list(builder.outputs.values())
-    if view == "embedding":
+    if builder.view == "embedding":
         outputs.sort(key=lambda output: output.n_codes > 0)
     if not outputs:
         raise ConfigError("no feature is left", where="features", fix="select columns that are not dropped or text")
-    return _finish(outputs, builder, derivation)
+    return _written(outputs, builder, derivation)
 
 
-def _finish(outputs: list[Output], builder: Builder, derivation: Derivation | None) -> FittedFeatures:
+def _written(outputs: list[Output], builder: Builder, derivation: Derivation | None) -> FittedFeatures:
     statistics = builder.statistics
     table = statistics.table.schema
     columns = [output.column for output in outputs]
@@ -269,4 +290,5 @@ def _finish(outputs: list[Output], builder: Builder, derivation: Derivation | No
         tuple(builder.states),
         derivation,
         summarize(statistics, Schema((*schema, *(() if derivation is None else derivation.schema)))),
+        tuple(builder.warnings),
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pydantic import Field
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, IndexStep, Virtual
 from gpupipe.table.schema import NULL
 
 
 @OPS.register("hash_bucket")
-class HashBucket(Op):
+class HashBucket(InPlaceOp):
     """Hash each level to one of `buckets` ids: 0 null, from 3 on the buckets. Levels never seen have a bucket too.
 
     The column stays categorical, so that one_hot, target_encode or frequency_encode can take the buckets.
@@ -37,10 +37,11 @@ class HashBucket(Op):
         assert isinstance(column, Codes)
         source = builder.hashed(column.index[0].source, self.buckets)
         labels = tuple(str(i) for i in range(self.buckets))
-        codes = Codes(column.name, column.inputs, (IndexStep("INDEX", source),), 3 + self.buckets, labels)
+        index = (IndexStep("INDEX", source),)
+        codes = Codes(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
         if column.remap is not None:  # nulls were imputed: they have the bucket of their level
             codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
-        builder.columns[column.name] = codes
+        builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]
         builder.put(builder.take(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import FiniteFloat, model_validator
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Codes, Numbers, Start, Virtual
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @OPS.register("impute")
-class Impute(Op):
+class Impute(InPlaceOp):
     """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
 
     >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
@@ -94,7 +94,7 @@ class Impute(Op):
                 f"impute: {level!r} is no level of {column.name!r}",
                 fix=f"one of {', '.join(column.labels[:20])}",
             )
-        builder.columns[column.name] = column.with_null_as(3 + column.labels.index(level))
+        builder.change(column.with_null_as(3 + column.labels.index(level)))
         if self.indicator:
             name = f"{column.name}_missing"
             made = builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
 
-from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS, FeatureOp
 from gpupipe.features.builder import Builder
-from gpupipe.features.columns import Numbers, Texts, Times, combined
+from gpupipe.features.columns import Numbers, combined
 from gpupipe_kernels.user.file import declared
 from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
 
@@ -76,6 +76,10 @@ class Kernel(FeatureOp):
             raise ValueError(_miscounted(parameters, inputs))
         return inputs
 
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the columns that the function is given."""
+        return tuple(self.inputs)
+
     @cached_property
     def kernel(self) -> UserKernel:
         """The kernel; its file is run once, when it is first needed."""
@@ -90,9 +94,9 @@ class Kernel(FeatureOp):
             kernel = self.kernel
             kernel.compile()
         except KernelError as error:
-            raise ConfigError(error.what, where=error.where or "features: kernel", fix=error.fix) from error
+            raise ConfigError(error.what, where=error.where, fix=error.fix) from error
         if kernel.n_inputs != len(self.inputs):
-            raise ConfigError(_miscounted(kernel.parameters, self.inputs), where="features: kernel")
+            raise ConfigError(_miscounted(kernel.parameters, self.inputs))
         inputs = tuple(_number(name, builder) for name in self.inputs)
         made = combined(self.name or kernel.name, "CALL", inputs, call=kernel)
         builder.learned(type(self).__name__, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
@@ -105,18 +109,6 @@ def _miscounted(parameters: tuple[str, ...], inputs: list[str]) -> str:
 
 def _number(name: str, builder: Builder) -> Numbers:
     """Return the numeric column of a name, as it is after the ops so far."""
-    column = builder.columns.get(name)
-    if column is None:
-        hint = did_you_mean(name, builder.columns) or f"the columns are {', '.join(list(builder.columns)[:20])}"
-        raise ConfigError(f"no column {name!r}", where="features: kernel", fix=hint)
-    if isinstance(column, Times):
-        raise _refused(name, "a time", f"first - datetime_parts: {{columns: {name}, parts: [elapsed_days]}}, then give "
-                       f"{name}_elapsed_days")  # fmt: skip
-    if not isinstance(column, Numbers) and column.kind != "boolean":
-        kind = "free text" if isinstance(column, Texts) else "categorical"
-        raise _refused(name, kind, f"declare it, if it holds numbers: schema: {{{name}: float}}")
+    if name not in builder.columns:
+        raise builder.absent(name, "kernel")
     return builder.numbers([name], "kernel")[0]
-
-
-def _refused(name: str, kind: str, fix: str) -> ConfigError:
-    return ConfigError(f"a kernel takes numbers; {name!r} is {kind}", where="features: kernel", fix=fix)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Numbers, Virtual
 
 
 @OPS.register("log1p")
-class Log1p(Op):
+class Log1p(InPlaceOp):
     """Replace x by ``log(1 + x)``, for counts and amounts; at -1 and below it is null."""
 
     def select(self, builder: Builder) -> list[Virtual]:

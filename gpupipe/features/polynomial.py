@@ -44,7 +44,6 @@ class Polynomial(SelectingOp):
         if n_terms > MOST_TERMS:
             raise LimitError(
                 f"polynomial of {n} columns has {n_terms:,} products up to degree {self.degree}, beyond {MOST_TERMS:,}",
-                where="features: polynomial",
                 fix="select fewer columns" + (", or a lower degree" if self.degree > 2 else ""),
             )
 

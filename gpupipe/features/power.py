@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Numbers, Virtual
 from gpupipe.features.scaling import reciprocal
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @OPS.register("yeo_johnson")
-class YeoJohnson(Op):
+class YeoJohnson(InPlaceOp):
     """Bend a skewed number, of either sign, towards a normal distribution, as scikit-learn's PowerTransformer.
 
     The exponent is that of the greatest likelihood over the training rows (over some 131,000 of them where there are

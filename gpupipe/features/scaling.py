@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from gpupipe.features.base import OPS, Op, State
+from gpupipe.features.base import OPS, InPlaceOp, State
 from gpupipe.features.builder import Builder
 from gpupipe.features.columns import Numbers, Virtual
 
@@ -17,16 +17,11 @@ if TYPE_CHECKING:
 LEAST = 2.0**-126  # the least float32 of full precision
 
 
-class Scaling(Op):
+class Scaling(InPlaceOp):
     """Base of the ops whose result is ``(x - center) * factor``."""
 
     def select(self, builder: Builder) -> list[Virtual]:
         return list(builder.numbers(self.columns, self.title()))
-
-    @classmethod
-    def title(cls) -> str:
-        """Return the name of the op in a configuration."""
-        return next(name for name, op in OPS.items() if op is cls)
 
     def lower(self, column: Virtual, state: State, builder: Builder) -> None:
         assert isinstance(column, Numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
@@ -10,7 +10,19 @@ from gpupipe.errors import ConfigError, SchemaError, did_you_mean
 KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
 
 
-def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: Sequence[str] = ()) -> list[str]:
+def no_column(name: str, columns: Iterable[str]) -> ConfigError:
+    """Return the error about a name or glob that matches none of `columns`."""
+    columns = list(columns)
+    what = f"no column matches {name!r}" if _is_glob(name) else f"no column {name!r}"
+    listed = f"the columns are {', '.join(columns[:20])}" + (", …" if len(columns) > 20 else "")
+    return ConfigError(what, fix=did_you_mean(name, columns) or listed)
+
+
+def resolve(
+    selection: str | Sequence[str],
+    kinds: Mapping[str, str],
+    absent: Callable[[str, bool], ConfigError | None] | None = None,
+) -> list[str]:
     """Return the names that `selection` means, each once, in the order in which it names them.
 
     Parameters
@@ -18,14 +30,24 @@ def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: S
     selection : str or sequence of str
     kinds : mapping of str to str
         The columns that there are, and their kinds.
-    derived : sequence of str
-        Columns that ops made: found by name and glob, but not by ``@kind``.
+    absent : callable, optional
+        Given a name or glob that matches nothing, and whether it stands behind a ``!``: returns the error to raise, or
+        None where it may match nothing.
 
     Raises
     ------
     ConfigError
         If a name or glob matches nothing, or a kind is unknown.
     """
+
+    def matching(item: str, is_excluded: bool) -> list[str]:
+        found = _matching(item, kinds)
+        if found is None:
+            error = absent(item, is_excluded) if absent else no_column(item, kinds)
+            if error is not None:
+                raise error
+        return found or []
+
     items = [selection] if isinstance(selection, str) else list(selection)
     chosen: dict[str, None] = {}
     dropped: set[str] = set()
@@ -33,9 +55,9 @@ def resolve(selection: str | Sequence[str], kinds: Mapping[str, str], derived: S
         items = ["@all", *items]
     for item in items:
         if _is_exclusion(item, kinds):
-            dropped.update(_matching(item[1:], kinds, derived))
+            dropped.update(matching(item[1:], True))
         else:
-            chosen.update(dict.fromkeys(_matching(item, kinds, derived)))
+            chosen.update(dict.fromkeys(matching(item, False)))
     return [name for name in chosen if name not in dropped]
 
 
@@ -59,15 +81,16 @@ def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:
     return item.startswith("!") and item not in kinds
 
 
-def _matching(item: str, kinds: Mapping[str, str], derived: Sequence[str]) -> list[str]:
+def _is_glob(item: str) -> bool:
+    return any(sign in item for sign in "*?[")
+
+
+def _matching(item: str, kinds: Mapping[str, str]) -> list[str] | None:
+    """Return the columns that one item means; None where a name or glob means none."""
     if item in kinds:  # a column may have a *, an @ or a ! in its name
         return [item]
     if item.startswith("@"):
         if item not in KINDS:
             raise ConfigError(f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"one of {KINDS}")
-        return [n for n, kind in kinds.items() if n not in derived and item in ("@all", f"@{kind}")]
-    found = [name for name in kinds if fnmatchcase(name, item)]
-    if not found:
-        hint = did_you_mean(item, kinds) or f"the columns are {', '.join(list(kinds)[:20])}"
-        raise ConfigError(f"no column {item!r}", fix=hint)
-    return found
+        return [name for name, kind in kinds.items() if item in ("@all", f"@{kind}")]
+    return [name for name in kinds if fnmatchcase(name, item)] or None

@@ -64,18 +64,15 @@ class TextOp(DerivedOp, SelectingOp):
         """Return the columns that the selection means."""
         listed = [self.columns] if isinstance(self.columns, str) else self.columns
         schema = rows.table.schema
-        kinds: dict[str, str] = {column.name: column.kind for column in schema if column.name not in rows.unknown}
+        selectable = [column for column in schema if not column.derived or column.name in listed]
+        kinds: dict[str, str] = {column.name: column.kind for column in selectable if column.name not in rows.unknown}
         # A name means the column of the input even where it is not among the encoded ones.
         kinds |= {name: "text" for name in listed if name in rows.raw_columns and name not in kinds}
-        try:
-            names = resolve(listed, kinds, [column.name for column in schema if column.derived])
-        except ConfigError as error:
-            raise ConfigError(error.what, where=f"features: {self.OP}", fix=error.fix) from None
+        names = resolve(listed, kinds)
         for name in names:
             if kinds[name] not in ("text", "categorical") or name not in rows.raw_columns:
                 raise ConfigError(
                     f"{self.OP} needs columns of text; {name!r} is {kinds[name]}",
-                    where=f"features: {self.OP}",
                     fix=f"select others, or declare it: schema: {{{name}: text}}",
                 )
         return names
@@ -86,7 +83,6 @@ class TextOp(DerivedOp, SelectingOp):
             raise LimitError(
                 f"{self.OP} would make {n_columns:,} columns of {sources.main.n_rows:,} rows: {n_bytes / 1e9:.1f} GB, "
                 f"and as much again to put them into the table; {free / 1e9:.1f} GB are free",
-                where=f"features: {self.OP}",
                 fix="take fewer columns or buckets, or fewer rows",
             )
 

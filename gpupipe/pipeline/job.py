@@ -237,6 +237,10 @@ def _fitted(
         stage.note(f"{len(features.names)} columns for {_names(entries, view)}{f', {TAKEN_UP}' if found else ''}")
         for note in features.notes:
             stage.note(note)
+        warned = {note.text for note in job.timeline.all_notes("warning")}  # of an earlier fold, or view
+        for warning in features.warnings:
+            if warning not in warned:
+                stage.note(warning, "warning")
     rows.release()
     for view, features in rows.features.items():
         round_.keep_features(view, features)

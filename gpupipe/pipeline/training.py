@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
-from gpupipe.features.derived import Derivation, key_columns
+from gpupipe.features.derived import Derivation, derived_ops, key_columns
 from gpupipe.features.fitted import FittedFeatures, fit_features
 from gpupipe.features.statistics import Statistics
 from gpupipe.features.target import Target
@@ -26,7 +26,6 @@ from gpupipe.pipeline.spread import (
     write_training_matrix,
 )
 from gpupipe.pipeline.target import Goal
-from gpupipe.table.schema import Schema
 
 Array = Any
 
@@ -70,6 +69,8 @@ class Rows:
         Holds the encoded rows; None once they are released.
     derivation : Derivation, optional
         How those columns came about that are no columns of the input.
+    withheld : mapping of str to str
+        Columns that no op may select, each with the reason.
     features, matrices : dict
         View to its fitted features, and to the matrix of these rows.
     """
@@ -78,6 +79,7 @@ class Rows:
     y: Array
     statistics: Statistics | None
     derivation: Derivation | None = None
+    withheld: Mapping[str, str] = field(default_factory=dict)
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Array] = field(default_factory=dict)
 
@@ -96,19 +98,23 @@ def select_rows(
     derivation: Derivation | None = None,
 ) -> Rows:
     """Return the rows where `mask` is true, ready to be fitted."""
-    inputs = keep_columns(table, input_schema(table.schema, goal, config))
+    withheld = withheld_columns(goal.target, config)
+    inputs = keep_columns(table, table.schema.without(withheld))
     rows = take_rows(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return Rows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation)
+    return Rows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
 
 
-def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
-    """Return the columns that features may be made of: not the target, what the split is made by, or a mere key."""
-    split = config.split
-    kept_out = [goal.target, split.group, split.column.name if split.column else None]
-    kept_out += [name for name in key_columns(config.features) if name in schema]
-    return schema.without([name for name in kept_out if name])
+def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
+    """Return the columns that features cannot be made of, each with the reason; some are not in the table at all."""
+    split, names = config.split, {name: "source.drop drops it" for name in config.source.drop if name[:1] != "@"}
+    keys = key_columns(config.features)
+    names |= {key: f"it is the key of {op.title()}" for op in derived_ops(config.features) for key in op.key_columns()
+              if key in keys}  # fmt: skip
+    named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
+    names |= {name: reason for name, reason in named if name}
+    return names | ({target: "it is the target"} if target else {})
 
 
 def fit_view(rows: Rows, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
@@ -120,7 +126,7 @@ def learn_features(rows: Rows, view: View, ops: Sequence[FeatureOp]) -> FittedFe
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         assert rows.statistics is not None
-        rows.features[view] = fit_features(ops, rows.statistics, view, rows.derivation)
+        rows.features[view] = fit_features(ops, rows.statistics, view, rows.derivation, rows.withheld)
     return rows.features[view]
 
 

@@ -19,7 +19,7 @@ from gpupipe.table.cells import BOOLEAN_WORDS
 from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
 from gpupipe.table.strings import as_dictionary, dictionaries, write_codes
-from gpupipe.table.times import FORMATS, micros
+from gpupipe.table.time_formats import FORMATS, micros
 
 Array = Any
 

@@ -17,17 +17,9 @@ from gpupipe.readers.streams import opened
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.header import is_number
 from gpupipe.starter.written import Written
-from gpupipe.table.times import FORMATS, UNITS, micros
+from gpupipe.table.time_formats import time_formats, time_unit
 
-MORE_FORMATS = (
-    "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%d-%m-%Y %H:%M:%S",
-    "%m/%d/%y", "%d/%m/%y", "%m/%d/%y %H:%M", "%d/%m/%y %H:%M", "%d.%m.%y", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p",
-    "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S%z", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
-    "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%a %b %d %H:%M:%S %Y",
-)  # fmt: skip
-FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are no dates
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
-SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
 MAX_BYTES_TWICE = 256 << 20  # larger files are not read once more to count blanks
 BLOCK_BYTES = 16 << 20  # every row must fit into one
 
@@ -72,29 +64,11 @@ def _is_code(text: str) -> bool:
     return len(text) > 1 and text[0] == "0" and text.isdecimal()
 
 
-def time_formats(texts: list[str]) -> list[str]:
-    """Return the formats that every text is written in, the likeliest first; more than one if day and month agree."""
-    if not texts or not all(any(map(str.isdigit, text)) for text in texts[:FIRST_LOOK]):
-        return []
-    if all(text.isdecimal() for text in texts[:FIRST_LOOK]):
-        return []  # 20110131 is read as a number
-    likely = [f for f in (*FORMATS, *MORE_FORMATS) if all(_fits(text, f) for text in texts[:FIRST_LOOK])]
-    return [f for f in likely if all(_fits(text, f) for text in texts[FIRST_LOOK:])]
-
-
-def _fits(text: str, time_format: str) -> bool:
-    return micros(text, time_format) is not None
-
-
 def _of_integers(column: Facts) -> Declaration | None:
     if column.holds != "integer" or not TIME_WORDS.search(column.name.lower()):
         return None
-    low, high = column.range
-    for unit, per_second in (("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)):
-        assert unit in UNITS
-        if SECONDS[0] * per_second <= low and high <= SECONDS[1] * per_second:
-            return Declaration("datetime", "counts from 1970", unit)
-    return None
+    unit = time_unit(*column.range)
+    return None if unit is None else Declaration("datetime", "counts from 1970", unit)
 
 
 def blank_cells(written: Written, names: Iterable[str]) -> dict[str, int]:

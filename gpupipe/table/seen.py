@@ -14,7 +14,8 @@ from gpupipe.table.blocks import code_storage
 from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, Declared
 from gpupipe.table.strings import as_dictionary, sort_levels, used
-from gpupipe.table.times import FORMATS, is_text, micros
+from gpupipe.table.time_formats import FORMATS, micros
+from gpupipe.table.times import is_text
 
 FIRST_ROWS = 4096
 TEXTS = pa.large_string()  # the levels of many parts may be more than 2 GiB

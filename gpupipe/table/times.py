@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,9 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import NAT
 from gpupipe.table.strings import as_dictionary, refuse, used
+from gpupipe.table.time_formats import declare_texts, guess_format, micros
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
-FORMATS = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y",
-    "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d",
-    "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z",
-)  # fmt: skip
 
 
 def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
@@ -77,8 +71,9 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
     time_format = time_format or guess_format(values) or ("" if not values else None)
     if time_format is None:
         raise SchemaError(
-            f"column {name!r} holds {sorted(values)[:3]}: the time format is not one that is known",
-            fix=f"state it: schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+            f"column {name!r} holds {sorted(values)[:3]}: no known time format fits all of its values",
+            fix=declare_texts(name, sorted(values))
+            or f"state the format, as in source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
         )
     parsed = {v: micros(v, time_format) for v in values}
     bad = sorted(v for v, t in parsed.items() if t is None)
@@ -104,25 +99,6 @@ def is_text(kind: pa.DataType) -> bool:
     """Return whether a column of this Arrow type holds strings, plain or dictionary-encoded."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def guess_format(values: set[str]) -> str | None:
-    """Return the first of `FORMATS` that every value is written in, or None."""
-    for time_format in FORMATS:
-        if values and all(micros(v, time_format) is not None for v in values):
-            return time_format
-    return None
-
-
-def micros(text: str, time_format: str) -> int | None:
-    """Return the time that `text` says, in microseconds since 1970-01-01 UTC, or None if it does not fit."""
-    try:
-        stamp = datetime.strptime(text.strip(), time_format)
-    except ValueError:
-        return None
-    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-    delta = stamp - EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def write_times(column: pa.ChunkedArray, out: npt.NDArray[np.int64]) -> None:

@@ -195,7 +195,7 @@ def test_small_numbers_beside_large_ones_keep_their_digits(fit, scale: float) ->
             r"(?s)difference of 't', a time, and 'a', which is numeric.*schema: \{a: datetime",
         ),
         ({"difference": ["a", "b"], "unit": "days"}, r"(?s)unit: days is for times; 'a' is numeric.*leave unit out"),
-        ({"sum": ["a", "z"]}, r"(?s)no column 'z'.*where: features: arithmetic: sum"),
+        ({"sum": ["a", "z"]}, r"(?s)no column 'z'.*where: features\[0\]\.arithmetic"),
         ({"sum": ["a", "b"], "as": "c"}, "there is a column 'c' already"),
     ],
 )

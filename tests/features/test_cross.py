@@ -163,10 +163,28 @@ def test_encode_chooses_by_the_combinations_that_there_are(fit) -> None:
     assert sum(name.startswith("lr=") for name in made.names) == 40  # of 1,600
 
 
-def test_a_cross_that_nothing_takes_is_said_to_be_left_out(fit) -> None:
-    made = fit(table([("a", "x"), ("b", "x")]), [CROSS])
-    assert "lr: no op selects it" in made.notes
-    assert made.names == ["l=a", "l=b", "r=x"]
+@pytest.mark.parametrize("view", ["dense", "codes", "embedding"])
+@pytest.mark.parametrize(
+    "later", [[], [{"encode": "@categorical"}], [{"encode": "@all"}], [{"auto": "@all"}], [{"encode": "l*"}]]
+)
+def test_a_cross_is_a_feature_whether_or_not_an_op_names_it(fit, view: str, later: list) -> None:
+    frame = table([("a", "x"), ("b", "x"), ("b", "x")])
+    named = fit(frame, [CROSS, {"encode": ["l", "r", "lr"]}], view=view)
+    made = fit(frame, [CROSS, *later], view=view)
+    assert sorted(made.names) == sorted(named.names)
+    pd.testing.assert_frame_equal(made.training[named.names], named.training)
+
+
+def test_a_cross_that_another_cross_took_is_no_feature_of_its_own(fit) -> None:
+    frame = table([("a", "x", "u"), ("b", "x", "v")])
+    made = fit(frame, [{"cross": ["l", "m"]}, {"cross": {"columns": ["l_x_m", "r"], "as": "lmr"}}], view="codes")
+    assert made.names == ["l", "m", "r", "lmr"]
+
+
+def test_an_imputed_cross_is_still_a_feature(fit) -> None:
+    impute = {"impute": {"columns": "@categorical", "strategy": "most_frequent"}}
+    made = fit(table([("a", "x"), (None, "x"), ("a", "x")]), [CROSS, impute], view="codes")
+    assert made.training["lr"].tolist() == [3, 3, 3]
 
 
 def test_a_name_that_is_taken_is_an_error(fit) -> None:

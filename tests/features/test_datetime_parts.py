@@ -77,5 +77,25 @@ def test_a_part_that_has_the_name_of_a_column_is_an_error(fit) -> None:
 
 
 def test_a_number_has_no_parts(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)datetime_parts needs datetime columns; 'x' is numeric.*kind: datetime"):
+    with pytest.raises(ConfigError, match=r"(?s)datetime_parts needs datetime columns; 'x' is numeric.*select others"):
         fit({"x": [1.0]}, [{"datetime_parts": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        (["03/11/2011", "02/25/2011"], "{kind: datetime, format: '%m/%d/%Y'}}$"),
+        (["03/11/2011", "25/11/2011"], "{kind: datetime, format: '%d/%m/%Y'}}$"),
+        (["03/11/2011", "04/11/2011"], "format: '%m/%d/%Y'}}; '03/11/2011' could also be '%d/%m/%Y'"),
+        (["12-Mar-2011", "13-Mar-2011"], "format: '%d-%b-%Y'}}"),
+        ([f"{day}.12.2011" for day in range(10, 20)] + ["open"], "format: '%d.%m.%Y'}}, and correct .*'open'"),
+        (["Bonn", "Ulm"], "'x' holds no dates, for example 'Bonn', 'Ulm'"),
+        ([1_300_000_000, 1_400_000_000], "format: 's'}}"),
+        ([1_300_000_000_000, 1_400_000_000_000], "format: 'ms'}}"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["category", "text"])
+def test_the_advice_names_the_format_of_the_values(fit, values: list, advice: str, kind: str) -> None:
+    schema = {"x": kind} if isinstance(values[0], str) else {}
+    with pytest.raises(ConfigError, match=advice):
+        fit({"x": values, "y": range(len(values))}, [{"datetime_parts": "x"}], schema=schema)

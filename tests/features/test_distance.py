@@ -146,7 +146,8 @@ def test_a_distance_can_be_imputed_with_an_indicator(fit) -> None:
 
 def test_degrees_that_an_op_has_changed_are_refused(fit) -> None:
     with pytest.raises(
-        ConfigError, match=r"(?s)haversine takes degrees; 'lat1' has been changed.*put haversine before"
+        ConfigError,
+        match=r"(?s)haversine takes degrees; 'lat1' was changed by standardize \(features\[0\]\).*put haversine before",
     ):
         fit(city(), [{"standardize": "lat*"}, {"haversine": POINTS}])
 

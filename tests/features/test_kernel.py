@@ -97,11 +97,11 @@ def test_many_rows_on_many_threads_are_the_same_as_one_by_one(fit) -> None:
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        (["plan", "charges"], ["'plan' is categorical", "schema: {plan: float}"]),
-        (["charges", "since"], ["'since' is a time", "datetime_parts", "since_elapsed_days"]),
+        (["plan", "charges"], ["'plan' is categorical", "- encode: plan"]),
+        (["charges", "since"], ["'since' is datetime", "datetime_parts", "since_elapsed_days"]),
         (["tenur", "charges"], ["no column 'tenur'", "'tenure'"]),
-        (["charge*", "tenure"], ["no column 'charge*'"]),
-        (["note", "charges"], ["'note' is free text", "schema: {note: float}"]),
+        (["charge*", "tenure"], ["no column matches 'charge*'"]),
+        (["note", "charges"], ["'note' is text", "- text_hash: note"]),
     ],
 )
 def test_inputs_that_are_no_numbers_are_refused_with_the_way_out(fit, frame, inputs, words) -> None:

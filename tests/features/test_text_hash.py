@@ -162,7 +162,7 @@ def test_a_saved_model_hashes_as_its_run_did(tmp_path: Path) -> None:
     "settings, message",
     [
         ({"columns": "n"}, r"(?s)text_hash needs columns of text; 'n' is numeric.*schema: \{n: text\}"),
-        ({"columns": "nothing"}, r"(?s)no column 'nothing'.*features: text_hash"),
+        ({"columns": "nothing"}, "(?s)no column 'nothing'.*the columns are note, n"),
         ({"columns": "answer"}, "'answer' is the target"),
     ],
 )

@@ -60,12 +60,17 @@ def some(draw: Draw, names: list[str], least: int = 1, most: int = 3) -> list[st
 
 
 def numeric(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
-    """Return the way to draw an op that changes numbers in their place."""
+    """Return the way to draw an op that changes numbers in their place, or adds the result beside them."""
 
     def make(draw: Draw, columns: Columns) -> Settings | None:
         chosen = some(draw, columns.numbers)
-        columns.change(*chosen or ())
-        return chosen and {"columns": chosen} | {name: draw(values) for name, values in settings.items()}
+        found = {name: draw(values) for name, values in settings.items()}
+        if chosen and draw(st.sampled_from([False, False, True])):
+            found["as"] = f"{columns.name()} of {{column}}"
+            columns.numbers = columns.numbers + [found["as"].replace("{column}", name) for name in chosen]
+        else:
+            columns.change(*chosen or ())
+        return chosen and {"columns": chosen} | found
 
     return make
 
@@ -98,13 +103,18 @@ def bucketize(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.read)
     if chosen is None:
         return None
-    columns.change(*chosen)
-    columns.numbers = [name for name in columns.numbers if name not in chosen]
-    columns.codes = columns.codes + chosen
+    settings: Settings = {"columns": chosen}
+    if draw(st.sampled_from([False, False, True])):
+        settings["as"] = f"{columns.name()} of {{column}}"
+        columns.codes = columns.codes + [settings["as"].replace("{column}", name) for name in chosen]
+    else:
+        columns.change(*chosen)
+        columns.numbers = [name for name in columns.numbers if name not in chosen]
+        columns.codes = columns.codes + chosen
     if draw(st.booleans()):
-        return {"columns": chosen, "edges": sorted(draw(st.sets(NUMBERS, min_size=1)))}
+        return settings | {"edges": sorted(draw(st.sets(NUMBERS, min_size=1)))}
     strategy = draw(st.sampled_from(["uniform", "quantile"]))
-    return {"columns": chosen, "bins": draw(st.sampled_from([2, 5, 20])), "strategy": strategy}
+    return settings | {"bins": draw(st.sampled_from([2, 5, 20])), "strategy": strategy}
 
 
 def hash_bucket(draw: Draw, columns: Columns) -> Settings | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.starter.kinds import time_formats
+from gpupipe.table.time_formats import time_formats
 
 Init = Callable[..., Any]
 

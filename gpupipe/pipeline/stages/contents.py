@@ -50,7 +50,8 @@ def write_fitted_features(folder: Path, key: Key, features: FittedFeatures, back
     if features.training_program is not None:
         writer.arrays(TRAINING, features.training_program.arrays())
         writer.arrays(FOLDS, {"folds": backend.to_host(features.folds)})
-    writer.finish({"stage": key.stage, "parts": dict(key.parts), "notes": list(features.notes)})
+    writer.finish({"stage": key.stage, "parts": dict(key.parts), "notes": list(features.notes),
+                   "warnings": list(features.warnings)})  # fmt: skip
 
 
 def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, backend: Backend) -> FittedFeatures:
@@ -60,8 +61,8 @@ def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, 
     if TRAINING in reader.names():
         training = Program.from_arrays(reader.arrays(TRAINING), len(found.features), ())
         folds = backend.to_device(reader.arrays(FOLDS)["folds"])
-    notes = tuple(reader.manifest["notes"])
-    return replace(found, training_program=training, folds=folds, notes=notes, derivation=derivation)
+    notes, warnings = tuple(reader.manifest["notes"]), tuple(reader.manifest["warnings"])
+    return replace(found, training_program=training, folds=folds, notes=notes, derivation=derivation, warnings=warnings)
 
 
 def write_model(
