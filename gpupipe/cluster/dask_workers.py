@@ -21,8 +21,9 @@ from distributed import CancelledError, Client, Future, wait
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.faults import Watch, key_of
 from gpupipe.cluster.remote import METRIC, NOTHING, Place, give, own_use, work
-from gpupipe.cluster.workers import Handle, Workers, WorkerUse
+from gpupipe.cluster.workers import Handle, Workers, WorkerUse, pass_progress
 from gpupipe.errors import ClusterError, DeviceError
+from gpupipe.models.progress import ProgressReport
 
 Result = TypeVar("Result")
 
@@ -78,6 +79,7 @@ class DaskWorkers(Workers):
         self.device, self.reason, self.dashboard = place.device, reason, dashboard
         self._watch = Watch(client, deadline, outputs)
         self._told, self._fallbacks = 0, list[str]()
+        self._progress: ProgressReport | None = None
         self._look()
         self.n_workers_at_first = self.n_workers
 
@@ -171,6 +173,10 @@ class DaskWorkers(Workers):
         lost = "the worker {} was lost; others computed again what it held{}"
         return [lost.format(address, self._watch.last_words(address)) for address in new]
 
+    def progress(self) -> ProgressReport | None:
+        """See `Workers.progress`; of the tasks that are waited for."""
+        return self._progress
+
     def fall_back(self, what: str, where: str, fix: str) -> None:
         """See `Workers.fall_back`."""
         if self._place.options.fallback == "forbid":
@@ -210,10 +216,12 @@ class DaskWorkers(Workers):
         pending = list(remote)
         while pending := [handle for handle in pending if not handle.future.done()]:
             self._raise_failed(remote)
+            self._progress = pass_progress(pending[0].label, len(remote) - len(pending), len(remote))
             with self._client.as_current(), suppress(TimeoutError, CancelledError):
                 wait([handle.future for handle in pending], timeout=LOOK_SECONDS)
                 continue
             self._look(len(pending), [handle.label for handle in pending])
+        self._progress = None
         self._raise_failed(remote)
 
     def _raise_failed(self, remote: Sequence[Remote[Any]]) -> None:

@@ -7,7 +7,7 @@ that come out. One partition is in memory at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.kept import Kept, Shelf
-from gpupipe.cluster.workers import Handle, Result, Workers, WorkerUse
+from gpupipe.cluster.workers import Handle, Result, Workers, WorkerUse, pass_progress
+from gpupipe.models.progress import ProgressReport
 
 PREFIX = ".partitions-"
 NAME = "this process"
@@ -51,6 +52,7 @@ class OnDisk(Workers):
     def __init__(self, backend: Backend, shelf: Shelf, reason: str = "") -> None:
         self.backend, self.shelf, self.reason = backend, shelf, reason
         self._tasks, self._seconds = 0, 0.0
+        self._progress: ProgressReport | None = None
 
     def submit(
         self,
@@ -67,6 +69,24 @@ class OnDisk(Workers):
         pa.default_memory_pool().release_unused()  # what was read would else stay with Arrow beside the next partition
         self._tasks, self._seconds = self._tasks + 1, self._seconds + time.perf_counter() - start
         return handle
+
+    def map(
+        self,
+        function: Callable[Concatenate[Backend, ...], Result],
+        each: Iterable[Sequence[Any]],
+        labels: Sequence[str],
+    ) -> list[Handle[Result]]:
+        """See `Workers.map`: one after the other."""
+        handles: list[Handle[Result]] = []
+        for arguments, label in zip(each, labels, strict=True):
+            self._progress = pass_progress(label, len(handles), len(labels))
+            handles.append(self.submit(function, *arguments, label=label))
+        self._progress = None
+        return handles
+
+    def progress(self) -> ProgressReport | None:
+        """See `Workers.progress`."""
+        return self._progress
 
     def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
         """See `Workers.gather`; arrays are maps of the files."""

@@ -21,7 +21,7 @@ def predict_partitions(model: FittedModel, X: PartitionedMatrix) -> Prediction:
     if not X.parts:
         return model.predict(np.empty(X.shape, np.float32))
     sent = X.workers.put(model.portable())
-    return joined(X.workers.gather(X.map(_predict, sent, label="predict")))
+    return joined(X.workers.gather(X.map(_predict, sent, label="predictions")))
 
 
 def _predict(backend: Backend, rows: Array, model: FittedModel) -> Prediction:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from re import sub
 from typing import Any, Concatenate, Generic, TypeVar
 
 from gpupipe.backends.base import Backend
+from gpupipe.models.progress import ProgressReport
 
 Result = TypeVar("Result")
 
@@ -150,6 +152,10 @@ class Workers(ABC):
             lost, and with them what.
         """
 
+    def progress(self) -> ProgressReport | None:
+        """Return the partition that the current pass is at, None between passes; may be called by any thread."""
+        return None
+
     def fall_back(self, what: str, where: str, fix: str) -> None:  # noqa: B027 - on the host nothing is to be said
         """Say that something runs on the host though the workers have devices; see `Backend.fall_back`."""
 
@@ -212,3 +218,19 @@ class Inline(Workers):
     def put(self, value: Any) -> Handle[Any]:
         """See `Workers.put`."""
         return _Here(value)
+
+
+def pass_progress(label: str, n_done: int, n_tasks: int) -> ProgressReport | None:
+    """Return the progress of a pass over partitions, None of a pass over one.
+
+    Parameters
+    ----------
+    label : str
+        Of any of its tasks: ``"features of partition 3 of 7"``.
+    n_done, n_tasks : int
+        Tasks that are complete, and all.
+    """
+    if n_tasks < 2:
+        return None
+    unit = sub(r" \d+ of \d+$", "", label)
+    return ProgressReport(min(n_done + 1, n_tasks), n_tasks, unit or "partition", is_one_pass=True)

@@ -18,7 +18,7 @@ class ProgressReport:
     Attributes
     ----------
     done : int
-        Units that are complete.
+        Units that are complete; of partitions the number of the current one.
     total : int, optional
         Units in all; None if unknown.
     unit : str
@@ -29,6 +29,8 @@ class ProgressReport:
         The quantity that `metric` is, "" without one.
     metric : float, optional
         Its latest value.
+    is_one_pass : bool
+        Whether this is one of several passes whose number is unknown, so that no time left can be estimated.
     """
 
     done: int
@@ -37,6 +39,7 @@ class ProgressReport:
     may_end_early: bool = False
     metric_name: str = ""
     metric: float | None = None
+    is_one_pass: bool = False
 
 
 ReadProgress = Callable[[], ProgressReport | None]

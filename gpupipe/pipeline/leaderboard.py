@@ -188,7 +188,7 @@ def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) ->
     """Train and test every model on each fold; the best by the mean is trained again on all rows."""
     by_fold = []
     for i, fold in enumerate(folds, start=1):
-        by_fold.append(compete(job, entries, fold.train, {"test": fold.test}, f"fold {i}: "))
+        by_fold.append(compete(job, entries, fold.train, {"test": fold.test}, f"fold {i} of {len(folds)}: "))
     with job.stage_of_metrics() as stage:
         _note_calibration(job, stage)
         truths = [job.truth(fold.test) for fold in folds]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import rich.table
     import rich.text
 
+UNLIMITED = 10_000  # columns
 PIPE_WIDTH = 120  # columns of a table where there is no terminal to ask
 BAR_WIDTH = 24
 WIDTH_WITH_BAR = 100  # on narrower terminals the words alone show the progress
@@ -112,21 +113,26 @@ class LineDisplay:
             self._watch_over = None
 
     def _leaderboard(self, rows: Sequence[LeaderboardRow]) -> rich.table.Table:
+        """Return the table with as many metrics as fit into the width uncut, one at least."""
+        from rich.measure import Measurement
+
+        console = self._console()
+        for n_metrics in range(MOST_METRICS, 0, -1):
+            table = self._leaderboard_of(rows, n_metrics)
+            if Measurement.get(console, console.options.update(max_width=UNLIMITED), table).maximum <= console.width:
+                break
+        return table
+
+    def _leaderboard_of(self, rows: Sequence[LeaderboardRow], n_metrics: int) -> rich.table.Table:
         from rich import box
         from rich.table import Table
 
-        n_metrics = MOST_METRICS
         header, lines = leaderboard_cells(rows, n_metrics)
-        while n_metrics > 1 and _columns_needed(header, lines) > self._console().width:
-            n_metrics -= 1
-            header, lines = leaderboard_cells(rows, n_metrics)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column("")
+        table.add_column("", min_width=1, no_wrap=True)
         for name in header:
-            if name == "model":
-                table.add_column(name, no_wrap=True)
-            else:
-                table.add_column(self._text(name), justify="right", min_width=6)
+            is_model = name == "model"
+            table.add_column(self._text(name), justify="left" if is_model else "right", min_width=6, no_wrap=True)
         for row, cells in zip(rows, lines, strict=True):
             mark = self._sign("★", "*") if row.best else ""
             table.add_row(mark, *map(self._text, cells), style="bold green" if row.best else "")
@@ -161,7 +167,7 @@ class LineDisplay:
 
     def _start(self) -> None:
         """Begin to show the running stages."""
-        if self._console().is_terminal:
+        if self._console().is_terminal and not self._console().is_dumb_terminal:
             if self._live is None:
                 from rich.live import Live
 
@@ -214,11 +220,3 @@ class LineDisplay:
                 highlight=False,
             )
         return self._rich
-
-
-def _columns_needed(header: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table whose headings may break between words but not within."""
-    words = [max(map(len, name.split())) for name in header]
-    cells = [max((len(line[j]) for line in lines), default=0) for j in range(len(header))]
-    gap = 3  # of rich's box and padding, and for the mark of the best
-    return gap + sum(max(*both, 6) + gap for both in zip(words, cells, strict=True))

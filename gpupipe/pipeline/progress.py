@@ -63,7 +63,9 @@ class ProgressMeter:
     def seconds_left(self) -> float | None:
         """Return the estimated seconds until all units are done, as of the latest `update`; None while unknown."""
         report, now = self.report, self._clock()
-        if report is None or report.total is None or math.isnan(self._pace) or now - self._began < SETTLE_SECONDS:
+        if report is None or report.total is None or report.is_one_pass:
+            return None
+        if math.isnan(self._pace) or now - self._began < SETTLE_SECONDS:
             return None
         return max(0.0, self._pace * (report.total - report.done) - (now - self._changed))
 

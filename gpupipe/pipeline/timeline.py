@@ -265,12 +265,11 @@ class Timeline:
         if not self._open:
             yield
             return
-        stage = self._open[-1]
-        stage.progress = ProgressMeter(read)
+        meter = self._open[-1].progress = ProgressMeter(read)
         try:
             yield
         finally:
-            stage.progress.close()
+            meter.close()
 
     @contextmanager
     def unbroken(self) -> Iterator[None]:

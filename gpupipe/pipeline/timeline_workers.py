@@ -24,7 +24,8 @@ def stage_on_workers(timeline: Timeline, workers: Workers, name: str) -> Iterato
     """
     before = {use.address: use for use in workers.usage()}
     with timeline.stage(name, device=workers.device, reason=f"{workers.label}; {workers.reason}".rstrip("; ")) as stage:
-        yield stage
+        with timeline.show_progress(workers.progress):
+            yield stage
         for use in workers.usage():
             done = {"address": use.address, "rows": stage.rows_held.get(use.address, 0), **asdict(use)}
             if (earlier := before.get(use.address)) is not None and earlier.tasks <= use.tasks:

@@ -19,6 +19,7 @@ from gpupipe.cluster.training import fit_partitions
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, fit
 from gpupipe.models.boosting import XGBoost
+from gpupipe.models.progress import ProgressReport
 
 Array = Any
 N_CELLS = KEPT_IN_MEMORY  # of 8 bytes: large enough for a file
@@ -50,6 +51,16 @@ def test_a_file_is_there_as_long_as_its_value_is_referred_to(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [] and shelf.n_bytes == 0
     assert values[-1] == N_CELLS - 1  # the map outlives the name
     assert shelf.keep(np.arange(8)) is None  # no file's worth
+
+
+def test_a_pass_over_partitions_says_which_one_it_is_at(backend: Backend, tmp_path: Path) -> None:
+    seen = []
+    with on_disk(backend, "why", tmp_path) as workers:
+        labels = [f"counts of partition {i} of 3" for i in (1, 2, 3)]
+        workers.map(lambda backend, value: seen.append(workers.progress()), [[1], [2], [3]], labels)
+        assert workers.progress() is None
+    unit = "counts of partition"
+    assert seen == [ProgressReport(i, 3, unit, is_one_pass=True) for i in (1, 2, 3)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")

@@ -193,14 +193,14 @@ def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, mon
     stopping = Stopping()
 
     def watch(where: str) -> None:
-        if where == "before fold 2: train logistic_regression":
+        if where == "before fold 2 of 2: train logistic_regression":
             raise InterruptedError
 
     stopping.watch(watch)
     with pytest.raises(InterruptedError):
         run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, stopping=stopping)
     run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, resume=True)
-    taken_up = next(stage for stage in run.timeline.stages if stage.name == "fold 1: train logistic_regression")
+    taken_up = next(stage for stage in run.timeline.stages if stage.name == "fold 1 of 2: train logistic_regression")
     assert (TAKEN_UP in [note.text for note in taken_up.notes], taken_up.bytes_to_device) == (True, 8 * ROWS // 2)
     assert run.metrics == whole.metrics
 

@@ -101,6 +101,30 @@ def test_the_spread_over_the_folds_stands_beside_the_mean() -> None:
     assert "roc_auc_std" not in err.getvalue()
 
 
+@pytest.mark.parametrize(("columns", "n_metrics"), [(80, 1), (100, 3), (120, 5)])
+def test_a_narrow_terminal_gets_fewer_metrics_rather_than_cut_ones(
+    columns: int, n_metrics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    names = ["roc_auc", "average_precision", "f1", "log_loss", "brier"]
+    row = LeaderboardRow(
+        model="hist_gradient_boosting", metrics=dict.fromkeys(names, 0.5), validation={"roc_auc": 0.5}, best=True
+    )
+    err = Terminal()
+    Console(err=err).finished([row], {}, Path("runs/x"))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", err.getvalue())
+    assert "…" not in shown
+    header = next(line for line in shown.splitlines() if "model" in line)
+    assert re.split(r"\s{2,}", header.strip()) == ["model", "validation roc_auc", *names[:n_metrics], "seconds"]
+    assert re.search("^★ +hist_gradient_boosting ", shown, re.MULTILINE)
+
+
 def test_quiet_prints_nothing() -> None:
     assert printed(quiet=True) == ("", "")
 

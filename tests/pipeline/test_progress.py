@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from gpupipe.models.progress import ProgressReport
@@ -102,6 +103,15 @@ def test_what_is_known_is_said(report: ProgressReport | None, words: str) -> Non
     meter = ProgressMeter(lambda: report)
     meter.update()
     assert describe(meter) == words
+
+
+def test_of_one_pass_of_many_no_time_left_is_claimed() -> None:
+    reports = iter([ProgressReport(k, 90, "features of partition", is_one_pass=True) for k in range(1, 80)])
+    now = iter(np.arange(0.0, 1000.0))
+    meter = ProgressMeter(lambda: next(reports), lambda: float(next(now)))
+    for _ in range(50):
+        meter.update()
+    assert describe(meter) == "features of partition 50 of 90"
 
 
 def test_a_training_that_cannot_be_read_ends_no_display() -> None:

@@ -124,7 +124,7 @@ def test_without_resume_nothing_is_taken_up(table: Path, whole: bytes, tmp_path:
 def test_folds_and_the_last_training_are_taken_up_too(table: Path, tmp_path: Path) -> None:
     settings = config(table, split={"cv": 3})
     whole = metrics(run_pipeline(settings, tmp_path / "whole").path)
-    interrupted(settings, tmp_path / "run", "fold 3: train logistic_regression")
+    interrupted(settings, tmp_path / "run", "fold 3 of 3: train logistic_regression")
     interrupted_again = stopping_before("export")
     with pytest.raises(Asked):
         run_pipeline(settings, tmp_path / "run", resume=True, stopping=interrupted_again)

@@ -45,7 +45,7 @@ class Key:
     Attributes
     ----------
     stage : str
-        Its name: "fold 2: train xgboost".
+        Its name, such as "fold 2 of 5: train xgboost".
     parts : mapping of str to str
         What it depends on, in words, each with a hash.
     """
