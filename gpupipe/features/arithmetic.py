@@ -120,17 +120,17 @@ def _between(name: str, left: Times, right: Times, unit: str) -> Numbers:
 
 def _made(name: str, kind: str, columns: list[Numbers], statistics: Statistics) -> Numbers:
     if kind == "difference":
-        columns = _centred(columns, statistics)
+        columns = centred(columns, statistics)
     made = columns[0]
     for column in columns[1:]:
         made = combined(name, KINDS[kind][0], (made, column))
     return made
 
 
-def _centred(columns: list[Numbers], statistics: Statistics) -> list[Numbers]:
-    """Return two columns counted from a number amid both, where that lies nearer to nine in ten values than 0 does.
+def centred(columns: list[Numbers], statistics: Statistics) -> list[Numbers]:
+    """Return two columns less a number in the middle of both, where 9 in 10 values are nearer to it than to 0.
 
-    Only then float32 keeps more digits so: of a time in seconds since 1970 it would hold no more than the minute.
+    Their difference then keeps digits that float32 would lose: of seconds since 1970 it holds no more than the minute.
     """
     places = statistics.table.places
     if not all(column.start.op == "LOAD" and places[column.start.source][0] == "float64" for column in columns):

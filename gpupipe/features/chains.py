@@ -44,6 +44,11 @@ def carried(moments: Moments, column: Numbers, steps: Sequence[Step]) -> Moments
     return moments
 
 
+def keeps_order(step: Step) -> bool:
+    """Return whether a step keeps the order of values, so that it takes their median to the median."""
+    return step.op != "SINE" and not (step.op == "CENTER" and step.params[1] <= 0)
+
+
 def followed(column: Numbers, value: float) -> float:
     """Return what the steps of a column make of one value that is not null."""
     for step in column.steps:

@@ -181,7 +181,7 @@ def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, 
     ConfigError
         If the columns are themselves made of others, of others..., beyond the registers that a program has.
     """
-    if (n := max(i + _registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
+    if (n := max(i + registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
         raise ConfigError(
             f"{name!r} is made of columns of columns with {n} intermediate results; there is room for {N_REGISTERS}",
             fix="give the column that is itself made of others first",
@@ -191,9 +191,9 @@ def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, 
     return Numbers(name, inputs, start, root=name)
 
 
-def _registers(column: Numbers) -> int:
+def registers(column: Numbers) -> int:
     """Return how many intermediate results a program holds while it computes a column."""
-    return max((i + _registers(operand) for i, operand in enumerate(column.start.operands)), default=0)
+    return max((i + registers(operand) for i, operand in enumerate(column.start.operands)), default=0)
 
 
 @dataclass(frozen=True)

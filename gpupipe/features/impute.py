@@ -83,7 +83,7 @@ class Impute(InPlaceOp):
         assert isinstance(column, Numbers)
         builder.replace(column.then("FILL", state["value"]), "impute")
         if self.indicator:
-            builder.put(_is_null(column), "impute")
+            builder.put(null_indicator(column, f"{column.name}_missing"), "impute")
 
     def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
         if level is None:
@@ -110,9 +110,9 @@ def _as_level(value: object) -> str:
     return str(value)
 
 
-def _is_null(column: Numbers) -> Numbers:
-    """Return the column that is 1 where `column` was null from its start."""
-    name, start = f"{column.name}_missing", column.start
+def null_indicator(column: Numbers, name: str) -> Numbers:
+    """Return the column `name` that is 1 where `column` was null before any op filled it, else 0."""
+    start = column.start
     if start.operands or start.other:  # no source alone tells: whatever is a number becomes 0, and the rest 1
         beside = replace(column, name=name, steps=(), root=name)
         return beside.then("CLIP", 0.0, 0.0).then("FILL", 1.0)

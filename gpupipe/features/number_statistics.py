@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.chains import carried, followed, is_source, key, settled
+from gpupipe.features.chains import carried, followed, is_source, keeps_order, key, settled
 from gpupipe.features.columns import Numbers
 from gpupipe.features.device_sweeping import sweeper
 from gpupipe.features.fit_power import exponent
@@ -101,10 +101,10 @@ class NumberStatistics:
     def medians(self, columns: Sequence[Numbers]) -> list[float]:
         """Return the median of each column.
 
-        Every step but SINE keeps the order of values, so the median of a chain is the chain of the median, and that of
-        a source column is reduced once however many columns are made of it.
+        Where all steps keep the order of values, the median of a chain is the chain of the median, and that of a source
+        column is reduced once however many columns are made of it.
         """
-        plain = [column.start.op == "LOAD" and all(step.op != "SINE" for step in column.steps) for column in columns]
+        plain = [column.start.op == "LOAD" and all(map(keeps_order, column.steps)) for column in columns]
         bases = [replace(c, steps=()) if is_plain else c for c, is_plain in zip(columns, plain, strict=True)]
         found = self.quantiles(bases, [0.5])
         return [

@@ -155,6 +155,12 @@ NUMBERS = [
     {"standardize": {"columns": ["score"]}},
     {"min_max": {"columns": ["lat"]}},
     {"polynomial": {"columns": ["lat", "lon"], "degree": 2}},
+    {
+        "expression": {
+            "north": "where(lat > 10, log(max(lat, age)), -abs(lon) / 2)",
+            "odd": "isnull(age) or lon ** 2 < 9",
+        }
+    },
 ]
 TIMES = [
     {"datetime_parts": {"columns": ["since"]}},

@@ -53,6 +53,7 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "bearing": [{"bearing": {"from": ["lat", "lon"], "to": ["lon", "lat"], "as": "where"}}],
     "arithmetic": [{"arithmetic": {"ratio": ["age", "lat"], "as": "age_per_lat"}}],
     "polynomial": [{"polynomial": {"columns": ["lat", "lon"], "degree": 2}}],
+    "expression": [{"expression": {"x": "where(lat > lon, log(max(age, 1)), -abs(lon) / 2)", "n": "isnull(age)"}}],
     "drop": [{"drop": ["income", "score"]}],
 }
 

@@ -170,6 +170,17 @@ def arithmetic(draw: Draw, columns: Columns) -> Settings | None:
     return chosen and {kind: chosen, "as": name}
 
 
+def expression(draw: Draw, columns: Columns) -> Settings | None:
+    chosen = some(draw, columns.numbers + columns.booleans, 2, 2)
+    if chosen is None:
+        return None
+    a, b = (f"`{name}`" for name in chosen)
+    forms = ["{a} / (1 + {b})", "where({a} > {b}, {a}, 0.5) - 1", "log(abs({a})) * {b} ** 2", "isnull({a}) and not {b}"]
+    name = columns.name()
+    columns.numbers = [*columns.numbers, name]
+    return {name: draw(st.sampled_from(forms)).format(a=a, b=b)}
+
+
 def polynomial(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.numbers, 2, 2)
     return chosen and {"columns": chosen, "degree": 2, "interaction_only": draw(st.booleans())}
@@ -285,6 +296,7 @@ ROW_WISE: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "bearing": bearing,
     "arithmetic": arithmetic,
     "polynomial": polynomial,
+    "expression": expression,
     "kernel": kernel,
     "drop": drop,
 }  # fmt: skip
