@@ -39,6 +39,7 @@ def export_model(
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
     schema: Schema | None = None,
+    ids: Sequence[str] = (),
 ) -> Verification | None:
     """Write the model directory.
 
@@ -62,6 +63,8 @@ def export_model(
         What it is to ask of the tables that it predicts.
     schema : Schema, optional
         Of the whole training table; by default that of the features.
+    ids : sequence of str
+        The identifiers of the training table.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def export_model(
         "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": reading_of(config, trained.features, schema or trained.features.input_schema),
+        "reading": reading_of(config, trained.features, schema or trained.features.input_schema) | {"id": list(ids)},
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,

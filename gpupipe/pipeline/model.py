@@ -23,7 +23,9 @@ from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
-from gpupipe.pipeline.input_source import event_source, main_source
+from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
+from gpupipe.pipeline.input_source import check_reading, event_source, main_source
+from gpupipe.pipeline.model_folder import model_folder
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules, enforce_served
@@ -36,7 +38,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
-from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.settings import TableSource
 from gpupipe.table.frames import frame_to_arrow
 
 Array = Any
@@ -124,13 +126,35 @@ class Model:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
         return _columns(self._predict(data, tables, as_of).probability)
 
-    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+    def predict_table(
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | None = None,
+        keep: Sequence[str] = (),
+    ) -> pa.Table:
         """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings).
 
-        Parameters are those of `predict`.
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        keep : sequence of str
+            Columns of `data` to copy before the predictions, unchanged: names and globs.
+
+        Raises
+        ------
+        SchemaError, ConfigError
+            As `predict`; also if `data` lacks a column of `keep`, or one has the name of an output column.
         """
+        if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
+            data = frame_to_arrow(data)  # a stream can be read once
+        copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
         prediction = self._predict(data, tables, as_of)
-        return prediction_table(prediction, self.goal, self.decision.threshold)
+        table = prediction_table(prediction, self.goal, self.decision.threshold)
+        require_free_names(IdColumns(kept=tuple(copied.column_names)), table.column_names)
+        names = [*copied.column_names, *table.column_names]
+        return pa.table([*copied.columns, *table.columns], names=names)
 
     def verify(self) -> Verification:
         """Check every file again, replay here what the training side recorded, and return how far they are apart.
@@ -145,7 +169,8 @@ class Model:
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | None) -> Prediction:
         columns = list(dict.fromkeys([*self.inputs, *(each.column for each in self.rules)]))
         arrow = self._arrow(data, columns, self.source_of)
-        label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
+        is_path = isinstance(data, (str, Path))
+        label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
         events = self._events(tables or {})
@@ -162,7 +187,8 @@ class Model:
         derivation = self.features.derivation
         needed = {} if derivation is None else derivation.tables
         if strange := [name for name in tables if name not in needed]:
-            hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
+            reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
+            hint = f"leave the table out: {reads}"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
         return {
             name: self._arrow(
@@ -178,8 +204,9 @@ class Model:
         return main_source(path, self.manifest["reading"], self.features, self.rules)
 
     def _arrow(self, data: Any, columns: Sequence[str], source_of: Callable[[str], TableSource]) -> pa.Table:
-        if isinstance(data, (str, Path)):
-            return read_arrow(source_of(str(data)), may_be_empty=True).table
+        if isinstance(data, (str, Path, TableSource)):
+            source = data if isinstance(data, TableSource) else source_of(str(data))
+            return read_arrow(source, may_be_empty=True).table
         if hasattr(data, "iloc"):
             data = data[[name for name in columns if name in data.columns]]
         return as_arrow(data)
@@ -228,13 +255,7 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
     DeviceError
         If a GPU is demanded and cannot be had.
     """
-    folder = Path(path)
-    if (folder / "model" / "manifest.json").is_file():
-        folder = folder / "model"
-        if folder.is_symlink():
-            fix = "name the directory that it leads to, if that is what you want"
-            raise ArtifactError("the model is a link out of its run directory", where=str(folder), fix=fix)
-    reader = ArtifactReader(folder)
+    reader = ArtifactReader(model_folder(path))
     # The backend comes before any library that computes is loaded: it says how its threads wait.
     return open_model(reader, choose(device), allow_code)
 
@@ -246,7 +267,7 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         features = read_features(reader, read_kernels(reader, allow_code))
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
-        CsvSettings.model_validate(manifest["reading"]["csv"])
+        check_reading(manifest["reading"], features)
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
         estimator = load_fitted(folder, manifest["estimator"])
         check_agreement(goal, features.features, estimator)

@@ -6,14 +6,17 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.models import CLASSIFICATION
+from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.model import prediction_table
 
 
 def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
-    """Return ``row`` (of the input, from 0), ``fold`` where there are any, ``target``, and the predictions."""
-    columns = {"row": pa.array(job.origin[outcome.rows], pa.int64())}
+    """Return ``row`` (of the input, from 0), the columns of ``source.id``, ``fold`` where there are any, ``target``,
+    and the predictions."""
+    rows = job.origin[outcome.rows]
+    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows)}
     if outcome.folds is not None:
         columns["fold"] = pa.array(outcome.folds)
     if outcome.y is not None:

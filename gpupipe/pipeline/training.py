@@ -104,10 +104,10 @@ def select_rows(
 
 
 def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
-    """Return the columns that features may be made of: not the target, what the split is made by, or a mere key."""
+    """Return the columns that features may be made of: not the target, identifiers, keys, or columns of the split."""
     split = config.split
     kept_out = [goal.target, split.group, split.column.name if split.column else None]
-    kept_out += [name for name in key_columns(config.features) if name in schema]
+    kept_out += [name for name in (*key_columns(config.features), *config.source.id) if name in schema]
     return schema.without([name for name in kept_out if name])
 
 

@@ -1,0 +1,106 @@
+"""``--source KEY=VALUE``: reader options on the command line, shared by ``init`` and ``predict``.
+
+The keys are those of the ``source:`` section that say how files are read: ``--source format=csv``, ``--source
+csv.delimiter=";"``, ``--source csv.encoding=latin-1``, ``--source isolate=true``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from gpupipe.config.composer import Composer
+from gpupipe.config.document import Node, Unreadable, joined
+from gpupipe.config.problems import problems_of
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.readers.settings import CsvSettings, TableSource
+
+KEYS = ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
+MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # one character each: often YAML syntax
+ESCAPED = {"\\t": "\t", "tab": "\t"}
+
+
+def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--source KEY=VALUE`` to a click command, whose parameter is `source_options`."""
+    option = click.option(
+        "--source",
+        "source_options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help='How the files are read, repeatable: --source csv.delimiter=";" --source format=csv, isolate=true.',
+    )
+    return option(command)
+
+
+def parse_source_options(values: Sequence[str], base: TableSource) -> TableSource:
+    """Return `base` with the options of ``--source`` applied in order.
+
+    Parameters
+    ----------
+    values : sequence of str
+        ``"csv.delimiter=;"``. A value is read as YAML, except for the one-character marks of ``csv``, which are taken
+        literally (``\\t`` and ``tab`` mean a tab).
+    base : TableSource
+
+    Raises
+    ------
+    ConfigError
+        With one line in ``problems`` for each option that is unknown, malformed or out of range.
+
+    Examples
+    --------
+    >>> parse_source_options(["csv.delimiter=;", "isolate=true"], TableSource(path="sales.csv")).csv.delimiter
+    ';'
+    """
+    options: dict[str, Node] = {}
+    problems: list[str] = []
+    composer = Composer({}, problems=[])  # ${NAME}: the shell has replaced what it should
+    for option in values:
+        key, equals, text = option.partition("=")
+        key, where = key.strip(), f"--source {option}"
+        if key not in KEYS:
+            hint = did_you_mean(key, KEYS) or f"the options are {', '.join(KEYS)}"
+            problems.append(f"{where}: {'unknown option' if equals else 'expected KEY=VALUE'}; {hint}")
+        elif not equals:
+            problems.append(f"{where}: expected KEY=VALUE, for example {key}=...")
+        else:
+            try:
+                options[key] = _value(key, text, where, composer)
+            except Unreadable as error:
+                problems.append(str(error.problem))
+    problems += [str(problem) for problem in composer.problems]
+    root = _merged(options, base)
+    if not problems:
+        try:
+            return type(base).model_validate(root.plain())
+        except ValidationError as error:
+            problems = [str(problem) for problem in problems_of(error, root, type(base))]
+    count = "an option" if len(problems) == 1 else f"{len(problems)} options"
+    raise ConfigError(f"{count} of --source cannot be used:", problems=problems)
+
+
+def _value(key: str, text: str, where: str, composer: Composer) -> Node:
+    if key in MARKS and (len(text) == 1 or text in ESCAPED):
+        return Node(ESCAPED.get(text, text), where, where, key)
+    return composer.value(text, where, key)
+
+
+def _merged(options: dict[str, Node], base: TableSource) -> Node:
+    """Return the section as a tree in which each option remembers that it came from the command line."""
+    root = _tree(base.model_dump(by_alias=True, exclude_unset=True))
+    for key, node in options.items():
+        section, _, field = key.rpartition(".")
+        fields: Any = root.value
+        if section:
+            fields = fields.setdefault(section, Node({}, node.where, node.where, section)).value
+        fields[field] = node
+    return root
+
+
+def _tree(value: Any, path: str = "") -> Node:
+    if isinstance(value, dict):
+        value = {key: _tree(item, joined(path, str(key))) for key, item in value.items()}
+    return Node(value, "--source", "--source", path)
