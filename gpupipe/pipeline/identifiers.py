@@ -34,7 +34,9 @@ def find_identifiers(config: Config) -> list[str]:
     names = [name for name in source.drop if not name.startswith("@") and not set(name) & set("*?[")]
     if not names or source.prepare or not (source.paths or source.generate):
         return []
-    plain = source.model_copy(update={"drop": (), "columns": None, "where": None, "target": None})
+    # Not isolated: the files have been read by now.
+    whole = {"drop": (), "columns": None, "where": None, "target": None, "isolate": False}
+    plain = source.model_copy(update=whole)
     try:
         with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
             table = _read(take_sample(plain, Path(folder)).source, names)

@@ -203,7 +203,7 @@ def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: 
 
 
 def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:
-    rows = batch(age=(4, "1.0,5x")).assign(score="1,5")
+    rows = batch().assign(score=["1,5"] * 4 + ["1,5x"] + ["1,5"] * 5)
     for i, part in enumerate((rows[:5], rows[5:])):
         lines = part.to_csv(index=False, sep=";").splitlines()
         (tmp_path / f"{i}.csv").write_text("\n".join([*lines, "short"]))

@@ -65,7 +65,7 @@ def score(
     on_error : {"error", "reject", "null"}
         What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
         it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
-        beside it: ``scores.rejected.csv`` for ``scores.csv``.
+        beside it: ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are no part of the history of others.
 
     Raises
     ------
