@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from gpupipe.cli.source_options import parse_source_options, source_option
+from gpupipe.cli.source_wording import command_line_wording, rewritten
+from gpupipe.errors import ConfigError
+from gpupipe.readers.settings import TableSource
+
 
 @click.command
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @click.argument("data", metavar="INPUT")
 @click.option(
     "-o",
@@ -19,45 +25,107 @@ import click
     help="A .csv or .parquet file; with --cluster, a new folder of Parquet files.",
 )
 @click.option(
+    "--id",
+    "ids",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this identifier into the output, first; repeatable. Default: those that the model knows of.",
+)
+@click.option("--no-id", is_flag=True, help="Copy no identifier.")
+@click.option(
+    "--keep",
+    metavar="COLUMNS",
+    multiple=True,
+    help='Copy further columns, unchanged: names and globs, such as "plan,signup_*".',
+)
+@source_option
+@click.option(
+    "--on-error",
+    type=click.Choice(["error", "reject", "null"]),
+    default="error",
+    show_default=True,
+    help="Rows that cannot be scored as they are: exit code 5; or written to OUTPUT.rejected.csv, with the reason; or "
+    "scored with the bad cells missing. Unless error, the output has the row's place in INPUT, from 0: `row`.",
+)
+@click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table that the features are made of."
 )
-@click.option("--as-of", metavar="DATE", help="What is known now, in place of the cut-off dates of the training.")
+@click.option("--as-of", metavar="DATE", help="Score as of this date instead of the training cut-offs.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 @click.option(
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the rows: started here, or a scheduler's."
 )
-@click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
+@click.option("--allow-code", is_flag=True, help="Run the Python code that the model holds: users' kernels.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     model: Path,
     data: str,
     output: Path,
+    ids: tuple[str, ...],
+    no_id: bool,
+    keep: tuple[str, ...],
+    source_options: tuple[str, ...],
+    on_error: Literal["error", "reject", "null"],
     tables: tuple[str, ...],
     as_of: str | None,
     device: Literal["auto", "cpu", "gpu"],
     cluster: str | None,
     allow_code: bool,
+    as_json: bool,
     quiet: bool,
 ) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
 
-    One row out for each row in, in the same order: the prediction, and the probability of each class. The workers of a
-    cluster must reach INPUT and the output folder under the same paths.
+    One row out for each row in, in the same order: the copied columns, the prediction, and the probability of each
+    class. The workers of a cluster must reach INPUT and the output folder under the same paths.
     """
-    from gpupipe.config.cluster import settings_of
-    from gpupipe.pipeline.scoring import score, score_on_cluster
+    if no_id and ids:
+        raise click.UsageError("--no-id does not go with --id")
+    with command_line_wording():
+        if cluster is not None and on_error != "error":
+            raise ConfigError(
+                f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
+                fix="score on one machine, or leave --on-error out",
+            )
+        adjust = partial(parse_source_options, source_options)
+        adjust(TableSource(path=data))  # an option that is wrong is reported before the model is loaded
+        import json
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
+        from gpupipe.config.cluster import settings_of
+        from gpupipe.pipeline.scoring import score, score_on_cluster
+        from gpupipe.report.text import printable
 
-    further = dict(_named(table) for table in tables)
-    if cluster is None:
-        n_rows = score(model, data, output, device, further, as_of, allow_code, say)
-    else:
-        workers = settings_of(cluster)
-        n_rows = score_on_cluster(model, data, output, workers, device, further, as_of, allow_code, say)
-    say(f"{n_rows:,} rows scored to {output}")
+        def say(text: str) -> None:
+            if not quiet:
+                click.echo(printable(rewritten(text)), err=True)
+
+        _require_date(as_of)
+        further = dict(_named(table) for table in tables)
+        chosen = () if no_id else ids or None
+        if cluster is None:
+            summary = score(
+                model, data, output, device, further, as_of, allow_code, say,
+                ids=chosen, keep=keep, adjust=adjust, on_error=on_error,
+            )  # fmt: skip
+        else:
+            summary = score_on_cluster(
+                model, data, output, settings_of(cluster), device, further, as_of, allow_code, say,
+                ids=chosen, keep=keep, adjust=adjust,
+            )  # fmt: skip
+        for line in summary.lines():
+            say(line)
+        if as_json:
+            click.echo(json.dumps({"model": str(model), "input": data, **summary.to_json()}, indent=2))
+
+
+def _require_date(as_of: str | None) -> None:
+    from gpupipe.features.spans import time_us
+
+    try:
+        time_us(as_of or "1970-01-01")
+    except ConfigError as error:
+        raise ConfigError(f"--as-of: {error.what}", fix=error.fix) from None
 
 
 def _named(table: str) -> tuple[str, str]:

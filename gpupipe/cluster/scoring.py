@@ -27,6 +27,8 @@ from gpupipe.cluster.workers import Handle, Workers
 from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.models.threads import limit_threads
 from gpupipe.readers.packing import unpacked
+from gpupipe.readers.settings import TableSource
+from gpupipe.readers.stored import read_stored, stored_names
 
 _opening = threading.Lock()
 
@@ -39,6 +41,9 @@ class Report(Protocol):
 
     def lines(self) -> list[str]:
         """Return it in words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
 
 
 class Scorer(Protocol):
@@ -57,6 +62,17 @@ class Scorer(Protocol):
 
 
 Opener = Callable[[Path, Backend], Scorer]
+
+
+class Copied(Protocol):
+    """Columns of the input to be copied beside the predictions."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names, in the order of the output."""
+
+
+ChooseColumns = Callable[[Sequence[str]], Copied]  # of the columns of the input; it can be pickled
 
 
 class SentModel:
@@ -109,11 +125,14 @@ class Written:
         What is to be known of the work: that memory was short, and rows were split.
     report : Report, optional
         On all rows.
+    copied : tuple of str
+        Columns of the input that are beside the predictions.
     """
 
     n_rows: int
     remarks: tuple[str, ...]
     report: Report | None = None
+    copied: tuple[str, ...] = ()
 
 
 def score_pieces(
@@ -123,6 +142,7 @@ def score_pieces(
     workers: Workers,
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
+    copied: Copied | None = None,
 ) -> Written:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
@@ -136,6 +156,8 @@ def score_pieces(
     workers : Workers
     tables, as_of
         As in `gpupipe.pipeline.model.Model.predict`.
+    copied : Copied, optional
+        Columns of the pieces to write before the predictions.
 
     Raises
     ------
@@ -148,36 +170,41 @@ def score_pieces(
     """
     sent, n_pieces, first_row = workers.put(model), len(pieces), 0
     files = [folder / f"part-{i:05}.parquet" for i in range(n_pieces)]
+    names = () if copied is None else copied.names
     handles = []
     for i, file in enumerate(files):
         piece, label = pieces.pop(0), f"scoring piece {i + 1} of {n_pieces}"
-        handles.append(workers.submit(_score_piece, piece.rows, sent, str(file), first_row, tables, as_of, label=label))
+        work = (piece.rows, sent, str(file), first_row, tables, as_of, names)
+        handles.append(workers.submit(_score_piece, *work, label=label))
         first_row += piece.n_rows
     return _finished(workers, handles, files, folder)
 
 
 def score_whole(
-    data: str,
+    source: TableSource,
     model: SentModel,
     folder: Path,
     workers: Workers,
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
+    choose: ChooseColumns | None = None,
 ) -> Written:
     """Have one worker read and score all rows, and write them as one file; see `score_pieces`.
 
     Parameters
     ----------
-    data : str
-        File, glob, folder or URL, absolute.
+    source : TableSource
+        Its paths are absolute.
     model, folder, workers
         As in `score_pieces`.
     tables, as_of
         As in `gpupipe.pipeline.model.Model.predict`; the files are absolute.
+    choose : callable, optional
+        Returns which columns of the input are written before the predictions.
     """
     file = folder / "part-00000.parquet"
     sent = workers.put(model)
-    handle = workers.submit(_score_all, data, sent, str(file), tables, as_of, label="scoring all rows")
+    handle = workers.submit(_score_all, source, sent, str(file), tables, as_of, choose, label="scoring all rows")
     return _finished(workers, [handle], [file], folder)
 
 
@@ -189,7 +216,7 @@ def _finished(workers: Workers, handles: Sequence[Handle[Written]], files: Seque
     remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
     reports = [part.report for part in written if part.report is not None]
     report = reduce(lambda first, second: first.merge(second), reports) if reports else None
-    return Written(sum(part.n_rows for part in written), tuple(remarks), report)
+    return Written(sum(part.n_rows for part in written), tuple(remarks), report, written[0].copied if written else ())
 
 
 def _score_piece(
@@ -200,9 +227,11 @@ def _score_piece(
     first_row: int,
     tables: Mapping[str, str] | None,
     as_of: str | None,
+    copied: Sequence[str],
 ) -> Written:
     try:
-        return _score(unpacked(rows), model.opened(backend), file, tables, as_of)
+        table = unpacked(rows)
+        return _score(table, model.opened(backend), file, tables, as_of, _plain(table.select(list(copied))))
     except SchemaError as error:
         if not first_row:
             raise
@@ -211,15 +240,42 @@ def _score_piece(
 
 
 def _score_all(
-    backend: Backend, data: str, model: SentModel, file: str, tables: Mapping[str, str] | None, as_of: str | None
+    backend: Backend,
+    source: TableSource,
+    model: SentModel,
+    file: str,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+    choose: ChooseColumns | None,
 ) -> Written:
-    return _score(data, model.opened(backend), file, tables, as_of)
+    if choose is None or not (names := choose(stored_names(source)).names):
+        return _score(source, model.opened(backend), file, tables, as_of)
+    return _score(source, model.opened(backend), file, tables, as_of, read_stored(source, names))
 
 
-def _score(data: Any, model: Scorer, file: str, tables: Mapping[str, str] | None, as_of: str | None) -> Written:
+def _score(
+    data: Any,
+    model: Scorer,
+    file: str,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+    copied: pa.Table | None = None,
+) -> Written:
     table = model.predict_table(data, tables, as_of)
+    names = [] if copied is None else copied.column_names
+    if copied is not None and names:
+        columns = [*copied.columns, *table.columns]
+        table = pa.table(columns, names=[*names, *table.column_names])
     _write(table, Path(file))
-    return Written(table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report)
+    return Written(table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report, tuple(names))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries, which are an encoding of readers."""
+    for i, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(i, table.column_names[i], column.cast(column.type.value_type))
+    return table
 
 
 def _write(table: pa.Table, file: Path) -> None:

@@ -112,6 +112,18 @@ class Config(Settings):
             raise located("Config", wrong)
         return self
 
+    @model_validator(mode="after")
+    def _does_not_read_identifiers(self) -> Config:
+        """Drop the columns of ``source.id``, but for those that are keys or that the split needs."""
+        keys = {name for table in self.tables.values() for name in table.on.left}
+        keys |= {name for op in self.features if isinstance(op, KeyedOp) for name in op.key_columns()}
+        split = self.split
+        read = keys | {split.group, split.time, split.column.name if split.column else None}
+        gone = tuple(name for name in self.source.id if name not in read and name not in self.source.drop)
+        if gone:  # the section is frozen, and still in the making
+            self.__dict__["source"] = self.source.model_copy(update={"drop": (*self.source.drop, *gone)})
+        return self
+
     @property
     def device_options(self) -> DeviceOptions:
         """How the configuration wants a GPU to be used, and how much of the host."""

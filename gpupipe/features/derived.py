@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.errors import ConfigError, GpupipeError, SchemaError
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.sources import Events, Rows, Sources
 from gpupipe.table.schema import Column, Schema
@@ -146,7 +146,12 @@ class DerivedTable:
                 f"the features read a further table: {name} (columns {', '.join(self.inputs)})",
                 fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
             )
-        rows = Rows.of_arrow(encode_served(given[name], backend, self.schema), given[name], f"table {name!r}")
+        try:
+            table = encode_served(given[name], backend, self.schema)
+        except SchemaError as error:
+            where = "; ".join(filter(None, [f"table {name!r}", error.where]))
+            raise SchemaError(error.what, where=where, fix=error.fix) from None
+        rows = Rows.of_arrow(table, given[name], f"table {name!r}")
         return Events(rows, self.left, self.right)
 
 

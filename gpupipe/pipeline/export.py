@@ -43,6 +43,7 @@ def export_model(
     schema: Schema | None = None,
     importances: Sequence[ColumnImportance] = (),
     importance_metric: str = "",
+    ids: Sequence[str] = (),
 ) -> Verification | None:
     """Write the model directory.
 
@@ -70,6 +71,8 @@ def export_model(
         Of the input columns.
     importance_metric : str
         The metric that they are measured by.
+    ids : sequence of str
+        The identifiers of the training table.
 
     Returns
     -------
@@ -95,7 +98,7 @@ def export_model(
         "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": reading_of(config, trained.features, schema or trained.features.input_schema),
+        "reading": reading_of(config, trained.features, schema or trained.features.input_schema) | {"id": list(ids)},
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,

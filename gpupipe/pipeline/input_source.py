@@ -37,6 +37,16 @@ def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict
     }
 
 
+def check_reading(reading: Mapping[str, Any], features: FittedFeatures) -> None:
+    """Raise KeyError, TypeError or ValueError if the section ``reading`` of a manifest is not one of `reading_of`."""
+    for name in ("id", "texts"):
+        if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
+            raise TypeError(f"reading.{name} is not a list of names")
+    main_source("any", reading, features)
+    for name in () if features.derivation is None else features.derivation.tables:
+        event_source("any", reading, features, name)
+
+
 def main_source(
     path: str, reading: Mapping[str, Any], features: FittedFeatures, rules: Sequence[ServedRules] = ()
 ) -> TableSource:

@@ -31,7 +31,9 @@ from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
-from gpupipe.pipeline.input_source import event_source, main_source
+from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
+from gpupipe.pipeline.input_source import check_reading, event_source, main_source
+from gpupipe.pipeline.model_folder import model_folder
 from gpupipe.pipeline.model_summary import model_html, model_text
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
@@ -47,7 +49,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
-from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import Table
 from gpupipe.table.frames import frame_to_arrow, rows_to_arrow
 
@@ -211,14 +213,34 @@ class Model:
         return _columns(self._predict(data, tables, as_of).probability)
 
     def predict_table(
-        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+        keep: Sequence[str] = (),
     ) -> pa.Table:
         """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings).
 
-        Parameters are those of `predict`.
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        keep : sequence of str
+            Columns of `data` to copy before the predictions, unchanged: names and globs.
+
+        Raises
+        ------
+        SchemaError, ConfigError
+            As `predict`; also if `data` lacks a column of `keep`, or one has the name of an output column.
         """
+        if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
+            data = frame_to_arrow(data)  # a stream can be read once
+        copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
         prediction = self._predict(data, tables, as_of)
-        return prediction_table(prediction, self.goal, self.decision.threshold)
+        table = prediction_table(prediction, self.goal, self.decision.threshold)
+        require_free_names(IdColumns(kept=tuple(copied.column_names)), table.column_names)
+        names = [*copied.column_names, *table.column_names]
+        return pa.table([*copied.columns, *table.columns], names=names)
 
     def transform(
         self,
@@ -288,7 +310,8 @@ class Model:
 
     def _rows(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Rows:
         arrow = self._arrow(data, self.source_of, self.inputs, [each.column for each in self.rules])
-        label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
+        is_path = isinstance(data, (str, Path))
+        label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
         return Rows(arrow, self._events(tables), _time_us(as_of))
@@ -299,7 +322,8 @@ class Model:
         derivation, tables = self.features.derivation, tables or {}
         needed = {} if derivation is None else derivation.tables
         if strange := [name for name in tables if name not in needed]:
-            hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
+            reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
+            hint = f"leave the table out: {reads}"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
         return {
             name: self._arrow(
@@ -321,6 +345,8 @@ class Model:
         required: Sequence[str],
         optional: Sequence[str] = (),
     ) -> pa.Table:
+        if isinstance(data, TableSource):
+            return read_arrow(data, may_be_empty=True).table
         if isinstance(data, (str, Path)):
             if not str(data).strip():
                 raise DataError("an empty path names no file")
@@ -413,17 +439,7 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
             f"expected the path of a run directory or a model directory; got {type(path).__name__}",
             fix="gpupipe.load_model(run.path), or run.model, which is loaded already",
         )
-    folder = Path(path)
-    if not folder.is_dir():
-        what = "is a file, not a directory" if folder.exists() else "does not exist"
-        fix = "name a run directory, or the model directory in one, such as runs/NAME/model"
-        raise ArtifactError(f"{folder} {what}", where=str(folder.absolute()), fix=fix)
-    if (folder / "model" / "manifest.json").is_file():
-        folder = folder / "model"
-        if folder.is_symlink():
-            fix = "name the directory that it leads to, if that is what you want"
-            raise ArtifactError("the model is a link out of its run directory", where=str(folder), fix=fix)
-    reader = ArtifactReader(folder)
+    reader = ArtifactReader(model_folder(path))
     # The backend comes before any library that computes is loaded: it says how its threads wait.
     return replace(open_model(reader, choose(device), allow_code), device=device)
 
@@ -435,7 +451,7 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         features = read_features(reader, read_kernels(reader, allow_code))
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
-        CsvSettings.model_validate(manifest["reading"]["csv"])
+        check_reading(manifest["reading"], features)
         read_importances(manifest.get("importances"))
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
         estimator = load_fitted(folder, manifest["estimator"])

@@ -6,17 +6,19 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.models import CLASSIFICATION
+from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.model import prediction_table
 
 
 def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
-    """Return ``row`` (of the input, from 0), ``fold`` where there are any, ``target``, and the predictions.
+    """Return ``row`` (of the input, from 0), the columns of ``source.id``, ``fold``, ``target``, and the predictions.
 
     Each row was predicted, calibrated and called by what had not seen it.
     """
-    columns = {"row": pa.array(job.origin[outcome.judged.rows], pa.int64())}
+    rows = job.origin[outcome.judged.rows]
+    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows)}
     if outcome.judged.folds is not None:
         columns["fold"] = pa.array(outcome.judged.folds)
     if outcome.judged.y is not None:

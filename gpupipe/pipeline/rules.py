@@ -29,6 +29,7 @@ Rules = Mapping[str, Sequence[ColumnRules]]
 NameRow = Callable[[int], str]
 
 GLOB = "*?["
+FIX_ROWS = "correct the rows, or leave them out"
 LOOSEN = "change the rules (data:), or let them warn (otherwise: warn)"
 
 
@@ -171,8 +172,10 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> 
     return [*broken, *broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 
-def settle(broken: Sequence[Broken], name_row: NameRow, where: str, fix: str) -> list[str]:
-    """Return what is to be said of broken rules that only warn.
+def settle(
+    broken: Sequence[Broken], name_row: NameRow, where: str, fix: str, whose: str = "`data:`", may_change: bool = True
+) -> list[str]:
+    """Return the warnings for broken rules that only warn.
 
     Raises
     ------
@@ -182,14 +185,18 @@ def settle(broken: Sequence[Broken], name_row: NameRow, where: str, fix: str) ->
     refused = [each for each in broken if not each.warns]
     warned = [each for each in broken if each.warns]
     if refused:
-        said = "\n  ".join([*lines(refused, name_row), *(f"{each} (only warns)" for each in lines(warned, name_row))])
-        count = "a rule of `data:` is" if len(refused) == 1 else f"{len(refused)} rules of `data:` are"
+        shown = lines(refused, name_row, may_change)
+        shown += [f"{each} (only warns)" for each in lines(warned, name_row, may_change)]
+        said = "\n  ".join(shown)
+        count = f"a rule of {whose} is" if len(refused) == 1 else f"{len(refused)} rules of {whose} are"
         raise SchemaError(f"{count} broken:\n  {said}", where=where, fix=fix)
-    return lines(warned, name_row)
+    return lines(warned, name_row, may_change)
 
 
-def enforce_served(arrow: pa.Table, served: Sequence[ServedRules], backend: Backend, label: str) -> list[str]:
-    """Judge a table that is to be predicted; return what is to be said of it.
+def enforce_served(
+    arrow: pa.Table, served: Sequence[ServedRules], backend: Backend, label: str, fix: str = FIX_ROWS
+) -> list[str]:
+    """Check a table that is to be predicted; return the warnings of rules that only warn.
 
     A column that is not there is not judged: the model says itself what it misses.
 
@@ -203,13 +210,13 @@ def enforce_served(arrow: pa.Table, served: Sequence[ServedRules], backend: Back
         return []
     declared = {each.column: each.declared for each in found}
     table = encode(arrow.select(list(declared)), backend.host, declared)
-    return settle_served(broken_rules(table, by_column(found), backend.host), label)
+    return settle_served(broken_rules(table, by_column(found), backend.host), label, fix)
 
 
-def settle_served(broken: Sequence[Broken], label: str) -> list[str]:
-    """Return what is to be said of a table that is to be predicted; as `settle`."""
+def settle_served(broken: Sequence[Broken], label: str, fix: str = FIX_ROWS) -> list[str]:
+    """Return the warnings for a table that is to be predicted; errors as `settle`."""
     where = f"{label}; data rows are counted from 1"
-    return settle(broken, _row, where, "correct the rows, or leave them out; the rules are those of the training")
+    return settle(broken, _row, where, fix, "the model", may_change=False)
 
 
 def by_column(served: Sequence[ServedRules]) -> dict[str, list[ColumnRules]]:

@@ -19,6 +19,7 @@ from gpupipe.models import Resources
 from gpupipe.pipeline.disk import require_room, room_on
 from gpupipe.pipeline.explain import Drawing, draw, measure_importances
 from gpupipe.pipeline.export import export_model
+from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.limits import within_limits
@@ -153,7 +154,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
         parity = export_model(
             directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0],
+            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], find_identifiers(job.config),
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")

@@ -114,6 +114,7 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
               if key in keys}  # fmt: skip
     named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
     names |= {name: reason for name, reason in named if name}
+    names |= dict.fromkeys(config.source.id, "it is an identifier (source.id)")
     return names | ({target: "it is the target"} if target else {})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -147,6 +148,87 @@ def read_rows(
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise wrong_encoding(file, settings.encoding)
     return table
+
+
+def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:
+    """Return columns of a file as text exactly as written, an empty field as null; None if the file has no rows.
+
+    Where the file has none of the columns, its first one says how many rows there are.
+
+    Raises
+    ------
+    DataError
+        As `read`.
+    """
+    header = header_of(file, source, Notes())
+    if header is None:
+        return None
+    found = [name for name in header.names if name in names] or header.names[:1]
+    convert = arrow_csv.ConvertOptions(
+        include_columns=found,
+        column_types=dict.fromkeys(found, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    return _parse(file, header, source.csv, convert, Notes(), None, lines_are_rows=False)
+
+
+def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
+    """Return the rows of a file that have another number of fields than its header; they are parsed on one thread."""
+    header, settings = header_of(file, source, Notes()), source.csv
+    if header is None:
+        return []
+    found: list[MalformedRow] = []
+    block, n_blank = BLOCK_BYTES, 0
+
+    def on_bad_row(row: Any) -> str:
+        nonlocal n_blank
+        if not row.text.strip():
+            n_blank += 1
+        else:
+            number = row.number - 1 - header.n_lines - n_blank
+            found.append(MalformedRow(number, row.text, row.actual_columns, row.expected_columns))
+        return "skip"
+
+    parse = arrow_csv.ParseOptions(
+        delimiter=header.delimiter, quote_char=settings.quote or False, newlines_in_values=settings.quote is not None,
+        invalid_row_handler=on_bad_row,
+    )  # fmt: skip
+    convert = arrow_csv.ConvertOptions(include_columns=header.names[:1], column_types={header.names[0]: pa.string()})
+    while True:
+        found, n_blank = [], 0
+        layout = arrow_csv.ReadOptions(
+            use_threads=False, column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding,
+            block_size=block,
+        )  # fmt: skip
+        try:
+            with opened(file, unpack=True) as stream:
+                arrow_csv.read_csv(stream, layout, parse, convert)
+            return found
+        except DataError as error:
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise
+            block *= 16
+
+
+@dataclass(frozen=True)
+class MalformedRow:
+    """A row of a CSV file with another number of fields than the header.
+
+    Attributes
+    ----------
+    row : int
+        Its place among the data rows of the file, from 0; blank lines are not counted.
+    text : str
+        As written.
+    n_fields, n_columns : int
+        Fields found, and expected.
+    """
+
+    row: int
+    text: str
+    n_fields: int
+    n_columns: int
 
 
 def _parse(

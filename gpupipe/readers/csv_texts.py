@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from gpupipe.readers.settings import CsvSettings
 from gpupipe.readers.strings import NULL_VALUES, clean_texts
+from gpupipe.table.numbers import parse_numbers
 
 NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"
@@ -35,6 +36,11 @@ def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: Cs
         chunks = [_plainly(chunk.dictionary, settings).cast(kind).take(chunk.indices) for chunk in column.chunks]
         table = table.set_column(table.column_names.index(name), name, pa.chunked_array(chunks, kind))
     return table
+
+
+def parse_marked_numbers(texts: pa.Array, settings: CsvSettings) -> pa.Array:
+    """Return texts as float64 by the decimal and thousands marks of a file, null where one is not a number."""
+    return parse_numbers(_plainly(texts, settings))
 
 
 def _plainly(texts: pa.Array, settings: CsvSettings) -> pa.Array:

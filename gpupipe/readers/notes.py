@@ -18,6 +18,11 @@ class Notes:
         """Count rows of a file that were left out because they have another number of fields."""
         self._skipped[path] = self._skipped.get(path, 0) + n_rows
 
+    @property
+    def n_skipped(self) -> int:
+        """Rows that were left out because they have another number of fields."""
+        return sum(self._skipped.values())
+
     def include(self, other: Notes) -> None:
         """Add what another has collected."""
         self._lines.update(other._lines)

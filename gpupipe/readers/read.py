@@ -45,11 +45,17 @@ class Loaded:
         The identity of everything that was read.
     notes : list of str
         What was repaired or left out, each said once.
+    n_skipped : int
+        Rows of CSV files that were skipped because they have another number of fields than the header.
+    names : tuple of str
+        Every column of the files, those that were not read included.
     """
 
     table: pa.Table
     files: list[SourceFile]
     notes: list[str] = field(default_factory=list)
+    n_skipped: int = 0
+    names: tuple[str, ...] = ()
 
 
 def read_arrow(
@@ -96,10 +102,12 @@ def read_arrow(
             names = _names_of(of_rows, wanted, source) if may_be_empty else []
             if not names:
                 raise
-            return Loaded(pa.table({name: pa.chunked_array([], TEXT) for name in names}), files, notes.lines())
+            empty = pa.table({name: pa.chunked_array([], TEXT) for name in names})
+            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names))
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
-    return Loaded(_finish(table, wanted, source), files, notes.lines())
+    found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
+    return Loaded(_finish(table, wanted, source), files, notes.lines(), notes.n_skipped, found)
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:

@@ -25,6 +25,7 @@ from gpupipe.table.schema import Declared, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 Label = bool | int | float | str
+PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # of predictions.parquet
 
 WHITESPACE = r"\s+"
 """The ``delimiter`` of files whose fields are separated by runs of blanks and tabs."""
@@ -230,15 +231,28 @@ class Source(TableSource):
     """The ``source:`` section: the main table, and its target."""
 
     target: str | None = Field(None, description="The column to predict.")
+    id: Names = Field(
+        (), description="Columns that name a row: never features, copied beside the predictions of runs and `predict`."
+    )
     positive: Label | tuple[Label, ...] | None = Field(None, description="Label, or labels, of the positive class.")
     cache: Literal["auto"] | bool | str = Field(
         "auto", description="Keep the encoded table on disk: auto (64 MiB and more), true, false, or a folder."
     )
 
+    @field_validator("id")
+    @classmethod
+    def _are_exact_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if patterns := [name for name in names if name.startswith(("@", "!")) or "*" in name]:
+            raise ValueError(f"{', '.join(patterns)}: identifiers are exact names")
+        if taken := [name for name in names if name in PREDICTION_COLUMNS]:
+            raise ValueError(f"{taken[0]!r} is a column of predictions.parquet already: rename it in the source")
+        return names
+
     @model_validator(mode="after")
     def _keeps_its_target(self) -> Source:
-        if self.target is not None and self.target in self.drop:
-            raise ValueError(f"drop: {self.target} is the target")
+        for section, names in (("drop", self.drop), ("id", self.id)):
+            if self.target is not None and self.target in names:
+                raise ValueError(f"{section}: {self.target} is the target")
         return self
 
     @property

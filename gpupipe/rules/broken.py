@@ -54,16 +54,18 @@ class Broken:
         rows = f"{self.n_rows:,} {'row is' if self.n_rows == 1 else 'rows are'}" if self.n_rows else ""
         return ", ".join(filter(None, [self.remark, rows])) + f" against {self.rule}"
 
-    def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN) -> str:
-        """Return what is broken, the rows, and what would accept them, as one line."""
+    def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN, may_change: bool = True) -> str:
+        """Return what is broken, the rows, and, where the rules may change, what would accept them, as one line."""
         pairs = list(zip(self.rows, self.values, strict=True))[:most]
         shown = "; ".join(f"{name_row(row)}: {_cut(value)}" for row, value in pairs)
         more = "; ..." if self.n_rows > len(pairs) else ""
         said = f"{self.column}: {self.breach}{':' if pairs else ''}"
-        return " ".join(filter(None, [said, shown + more, self._accepted()]))
+        return " ".join(filter(None, [said, shown + more, self._accepted(may_change)]))
 
-    def _accepted(self) -> str:
+    def _accepted(self, may_change: bool) -> str:
         rule = self.rule.partition(":")[0]
+        if not may_change and rule != "range":
+            return ""
         if rule == "dtype":
             kind = self.rule.partition(": ")[2]
             return f"(accepted where source.schema declares {{{self.column}: {kind}}})" if not self.n_rows else ""
@@ -96,10 +98,10 @@ def _both(first: Broken, second: Broken) -> Broken:
     )
 
 
-def lines(broken: Sequence[Broken], name_row: Callable[[int], str]) -> list[str]:
-    """Return a line for each rule that is broken; no more than fit on a screen."""
+def lines(broken: Sequence[Broken], name_row: Callable[[int], str], may_change: bool = True) -> list[str]:
+    """Return a line for each rule that is broken; no more than fit on a screen. Parameters as `Broken.line`."""
     most = ROWS_SHOWN if len(broken) <= LINES // 3 else LEAST_SHOWN
-    shown = [each.line(name_row, most) for each in broken[:LINES]]
+    shown = [each.line(name_row, most, may_change) for each in broken[:LINES]]
     return [*shown, *([f"and {len(broken) - LINES} more"] if len(broken) > LINES else [])]
 
 

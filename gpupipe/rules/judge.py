@@ -7,7 +7,10 @@ and times are gone through in blocks. No column is copied, but for ``unique`` th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError
@@ -21,6 +24,24 @@ from gpupipe.table.schema import Column
 
 Array = Any
 Rules = Mapping[str, Sequence[ColumnRules]]
+
+
+@dataclass(frozen=True, eq=False)
+class BrokenCells:
+    """The cells of a column that are against one of its rules.
+
+    Attributes
+    ----------
+    column : str
+    rule : str
+        As it is written: ``"range: [0, 100]"``.
+    rows : array of bool, shape (n_rows,)
+        On the host.
+    """
+
+    column: str
+    rule: str
+    rows: Array
 
 
 def judge(table: Table, rules: Rules, backend: Backend) -> list[Broken]:
@@ -46,7 +67,37 @@ def judge(table: Table, rules: Rules, backend: Backend) -> list[Broken]:
     return [broken for each in found for broken in each]
 
 
+def broken_cells(table: Table, rules: Rules, backend: Backend) -> list[BrokenCells]:
+    """Return every cell that is against a rule which refuses; parameters and errors are those of `judge`."""
+    found = []
+    for name, given in rules.items():
+        for each in given:
+            if each.otherwise == "warn":
+                continue
+            values, questions = _questions(table, name, each, backend)
+            for question in questions:
+                mask = _mask(question, len(values), values.backend)
+                if mask.any():
+                    found.append(BrokenCells(name, question.rule, mask))
+    return found
+
+
+def _mask(question: Question, n_rows: int, backend: Backend) -> Array:
+    step = block_rows(backend)
+    parts = [question.against(start, min(n_rows, start + step)) for start in range(0, n_rows, step)]
+    return backend.to_host(backend.xp.concatenate(parts)) if parts else np.zeros(0, bool)
+
+
 def _judge(table: Table, name: str, rules: ColumnRules, backend: Backend) -> list[Broken]:
+    values, questions = _questions(table, name, rules, backend)
+    found = ((question, *_rows(question, len(values), values.backend)) for question in questions)
+    return [_broken(name, values, rules, *each) for each in found if each[1] or each[0].is_of_column]
+
+
+def _questions(
+    table: Table, name: str, rules: ColumnRules, backend: Backend
+) -> tuple[Levels | Numbers, list[Question]]:
+    """Return a column as its rules see it, and the rules as questions to it."""
     column = table.schema[name]
     if _is_of_kind(column, rules):
         given = rules.names
@@ -58,8 +109,7 @@ def _judge(table: Table, name: str, rules: ColumnRules, backend: Backend) -> lis
     questions = values.questions(rules, given)
     if not _is_of_kind(column, rules):
         questions = [values.kind_question(rules), *questions]
-    found = ((question, *_rows(question, len(values), values.backend)) for question in questions)
-    return [_broken(name, values, rules, *each) for each in found if each[1] or each[0].is_of_column]
+    return values, questions
 
 
 def _is_of_kind(column: Column, rules: ColumnRules) -> bool:

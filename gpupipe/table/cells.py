@@ -80,7 +80,7 @@ def expected(column: Column) -> str:
     return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(column.kind, "a text")
 
 
-def unexpected(column: Column, values: pa.ChunkedArray, bad: Mask) -> str:
+def unexpected(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
     """Return what is wrong with a column of which some cells are bad: the values, and their rows from 1."""
     rows = np.flatnonzero(bad)
     texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
@@ -89,7 +89,7 @@ def unexpected(column: Column, values: pa.ChunkedArray, bad: Mask) -> str:
     numbers = ", ".join(f"{row + 1:,}" for row in rows[:ROWS_SHOWN].tolist())
     numbers += ", ..." if len(rows) > ROWS_SHOWN else ""
     where = "data row" if len(rows) == 1 else f"{len(rows):,} data rows:"
-    return f"expected {expected(column)} in column {column.name!r}; found {shown} in {where} {numbers}"
+    return f"{reason} in column {name!r}; found {shown} in {where} {numbers}"
 
 
 def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: SchemaError) -> SchemaError:
@@ -106,7 +106,7 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
-            lines.append(unexpected(column, values, checked.bad))
+            lines.append(unexpected(f"expected {expected(column)}", column.source, values, checked.bad))
         elif pa.types.is_nested(values.type):
             return error
         else:

@@ -29,10 +29,9 @@ from gpupipe.cluster.workers import Inline, Workers
 from gpupipe.config import parse_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ArtifactError, ClusterError, ConfigError, DataError, LimitError, SchemaError
-from gpupipe.pipeline import scoring
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring import score, score_on_cluster, score_spread
+from gpupipe.pipeline.scoring import on_cluster, score, score_on_cluster, score_spread
 
 N_ROWS = 1_500
 KERNEL = """\
@@ -114,13 +113,29 @@ def test_predictions_are_those_of_one_machine(kind, folder, trained, workers, ba
             out = tmp_path / f"{data}-{n}"
             out.mkdir()
             model = load_model(run, "cpu")
-            assert score_spread(model, str(folder / data), out, several(workers, backend, n)) == N_ROWS
+            assert score_spread(model, str(folder / data), out, several(workers, backend, n)).n_rows == N_ROWS
             found = pq.read_table(out)
             assert found.schema.equals(expected.schema)
             if kind == "network":  # in another block of rows a row differs by rounding
                 np.testing.assert_allclose(found["probability_yes"], expected["probability_yes"], atol=1e-6)
             else:
                 assert found.equals(expected)
+
+
+@pytest.mark.parametrize("kind", ["linear", "history"])
+def test_ids_and_kept_columns_are_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
+    lag = {"lag": {"key": "who", "time": "day", "columns": ["x"]}}
+    run = trained("history", features=(lag,)) if kind == "history" else trained(kind, MODELS[kind])
+    rows = pd.read_parquet(folder / "all.parquet").head(700)
+    rows.assign(id=[f"{i:05d}" for i in range(700)]).to_csv(tmp_path / "new.csv", index=False)
+    options: dict[str, Any] = {"ids": ["id"], "keep": ["city,boug*"]}
+    expected = on_one_machine(run, tmp_path / "new.csv", tmp_path, **options)
+    assert expected.column_names[:4] == ["id", "city", "bought", "prediction"]
+    (tmp_path / "out").mkdir()
+    there = several(workers, backend, 3)
+    summary = score_spread(load_model(run, "cpu"), str(tmp_path / "new.csv"), tmp_path / "out", there, **options)
+    assert pq.read_table(tmp_path / "out").equals(expected)
+    assert (summary.ids, summary.kept) == (("id",), ("city", "bought"))
 
 
 def test_the_files_are_named_in_the_order_of_the_rows_and_nothing_else_is_there(
@@ -153,7 +168,7 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
 
     def opener(path: Path, backend: Backend) -> Any:
         opened.append(path)
-        return scoring._opened(path, backend, allow_code=False)
+        return on_cluster._opened(path, backend, allow_code=False)
 
     rows, inline = pq.read_table(folder / "all.parquet"), Inline(backend)
     pieces = [ArrowPiece(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
@@ -204,7 +219,7 @@ def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, 
 
 def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_path) -> None:
     folder = trained("linear", MODELS["linear"]) / "model"
-    sent = SentModel.of(folder, partial(scoring._opened, allow_code=False))
+    sent = SentModel.of(folder, partial(on_cluster._opened, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
     with pytest.raises(ArtifactError, match=r"schema\.json"):
         score_pieces([ArrowPiece(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
@@ -249,7 +264,7 @@ def test_a_full_disk_is_a_matter_of_room() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("absent/out", "the folder does not exist"),
+        ("absent/out", "the folder of the output does not exist"),
         ("out.parquet", "a folder of Parquet files, not one file"),
         ("full", "predictions need a folder of their own"),
         ("file", "predictions need a folder of their own"),
@@ -269,7 +284,7 @@ def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Cl
     pytest.importorskip("distributed")
 
     def made(witness: str) -> ClusterSettings:
-        monkeypatch.setattr(scoring, "_opened", scorers.dying)
+        monkeypatch.setattr(on_cluster, "_opened", scorers.dying)
         monkeypatch.setenv(scorers.WITNESS, witness)
         monkeypatch.setenv("GPUPIPE_TEST_OUTPUT", str(tmp_path))
         return ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)
@@ -282,7 +297,7 @@ def test_a_worker_that_is_lost_as_it_writes_leaves_no_trace(folder, trained, fat
     expected = on_one_machine(run, folder / "all.parquet", tmp_path)
     said: list[str] = []
     settings = fatal(str(tmp_path / "witness"))
-    assert score_on_cluster(run, data, tmp_path / "out", settings, "cpu", say=said.append) == N_ROWS
+    assert score_on_cluster(run, data, tmp_path / "out", settings, "cpu", say=said.append).n_rows == N_ROWS
     assert pq.read_table(tmp_path / "out").equals(expected)
     assert sorted(os.listdir(tmp_path / "out")) == ["part-00000.parquet", "part-00001.parquet"]
     assert any("was lost" in text for text in said)

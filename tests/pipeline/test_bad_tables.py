@@ -117,7 +117,7 @@ def test_nulls_and_what_was_never_seen_are_scored(model: Model, change: dict[str
 
 def test_a_table_without_rows_gives_predictions_without_rows(model: Model, tmp_path: Path) -> None:
     (tmp_path / "none.csv").write_text("a,b,c,z\n")
-    assert score(model.folder, str(tmp_path / "none.csv"), tmp_path / "scores.csv") == 0
+    assert score(model.folder, str(tmp_path / "none.csv"), tmp_path / "scores.csv").n_rows == 0
     assert (tmp_path / "scores.csv").read_text().startswith('"prediction"')
     (tmp_path / "lacks.csv").write_text("a,b\n")
     with pytest.raises(SchemaError, match="not in the data: c, z"):

@@ -1,10 +1,10 @@
-"""A table in, predictions out: a file, or from the workers of a cluster a folder of files."""
+"""Batch scoring on the workers of a cluster, into a folder of Parquet files."""
 
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,82 +16,22 @@ from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.disk import room_on
+from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model import BATCH_ROWS, Model, load_model, open_model
-from gpupipe.pipeline.renaming import sync
 from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.pipeline.scoring.outputs import ENDINGS, ROOM, require_folder
+from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.spread import broken_rules
+from gpupipe.pipeline.target import Goal
 from gpupipe.readers.files import mask
+from gpupipe.readers.settings import ColumnSettings, TableSource
 
 if TYPE_CHECKING:
     from gpupipe.cluster.source_pieces import ArrowPieces
 
 Say = Callable[[str], None]
-
-ENDINGS = (".csv", ".parquet")
-ROOM = "make room, or name an output on another disk"
-
-
-def score(
-    model: str | Path,
-    data: str,
-    output: Path,
-    device: str = "auto",
-    tables: Mapping[str, str] | None = None,
-    as_of: str | None = None,
-    allow_code: bool = False,
-    say: Say = lambda text: None,
-) -> int:
-    """Write the predictions of `data` to `output`, and return how many there are.
-
-    Parameters
-    ----------
-    model : str or Path
-        A run directory or a model directory.
-    data : str
-        File, glob, folder or URL.
-    output : Path
-        ``.csv`` or ``.parquet``; written under another name and renamed, so it is there complete or not at all.
-    device : {"auto", "cpu", "gpu"}
-    tables : mapping of str to str, optional
-        The further tables that features are made of: name to file, glob, folder or URL.
-    as_of : str, optional
-        An ISO date or time in place of the cut-off dates of the training.
-    allow_code : bool
-        Whether users' kernels that the model holds may run.
-    say : callable
-        Told what is to be known of the work: that memory was short, and rows were split.
-
-    Raises
-    ------
-    ConfigError
-        If `output` has another ending, or its folder cannot be written to.
-    GpupipeError
-        As `load_model` and `Model.predict`.
-    """
-    import pyarrow.csv as pa_csv
-    import pyarrow.parquet as pq
-
-    if output.suffix not in ENDINGS:
-        raise ConfigError(
-            f"cannot write {output.suffix or 'a file without an ending'}", fix=f"end it {' or '.join(ENDINGS)}"
-        )
-    _require_folder(output.parent)
-    hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-    _require_writable(hidden)
-    loaded = replace(load_model(model, device, allow_code=allow_code), warns=False)  # the report is printed instead
-    table = loaded.predict_table(data, tables, as_of)
-    report = loaded.last_prediction_report
-    for remark in [*loaded.backend.take_remarks(), *(report.lines() if report else ())]:
-        say(remark)
-    try:
-        with room_on(output.parent, ROOM):
-            (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)
-            sync(hidden)  # or a power cut could leave the name without the content
-            hidden.replace(output)
-    finally:
-        hidden.unlink(missing_ok=True)
-    return int(table.num_rows)
+Adjust = Callable[[TableSource], TableSource]
 
 
 def score_on_cluster(
@@ -104,16 +44,21 @@ def score_on_cluster(
     as_of: str | None = None,
     allow_code: bool = False,
     say: Say = lambda text: None,
-) -> int:
-    """Have the workers of a cluster write the predictions of `data` into a folder; return how many there are.
+    *,
+    ids: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    adjust: Adjust = lambda source: source,
+) -> ScoreSummary:
+    """Have the workers of a cluster write the predictions of `data` into a folder.
 
     The folder has Parquet files, whose names are in the order of the rows, and nothing else. What they hold is what
-    `score` writes. Columns that features derive of keys and texts need all rows: one worker reads and scores them then.
+    `score` writes; bad rows are errors. Features of keys and texts need all rows: one worker reads and scores them.
 
     Parameters
     ----------
-    model, data, device, tables, as_of, allow_code, say
-        As in `score`; `data` and `tables` are there for all workers, under the same paths.
+    model, data, device, tables, as_of, allow_code, say, ids, keep, adjust
+        As in `score`; `data` and `tables` are there for all workers, under the same paths. Copied columns have the
+        types that features are read with: decimals are float64, dates are timestamps.
     output : Path
         A folder that all workers reach under this path; there complete or not at all. It may exist if it is empty.
     cluster : ClusterSettings
@@ -128,6 +73,12 @@ def score_on_cluster(
     GpupipeError
         As `score`.
     """
+    started, notes = time.perf_counter(), list[str]()
+
+    def note(text: str) -> None:
+        notes.append(text)
+        say(text)
+
     _require_new(output)
     loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
     from gpupipe.cluster.connect import connected
@@ -135,10 +86,12 @@ def score_on_cluster(
     # The workers end before what they could not finish is removed.
     with room_on(output.parent, ROOM), RunDirectory(output) as directory, connected(cluster, device) as workers:
         say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
-        n_rows = score_spread(loaded, data, directory.path, workers, tables, as_of, allow_code, say)
+        summary = score_spread(
+            loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust
+        )
         for remark in workers.remarks():
-            say(remark)
-    return n_rows
+            note(remark)
+    return replace(summary, output=output, seconds=time.perf_counter() - started, notes=tuple(notes))
 
 
 def score_spread(
@@ -150,30 +103,56 @@ def score_spread(
     as_of: str | None = None,
     allow_code: bool = False,
     say: Say = lambda text: None,
-) -> int:
+    *,
+    ids: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    adjust: Adjust = lambda source: source,
+) -> ScoreSummary:
     """Have workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
     from gpupipe.cluster.scoring import SentModel, score_pieces, score_whole
     from gpupipe.cluster.source_pieces import read_pieces
 
+    started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
+    source, choose = adjust(model.source_of(data)), partial(_chosen, ids=ids, keep=keep, known=known, goal=model.goal)
     if model.features.derivation is not None:
         say("features of keys and texts need all rows at once: one worker reads and scores them")
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
-        written = score_whole(data, sent, folder, workers, tables, as_of)
+        written = score_whole(source, sent, folder, workers, tables, as_of, choose)
     else:
-        found = read_pieces(model.source_of(data), workers, workers.n_threads)
+        texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
+        declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
+        found = read_pieces(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
+        copied = choose(found.schema.names)
         for warning in _enforce(model, found, workers, data):
             say(warning)
         n_rows = sum(piece.n_rows for piece in found.pieces)
         # That of one machine, which takes so many rows at a time: interpreters differ in the last bit.
         engine = model.backend.interpreter(model.features.program, min(n_rows, BATCH_ROWS))
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
-        written = score_pieces(found.pieces, sent, folder, workers, tables, as_of)
-    for remark in [*written.remarks, *(written.report.lines() if written.report else ())]:
+        written = score_pieces(found.pieces, sent, folder, workers, tables, as_of, copied)
+    for remark in written.remarks:
         say(remark)
-    return written.n_rows
+    columns = choose(written.copied)
+    return ScoreSummary(
+        output=folder,
+        n_rows=written.n_rows,
+        seconds=time.perf_counter() - started,
+        ids=columns.ids,
+        kept=columns.kept,
+        report=written.report,
+    )
+
+
+def _chosen(
+    found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], goal: Goal
+) -> IdColumns:
+    """Return the columns to copy of those `found` in the input; see `choose_columns`."""
+    columns = choose_columns(ids, keep, known, found)
+    require_free_names(columns, output_names(goal))
+    return columns
 
 
 def _enforce(model: Model, found: ArrowPieces, workers: Workers, data: str) -> list[str]:
@@ -199,24 +178,9 @@ def _absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
-def _require_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise ConfigError("the folder does not exist", where=str(folder), fix="make it first")
-
-
-def _require_writable(hidden: Path) -> None:
-    """Raise a ConfigError if the file cannot be made: before hours of work, not after them."""
-    try:
-        hidden.touch()
-        hidden.unlink()
-    except OSError as error:
-        fix = "name a file in a folder that can be written to"
-        raise ConfigError(f"cannot write here: {error.strerror}", where=str(hidden.parent), fix=fix) from error
-
-
 def _require_new(output: Path) -> None:
     """Raise a ConfigError unless `output` can become a folder of predictions."""
-    _require_folder(output.absolute().parent)
+    require_folder(output.absolute().parent)
     if output.suffix in ENDINGS:
         raise ConfigError(
             "the workers of a cluster write a folder of Parquet files, not one file", where=str(output),

@@ -1,0 +1,95 @@
+"""Columns that name the rows of a training table: no features, but what scores are joined by."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.config import Config
+from gpupipe.errors import GpupipeError, SchemaError
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.sample import take_sample
+from gpupipe.readers.settings import ColumnSettings, Source
+from gpupipe.table.times import is_text
+
+NAME = r"^\S{1,64}$"  # a text with blanks is a note, not a name
+FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
+
+
+def find_identifiers(config: Config) -> list[str]:
+    """Return the identifiers of the main table.
+
+    These are the columns of ``source.id``. Without any: of the columns that ``source.drop`` names exactly, those whose
+    values are all different in a sample of the table, none missing, and whole numbers or words.
+    """
+    source = config.source
+    if source.id:
+        return list(source.id)
+    names = [name for name in source.drop if not name.startswith("@") and not set(name) & set("*?[")]
+    if not names or source.prepare or not (source.paths or source.generate or source.frame):
+        return []
+    # Not isolated: the files have been read by now.
+    whole = {"drop": (), "columns": None, "where": None, "target": None, "isolate": False}
+    plain = source.model_copy(update=whole)
+    try:
+        if source.frame is not None:
+            table = _read(plain, names)
+        else:
+            with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
+                table = _read(take_sample(plain, Path(folder)).source, names)
+    except (GpupipeError, OSError):
+        return []  # the run has read the table; that it cannot be read again costs it only its identifiers
+    return [name for name in names if name in table.column_names and _names_rows(table.column(name))]
+
+
+def read_identifiers(config: Config, rows: npt.NDArray[Any]) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of ``source.id`` for some rows of the main table as it was read.
+
+    Raises
+    ------
+    SchemaError
+        If the table has fewer rows than when it was first read.
+    """
+    names = list(config.source.id)
+    if not names:
+        return {}
+    table = _read(config.source, names)
+    if len(rows) and int(rows.max()) >= table.num_rows:
+        raise SchemaError("the source changed during the run: it has fewer rows", fix="run it again")
+    picked = table.take(pa.array(rows))
+    return {name: picked.column(name) for name in names}
+
+
+def _read(source: Source, names: list[str]) -> pa.Table:
+    """Return columns of a source; text of CSV files stays text, digits or not."""
+    declared = dict.fromkeys(names, ColumnSettings(kind="text"))
+    table = read_arrow(source.model_copy(update={"declared": declared}), columns=names).table.select(names)
+    for i, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(i, names[i], column.cast(column.type.value_type))
+    return table
+
+
+def _names_rows(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is an identifier by its values."""
+    if len(column) < 2 or column.null_count or pc.count_distinct(column).as_py() < len(column):
+        return False
+    if not is_text(column.type):
+        return bool(pa.types.is_integer(column.type))
+    if not pc.all(pc.match_substring_regex(column, NAME)).as_py():
+        return False
+    return not pc.all(pc.match_substring_regex(column, FRACTION)).as_py() and not _is_time(column[0].as_py())
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return not text.isdecimal()

@@ -1,0 +1,160 @@
+"""Batch scoring on one machine, into a CSV or Parquet file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.errors import SchemaError
+from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
+from gpupipe.pipeline.input_source import event_source
+from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, screen
+from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, write_table
+from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
+from gpupipe.readers.files import mask
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.settings import TableSource
+
+
+def score(
+    model: str | Path,
+    data: str,
+    output: Path,
+    device: str = "auto",
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    allow_code: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    ids: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    adjust: Callable[[TableSource], TableSource] = lambda source: source,
+    on_error: OnError = "error",
+) -> ScoreSummary:
+    """Write the predictions of `data` to `output`.
+
+    Parameters
+    ----------
+    model : str or Path
+        A run directory or a model directory.
+    data : str
+        File, glob, folder or URL.
+    output : Path
+        ``.csv`` or ``.parquet``; complete or not there at all.
+    device : {"auto", "cpu", "gpu"}
+    tables : mapping of str to str, optional
+        The further tables that features are made of: name to file, glob, folder or URL.
+    as_of : str, optional
+        An ISO date or time in place of the cut-off dates of the training.
+    allow_code : bool
+        Whether users' kernels that the model holds may run.
+    say : callable
+        Called with each warning or remark on the work.
+    ids : sequence of str, optional
+        Columns of `data` to copy into the output first; None: the identifiers that the model knows of.
+    keep : sequence of str
+        Further columns to copy: names and globs.
+    adjust : callable
+        Returns the source of `data` with other reader settings.
+    on_error : {"error", "reject", "null"}
+        What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
+        it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
+        beside it: ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are no part of the history of others.
+
+    Raises
+    ------
+    ConfigError
+        If `output` has another suffix or cannot be written, or a column to copy is absent or has a taken name.
+    SchemaError
+        If a column is absent or bad rows are errors; also if every row was rejected, which are written then.
+    GpupipeError
+        As `load_model` and `Model.predict`.
+    """
+    started, notes = time.perf_counter(), list[str]()
+
+    def note(text: str) -> None:
+        notes.append(text)
+        say(text)
+
+    require_output_file(output)
+    loaded_model = load_model(model, device, allow_code=allow_code)
+    source = adjust(loaded_model.source_of(data))
+    if on_error != "error":
+        source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
+    loaded = read_arrow(source, may_be_empty=True)
+    if loaded.n_skipped and on_error == "error":
+        note(
+            f"{loaded.n_skipped:,} rows with another number of fields were skipped (csv.bad_rows: skip) and are not in "
+            "the output; --on-error reject writes them to a file and numbers the rows"
+        )
+    columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
+    require_free_names(columns, output_names(loaded_model.goal, numbered=on_error != "error"))
+    screened = screen(loaded_model, loaded, source, on_error)
+    for text in screened.notes:
+        note(text)
+    rejected = _write_rejected(screened, output, on_error, mask(source.label))
+    copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
+    further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
+    # The rules were checked above, with the rows that are rejected now.
+    served = replace(loaded_model, rules=(), warns=False)  # the report is printed instead
+    predicted = served.predict_table(screened.table, further, as_of)
+    for text in loaded_model.backend.take_remarks():
+        note(text)
+    if screened.passed is not None:
+        copied = copied.filter(pa.array(screened.passed)) if copied.num_columns else copied
+    table: dict[str, Any] = {} if screened.numbers is None else {ROW: pa.array(screened.numbers)}
+    require_free_names(columns, predicted.column_names)  # those of embeddings are known now
+    for part in (copied, predicted):
+        table |= dict(zip(part.column_names, part.columns, strict=True))
+    write_table(pa.table(table), output)
+    return ScoreSummary(
+        output=output,
+        n_rows=predicted.num_rows,
+        seconds=time.perf_counter() - started,
+        ids=columns.ids,
+        kept=columns.kept,
+        n_rejected=screened.n_rejected,
+        rejected_path=rejected,
+        reasons=screened.reasons,
+        nulled=screened.nulled,
+        notes=tuple(notes),
+        report=served.last_prediction_report,
+    )
+
+
+def _event_table(model: Model, name: str, path: str, isolate: bool) -> str | TableSource:
+    """Return what reads a further table: isolated, if the main one is; one that the model does not know as it is."""
+    derivation = model.features.derivation
+    if not isolate or derivation is None or name not in derivation.tables:
+        return path
+    found = event_source(path, model.manifest["reading"], model.features, name)
+    return found.model_copy(update={"isolate": True})
+
+
+def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str) -> Path | None:
+    """Write the rejected rows beside the output, or remove those of an earlier scoring; return their file, if any.
+
+    Raises
+    ------
+    SchemaError
+        If no row is left.
+    """
+    path = rejected_path(output)
+    if screened.rejected is None:
+        if on_error != "error":
+            path.unlink(missing_ok=True)
+        return None
+    write_table(screened.rejected, path)
+    if not screened.table.num_rows:
+        reasons = "\n".join(reason_line(reason, n) for reason, n in screened.reasons.items())
+        raise SchemaError(
+            f"all {screened.n_rejected:,} rows were rejected:\n{reasons}", where=f"{label}; the rows are in {path}",
+            fix="check that it is the right file for this model, and how it is written (--source)",
+        )  # fmt: skip
+    return path

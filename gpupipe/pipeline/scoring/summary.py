@@ -1,0 +1,92 @@
+"""Summary of a batch scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpupipe.cluster.scoring import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSummary:
+    """What a batch scoring wrote.
+
+    Attributes
+    ----------
+    output : Path
+        The file, or with a cluster the folder, of the scores.
+    n_rows : int
+        Rows scored.
+    seconds : float
+        Wall clock, loading the model included.
+    ids, kept : tuple of str
+        Columns of the input that were copied into the output.
+    n_rejected : int
+        Rows of the input that were not scored.
+    rejected_path : Path, optional
+        The file that has them.
+    reasons : mapping of str to int
+        Why rows were rejected, and how many of them for that reason; a row may have several.
+    nulled : mapping of str to int
+        Column to bad cells that were scored as missing.
+    notes : tuple of str
+        Warnings and remarks on the work, as printed.
+    report : Report, optional
+        Nulls, unseen levels and values outside the training range.
+    """
+
+    output: Path
+    n_rows: int
+    seconds: float
+    ids: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    n_rejected: int = 0
+    rejected_path: Path | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    nulled: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    report: Report | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as JSON values."""
+        return {
+            "output": str(self.output),
+            "rows": self.n_rows,
+            "seconds": round(self.seconds, 3),
+            "ids": list(self.ids),
+            "kept": list(self.kept),
+            "rejected": {
+                "rows": self.n_rejected,
+                "file": None if self.rejected_path is None else str(self.rejected_path),
+                "reasons": dict(self.reasons),
+            },
+            "nulled": dict(self.nulled),
+            "notes": list(self.notes),
+            "report": None if self.report is None else self.report.to_json(),
+        }
+
+    def lines(self) -> list[str]:
+        """Return the summary as lines of text."""
+        found = [] if self.report is None else self.report.lines()
+        found += [f"{column}: {n:,} bad {_cells(n)} scored as missing" for column, n in self.nulled.items()]
+        if self.n_rejected:
+            found += [reason_line(reason, n) for reason, n in self.reasons.items()]
+            found += [f"{self.n_rejected:,} {_rows(self.n_rejected)} rejected to {self.rejected_path}"]
+        return [*found, f"{self.n_rows:,} {_rows(self.n_rows)} scored to {self.output}"]
+
+
+def reason_line(reason: str, n: int) -> str:
+    """Return why rows were rejected, and how many, as a line of text."""
+    return f"{reason}: {n:,} {_rows(n)}"
+
+
+def _rows(n: int) -> str:
+    return "row" if n == 1 else "rows"
+
+
+def _cells(n: int) -> str:
+    return "cell" if n == 1 else "cells"

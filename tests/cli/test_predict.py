@@ -1,0 +1,89 @@
+"""``gpupipe predict`` as a user calls it: options, summary, and messages for somebody who has a model and no YAML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from gpupipe.config import load_config
+from gpupipe.pipeline.run import run_pipeline
+
+CONFIG = """\
+source: {path: t.csv, target: y, id: id}
+models: [gaussian_nb]
+report: {enabled: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predict")
+    rows = [f"{i:03d},{i % 50},{'ab'[i % 2]},{'yes' if i % 50 > 25 else 'no'}" for i in range(200)]
+    (folder / "t.csv").write_text("\n".join(["id,age,plan,y", *rows]))
+    (folder / "c.yaml").write_text(CONFIG)
+    return run_pipeline(load_config(folder / "c.yaml"), folder / "runs" / "first").path
+
+
+def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_bytes("id::age\n".replace("::", "~").encode())
+    text = "id~age~plan~Straße\n001~30~a~x\n002~old~b~é\n003~5\n"
+    (tmp_path / "new.txt").write_bytes(text.encode("latin-1"))
+    reader = ["--source", "format=csv", "--source", "csv.delimiter=~", "--source", "csv.encoding=latin-1"]
+    command = ["predict", run, "new.txt", "-o", "s.csv", "--keep", "Str*", "--on-error", "reject", "--json", *reader]
+    done = gpupipe(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-2:] == ["2 rows rejected to s.rejected.csv", "1 row scored to s.csv"]
+    summary = json.loads(done.stdout)
+    assert (summary["rows"], summary["ids"], summary["kept"]) == (1, ["id"], ["Straße"])
+    assert summary["rejected"] == {
+        "rows": 2,
+        "file": "s.rejected.csv",
+        "reasons": {"another number of fields than the header": 1, "age: expected a number": 1},
+    }
+    found = pd.read_csv(tmp_path / "s.csv", dtype=str)
+    assert list(found)[:4] == ["row", "id", "Straße", "prediction"] and found["id"][0] == "001"
+    raw = pd.read_csv(tmp_path / "s.rejected.csv")["raw"].tolist()
+    assert raw == ["002~old~b~é", "003~5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "code", "words"),
+    [
+        ("new.csv", b"id,age\n1,2\n", [], 5, ["the model needs a column that is not in the data: plan"]),
+        ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["row 2 has 2 fields", "--on-error reject"]),
+        ("new.csv", b"id,age,plan\n1,2,\xfc\n", [], 5, ["the text is not utf8", "--source csv.encoding=latin-1"]),
+        ("new.txt", b"id,age,plan\n1,2,a\n", [], 5, ["does not say how it is written", "--source format=csv"]),
+        ("new.csv", b"id;age;plan\n", ["--source", "csv.delimeter=;"], 2, ["Usage error", "'csv.delimiter'"]),
+        ("new.csv", b"id,age,plan\n1,2,a\n", ["--as-of", "soon"], 2, ["--as-of", "'soon'"]),
+        ("new.csv", b"id,age,plan\n1,2,a\n", ["--on-error", "null", "--cluster", "local"], 2, ["with --cluster"]),
+        ("new.csv", b"id,age,plan\n1,2,a\n", ["--id", "id", "--no-id"], 2, ["--no-id does not go with --id"]),
+    ],
+)  # fmt: skip
+def test_messages_name_options_and_not_settings_of_a_configuration(
+    gpupipe, run: Path, tmp_path: Path, name: str, text: bytes, options: list[str], code: int, words: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(text)
+    done = gpupipe("predict", run, name, "-o", "s.csv", *options, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    for word in words:
+        assert word in done.stderr
+    for setting in ("csv: {", "source.format", "schema", "configuration", "Traceback"):
+        assert setting not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("runs", "name one, such as {run}"),
+        ("runs/frist", "did you mean 'first'?"),
+        ("c.yaml", "this is a configuration, not a model"),
+        (".", "there is no model in this folder"),
+    ],
+)
+def test_paths_that_are_no_model_are_named_for_what_they_are(gpupipe, run: Path, path: str, says: str) -> None:
+    root = run.parents[1]
+    done = gpupipe("predict", root / path, "t.csv", "-o", "s.csv", cwd=root)
+    assert done.returncode == 5 and says.format(run=run) in done.stderr

@@ -1,0 +1,222 @@
+"""Batch scoring: copied columns, and rows that cannot be scored as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpupipe.config import load_config
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.scoring import ScoreSummary, score
+from gpupipe.readers.settings import TableSource
+
+N = 200
+CONFIG = """\
+source: {path: t.csv, target: y, id: id, drop: [code, day, note], schema: {active: boolean, since: datetime}}
+data:
+  age: {range: [0, 120]}
+  plan: {set: [a, b, c]}
+  score: {nulls: false}
+features:
+  - impute: "@numeric"
+  - standardize: "@numeric"
+  - encode: "@categorical"
+models: [logistic_regression]
+report: {enabled: false}
+"""
+
+
+def frame() -> pd.DataFrame:
+    row = np.arange(N)
+    return pd.DataFrame({
+        "id": [f"{i:05d}" for i in row],
+        "code": row * 7,
+        "day": pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d"),
+        "note": ["called", "wrote"] * (N // 2),
+        "age": row % 90,
+        "score": row % 17 / 4,
+        "plan": np.array(list("abc"))[row % 3],
+        "active": np.array(["yes", "no"])[row % 2],
+        "since": pd.date_range("2020-01-01", periods=N, freq="3D").strftime("%Y-%m-%d"),
+        "y": np.where(row % 90 > 45, "yes", "no"),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scored")
+    frame().to_csv(folder / "t.csv", index=False)
+    (folder / "c.yaml").write_text(CONFIG)
+    return run_pipeline(load_config(folder / "c.yaml"), folder / "run").path
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> Model:
+    return load_model(run)
+
+
+def batch(**cells: tuple[int, Any]) -> pd.DataFrame:
+    """Return ten rows as text, with some cells replaced."""
+    rows = frame().head(10).astype(str).drop(columns="y")
+    for name, (row, value) in cells.items():
+        rows.loc[row, name] = value
+    return rows
+
+
+def scored(model: Model, rows: pd.DataFrame | str, tmp_path: Path, **options: Any) -> tuple[ScoreSummary, pd.DataFrame]:
+    text = rows if isinstance(rows, str) else rows.to_csv(index=False)
+    (tmp_path / "new.csv").write_text(text)
+    output = tmp_path / options.pop("output", "scores.csv")
+    summary = score(model.folder, str(tmp_path / "new.csv"), output, **options)
+    found = pd.read_csv(output, dtype={"id": str}) if output.suffix == ".csv" else pd.read_parquet(output)
+    return summary, found
+
+
+def test_the_run_and_the_model_know_the_identifier(run: Path, model: Model, tmp_path: Path) -> None:
+    tested = pd.read_parquet(run / "predictions.parquet")
+    assert list(tested.columns[:3]) == ["row", "id", "target"]
+    assert (tested["id"] == frame()["id"].to_numpy()[tested["row"]]).all()
+    assert "id" not in model.inputs
+    summary, found = scored(model, batch(), tmp_path)
+    assert list(found) == ["id", "prediction", "probability_no", "probability_yes"] and summary.ids == ("id",)
+    assert list(found["id"]) == list(batch()["id"])
+    np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(batch())[:, 1])
+    assert "id" not in scored(model, batch(), tmp_path, ids=())[1]
+    assert "id" not in scored(model, batch().drop(columns="id"), tmp_path)[1]
+
+
+def test_columns_that_were_dropped_are_identifiers_by_their_values(tmp_path: Path) -> None:
+    frame().assign(ratio=np.arange(N) / 7).to_csv(tmp_path / "t.csv", index=False)
+    text = CONFIG.replace("id: id, drop: [", "drop: [ratio, id, ")
+    (tmp_path / "c.yaml").write_text(text)
+    made = load_model(run_pipeline(load_config(tmp_path / "c.yaml"), tmp_path / "run").path)
+    assert made.manifest["reading"]["id"] == ["id", "code"]  # not ratio, day or note
+
+
+@pytest.mark.parametrize("keep", [["code,pl*"], ["code", "plan"]])
+def test_kept_columns_are_named_or_matched_and_typed_in_parquet(model: Model, tmp_path: Path, keep: list[str]) -> None:
+    summary, found = scored(model, batch(), tmp_path, keep=keep, output="scores.parquet")
+    assert list(found)[:4] == ["id", "code", "plan", "prediction"] and summary.kept == ("code", "plan")
+    assert found["code"].tolist() == (np.arange(10) * 7).tolist() and found["id"][3] == "00003"
+
+
+def test_python_keeps_columns_of_frames_and_files(model: Model, tmp_path: Path) -> None:
+    batch().to_csv(tmp_path / "new.csv", index=False)
+    streamed = pa.Table.from_pandas(batch(), preserve_index=False).to_reader()  # can be read once
+    for data in (batch(), streamed, tmp_path / "new.csv"):
+        found = model.predict_table(data, keep=["id", "pl*"])
+        assert found.column_names == ["id", "plan", "prediction", "probability_no", "probability_yes"]
+        assert found.column("id").to_pylist() == list(batch()["id"])
+    with pytest.raises(ConfigError, match="keep: the input has no column 'plans'"):
+        model.predict_table(batch(), keep=["plans"])
+
+
+def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
+    rows = pa.Table.from_pandas(batch().assign(age=np.arange(10), score=1.5), preserve_index=False)
+    rows = rows.append_column("tags", pa.array([["x", "y"]] * 10)).append_column("big", pa.array([2**62 + 1] * 10))
+    pq.write_table(rows, tmp_path / "new.parquet")
+    score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.parquet", keep=["tags", "big"])
+    found = pq.read_table(tmp_path / "s.parquet")
+    assert found.select(["tags", "big"]).equals(rows.select(["tags", "big"]))
+    with pytest.raises(ConfigError, match=r"'tags' holds list<.*>, which CSV cannot hold"):
+        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", keep=["tags"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "says"),
+    [
+        ({}, {"ids": ["ID"]}, "(?s)--id: the input has no column 'ID'.*did you mean 'id'"),
+        ({}, {"keep": ["plans"]}, "(?s)--keep: the input has no column 'plans'.*did you mean 'plan'"),
+        ({"prediction": "1"}, {"keep": ["pred*"]}, "(?s)'prediction' cannot be copied.*do not keep it"),
+        ({"row": "1"}, {"keep": ["row"], "on_error": "reject"}, "'row' cannot be copied"),
+    ],
+)
+def test_columns_that_cannot_be_copied_are_refused(
+    model: Model, tmp_path: Path, columns: dict[str, Any], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        scored(model, batch().assign(**columns), tmp_path, **options)
+    assert not (tmp_path / "scores.csv").exists()
+
+
+BAD = {"age": (2, "old"), "active": (4, "perhaps"), "since": (5, "yesterday")}
+
+
+def test_bad_cells_are_refused_all_at_once(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError) as caught:
+        scored(model, batch(**BAD), tmp_path)
+    assert caught.value.what.split("\n") == [
+        "expected a number in column 'age'; found 'old' in data row 3",
+        "expected a boolean (true/false, yes/no, 1/0) in column 'active'; found 'perhaps' in data row 5",
+        "expected a time in column 'since'; found 'yesterday' in data row 6",
+    ]
+    assert "--on-error reject" in caught.value.fix and "new.csv" in caught.value.where
+
+
+def test_rejected_rows_are_in_a_file_and_the_others_scored_as_ever(model: Model, tmp_path: Path) -> None:
+    broken = BAD | {"plan": (7, "z"), "score": (8, "")}
+    lines = batch(**broken).to_csv(index=False).splitlines()
+    lines.insert(2, "00099,only three,fields")  # the second data row
+    summary, found = scored(model, "\n".join(lines) + "\n", tmp_path, on_error="reject")
+    good = [0, 1, 3, 6, 9]
+    assert found["row"].tolist() == [0, 2, 4, 7, 10] and list(found["id"]) == [f"{i:05d}" for i in good]
+    np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(batch().iloc[good])[:, 1])
+    rejected = pd.read_csv(tmp_path / "scores.rejected.csv").fillna("").to_numpy().tolist()
+    assert [row[:4] for row in rejected] == [
+        [1, "", "", "3 fields; the header has 9 columns"],
+        [3, "age", "old", "expected a number"],
+        [5, "active", "perhaps", "expected a boolean (true/false, yes/no, 1/0)"],
+        [6, "since", "yesterday", "expected a time"],
+        [8, "plan", "z", "breaks the rule `set: [a, b, c]`"],
+        [9, "score", "", "breaks the rule `nulls: false`"],
+    ]
+    assert [row[4] for row in rejected] == [lines[1 + row[0]] for row in rejected]
+    assert (summary.n_rows, summary.n_rejected, summary.rejected_path) == (5, 6, tmp_path / "scores.rejected.csv")
+    json.dumps(summary.to_json())
+    assert scored(model, batch(), tmp_path, on_error="reject")[0].n_rejected == 0
+    assert not (tmp_path / "scores.rejected.csv").exists()  # those of the scoring before
+
+
+def test_bad_cells_become_null_where_the_rules_let_them(model: Model, tmp_path: Path) -> None:
+    broken = BAD | {"plan": (7, "z"), "score": (8, "much")}
+    summary, found = scored(model, batch(**broken), tmp_path, on_error="null")
+    assert summary.nulled == {"age": 1, "active": 1, "since": 1, "plan": 1}
+    assert summary.reasons == {"score: expected a number": 1}
+    as_null = batch(**{name: (row, None) for name, (row, _) in broken.items()}).drop(index=8)
+    assert found["row"].tolist() == as_null.index.tolist()
+    np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(as_null)[:, 1])
+
+
+def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"(?s)all 10 rows were rejected.*age: expected a number: 10 rows"):
+        scored(model, batch().assign(age="old"), tmp_path, on_error="reject")
+    assert len(pd.read_csv(tmp_path / "scores.rejected.csv")) == 10 and not (tmp_path / "scores.csv").exists()
+
+
+def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:
+    rows = batch().assign(score=["1,5"] * 4 + ["1,5x"] + ["1,5"] * 5)
+    for i, part in enumerate((rows[:5], rows[5:])):
+        lines = part.to_csv(index=False, sep=";").splitlines()
+        (tmp_path / f"{i}.csv").write_text("\n".join([*lines, "short"]))
+    comma = {"csv": {"decimal": ",", "thousands": "."}}
+
+    def adjust(source: TableSource) -> TableSource:
+        return TableSource.model_validate(source.model_dump(by_alias=True, exclude_unset=True) | comma)
+
+    summary = score(model.folder, str(tmp_path / "*.csv"), tmp_path / "s.parquet", adjust=adjust, on_error="reject")
+    rejected = pd.read_parquet(tmp_path / "s.rejected.parquet")
+    assert rejected["row"].tolist() == [4, 5, 11] and rejected["raw"][1] == "short"
+    assert rejected["raw"][0] == ";".join(rows.iloc[4])
+    found = pd.read_parquet(tmp_path / "s.parquet")
+    good = batch().assign(score="1.5").drop(index=4)
+    np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(good)[:, 1])
+    assert found["row"].tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10] and summary.n_rejected == 3
