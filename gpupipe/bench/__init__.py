@@ -11,6 +11,7 @@
 ``machine``     what it was measured on
 ``render``      the tables as people read them
 ``floor``       how near features come to the memory's bandwidth, by itself
+``starter``     scores of ``gpupipe init`` beside plain scikit-learn, by itself
 ``keyed``       keyed features beside pandas and polars, by itself
 ``device``      everything worth doing on a GPU machine, by itself
 """

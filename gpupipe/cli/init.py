@@ -7,7 +7,9 @@ from shlex import quote
 
 import click
 
+from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.errors import ConfigError
+from gpupipe.readers.settings import TableSource
 
 
 @click.command
@@ -16,20 +18,30 @@ from gpupipe.errors import ConfigError
 @click.option("--clustering", is_flag=True, help="Predict nothing: find groups of like rows.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="CONFIG", help="Default: DATA's name + .yaml.")
 @click.option("--force", is_flag=True, help="Overwrite CONFIG.")
-def command(data: str, target: str | None, clustering: bool, output: Path | None, force: bool) -> None:
+@source_option
+def command(
+    data: str,
+    target: str | None,
+    clustering: bool,
+    output: Path | None,
+    force: bool,
+    source_options: tuple[str, ...],
+) -> None:
     """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs as it is.
 
-    The configuration says beside each setting what was found in the data: identifiers, dates, leaks of the target,
-    numbers that are names. On a machine with a GPU, it has models that train there. Without --target, nothing is
-    written: the columns are listed, and those that look like a target.
+    The configuration says beside each setting what was found in the data: identifiers, dates, columns that restate the
+    target, marks for missing values. What --source states is not guessed and goes into the configuration. On a machine
+    with a GPU, the models are ones that train there. Without --target, nothing is written: the columns are listed, and
+    those that look like a target.
     """
     if clustering and target is not None:
         raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
+    source = parse_source_options(source_options, TableSource(path=data)) if source_options else None
     config = output if output is not None else Path(f"{_stem(data)}.yaml")
     if target is None and not clustering:
         from gpupipe.starter.listing import list_columns
 
-        click.echo(list_columns(data))
+        click.echo(list_columns(data, source))
         return
     if config.exists() and not force:
         raise ConfigError(f"{config} is there already", fix="--force overwrites it; -o writes another")
@@ -41,9 +53,9 @@ def command(data: str, target: str | None, clustering: bool, output: Path | None
     from gpupipe.starter.starter import make_clustering_starter, make_starter
 
     if target is None:
-        made = make_clustering_starter(data, config)
+        made = make_clustering_starter(data, config, source)
     else:
-        made = make_starter(data, target, config, device_report())
+        made = make_starter(data, target, config, device_report(), source)
     config.write_text(made.text, encoding="utf-8")
     for line in [*made.summary, f"wrote {config}; next: gpupipe run {quote(str(config))}"]:
         click.echo(printable(line))

@@ -6,15 +6,17 @@
 ``columns``     what the columns are, whatever is predicted: puts the next five together
 ``written``     how the files are written: format, delimiter, header, encoding, marks for missing values
 ``header``      whether the first row of a file is a header
-``facts``       what a column holds: its values and how often each is there
+``facts``       what a column holds: its values and their counts
 ``kinds``       dates and numbers in text, times in numbers: what goes into ``schema:``
 ``useless``     identifiers, constants, split markers, free text: what goes into ``drop:``
 
-``learning``    what is to be learned, and what helps: puts the next five together
+``learning``    what is to be learned, and what helps: puts the next seven together
 ``target``      the column to predict: found, suggested, and its positive label
-``sample``      some rows as numbers, for the next three
-``leaks``       columns that give the target away
-``categories``  integers that are names rather than sizes
+``sample``      some rows as numbers, for the next five
+``power``       what columns predict of held-out rows, alone and together
+``leaks``       columns that restate the target, and columns that dominate it
+``uninformative``  names and numbers that say nothing of the target
+``categories``  integers that may be names rather than sizes
 ``tails``       numbers to take the logarithm of
 
 ``source``      the ``source:`` section

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from gpupipe.backends import DeviceReport
@@ -15,37 +16,29 @@ from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.learning import Learning
 from gpupipe.starter.places import two_places
-from gpupipe.starter.tails import has_wild_values
-from gpupipe.starter.useless import is_named_as_identifier, part_levels
+from gpupipe.starter.useless import is_count, is_named_as_key, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
-FEW_ROWS = 10_000
 FOLDS = 5
-# Of the settings tried on seven public tables, these were best or near it on every one: many small steps, each split
-# choosing among half of the columns. Where a few values rule the error, later steps follow them: the fares of the
-# Chicago table have R² 0.807 to 0.813 with 100 steps, 0.793 to 0.808 with 300. New York's durations would lose 0.010 by
-# it, and 0.005 by early stopping.
-_STEPS = {"learning_rate": 0.05, "max_iter": 300, "max_features": 0.5}
-TREES = {
-    "usual": _STEPS,
-    "fewer": {**_STEPS, "max_iter": 100},
-    "small": {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 6, "max_features": 0.5},
+# scikit-learn's own settings: what a user would have without gpupipe, and so the least that a starter must score.
+PLAIN_TREES = {"early_stopping": "auto"}
+# Small steps, each on a part of the rows and columns: what Friedman (2002) and the guides of XGBoost and LightGBM
+# advise before any tuning. benchmarks/starter.md has what it brings on public tables.
+SMALL_STEPS = {"learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5}
+XGBOOST = {
+    "n_estimators": 300,
+    "learning_rate": 0.05,
+    "max_depth": 4,
+    "min_child_weight": 5,
+    "subsample": 0.8,
+    "colsample_bynode": 0.5,
 }
-# The same for XGBoost. On three of these tables it scores as scikit-learn's: ROC-AUC 0.849 (0.849) on Telco, R² 0.954
-# (0.956) on the bikes, 0.806 (0.807) on the fares. In regression a leaf needs 20 rows as there: with XGBoost's default
-# of one the fares have R² 0.69.
-_GPU_STEPS = {"learning_rate": 0.05, "n_estimators": 300, "colsample_bynode": 0.5}
-LEAF_ROWS = {"min_child_weight": 20}
-GPU_TREES = {
-    "usual": _GPU_STEPS,
-    "fewer": {**_GPU_STEPS, "n_estimators": 100},
-    "small": {**_GPU_STEPS, "n_estimators": 150, "max_depth": 3},
-}
+# XGBoost grown as scikit-learn's trees are: the best split next, up to 31 leaves.
+LEAF_WISE = {"learning_rate": 0.1, "max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide", "min_child_weight": 5}
 AUTO = (
     "Each column as its kind asks for. Linear models: numbers filled by the median and scaled, categories one-hot, "
     "times on a circle. Trees: numbers as they are, categories as ids, parts of times."
 )
-XGBOOST = {"n_estimators": 300, "learning_rate": 0.05, "subsample": 0.8}
 METRICS: dict[Task, list[str]] = {
     "binary": ["roc_auc", "average_precision", "accuracy", "f1", "log_loss"],
     "multiclass": ["log_loss", "accuracy", "balanced_accuracy", "f1", "roc_auc"],
@@ -60,7 +53,7 @@ def write_split(document: Document, learning: Learning) -> None:
     if learning.n_known < ENOUGH_ROWS:
         stratify = is_class and min(learning.counts) >= FOLDS
         settings: dict[str, Any] = {"cv": FOLDS, "stratify": stratify, "shuffle": True, "seed": 0}
-        reason = f"{FOLDS} folds: of so few rows, one split would measure badly"
+        reason = f"{FOLDS} folds: each row is predicted once, by a model that has not seen it"
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(learning.counts) >= 2, "seed": 0}
         reason = "enough rows to measure well on a fifth of them"
@@ -100,9 +93,10 @@ def _offer_of_parts(column: Facts, learning: Learning) -> tuple[str, dict[str, A
 
 
 def _may_group(column: Facts, learning: Learning) -> bool:
+    """Return whether a column looks like a key of which several rows have the same value, and not like a count."""
     is_input = column.name not in learning.columns.dropped and column.name != learning.goal.target
     repeats = 20 <= column.n_distinct <= column.n_filled / 2
-    return is_input and repeats and is_named_as_identifier(column.name)
+    return is_input and repeats and is_named_as_key(column.name) and not is_count(column)
 
 
 def write_features(document: Document, columns: Columns, learning: Learning | None = None) -> None:
@@ -142,29 +136,36 @@ def write_models(document: Document, learning: Learning, device: DeviceReport) -
     document.line("models:", "a leaderboard; the best one is exported")
     linear = "ridge" if learning.goal.task == "regression" else "logistic_regression"
     document.line(f"  - {linear}", "linear: hard to beat on few rows, and easy to explain")
-    if learning.goal.task != "regression" and learning.n_known < FEW_ROWS:
-        size, reason = "small", "small trees: larger ones would learn so few rows by heart"
-    elif learning.goal.task == "regression" and learning.n_known < ENOUGH_ROWS and has_wild_values(learning.sample.y):
-        size, reason = "fewer", "fewer trees: more would follow the few targets that are far out"
-    else:
-        size, reason = "usual", "trees: for what is not linear"
-    on_host = f"- hist_gradient_boosting: {flow(TREES[size])}"
+    plain = f"- hist_gradient_boosting: {flow(PLAIN_TREES)}"
+    steps = f"- xgboost: {flow(XGBOOST)}"
     if device.gpu.usable:
-        trees = {**GPU_TREES[size], **(LEAF_ROWS if learning.goal.task == "regression" else {})}
-        document.line(f"  - xgboost: {flow(trees)}", reason)
+        leaf_wise = {"name": "xgboost", "as": "xgboost_leaf_wise", "params": LEAF_WISE}
+        document.line(f"  {steps}", "boosted trees in small steps, each on a part of the rows and columns")
+        document.line(f"  - {flow(leaf_wise)}", "larger trees, for many rows")
         for remark in gpu_remarks(device):
             document.remark(remark, "  ")
         document.remark("The next model is trained on the CPU, whatever the device:", "  ")
-        document.line(f"  # {on_host}")
+        document.line(f"  # {plain}")
     else:
-        document.line(f"  {on_host}", reason)
-        document.remark(f"- xgboost: {flow(XGBOOST)}  # pip install 'gpupipe[cpu]'", "  ")
+        document.line(f"  {plain}", "boosted trees, with scikit-learn's own settings")
+        if has_xgboost():
+            document.line(f"  {steps}", "boosted trees in small steps, each on a part of the rows and columns")
+        else:
+            own = {"name": "hist_gradient_boosting", "as": "small_steps", "params": SMALL_STEPS}
+            document.line(f"  - {flow(own)}", "boosted trees in small steps, each on a part of the columns")
+            document.remark("Often better, once it is installed (pip install 'gpupipe[cpu]'):", "  ")
+            document.line(f"  # {steps}")
     document.blank()
+
+
+def has_xgboost() -> bool:
+    """Return whether XGBoost is installed, without importing it."""
+    return find_spec("xgboost") is not None
 
 
 def gpu_remarks(device: DeviceReport) -> list[str]:
     """Return what to say of the usable GPU of this machine: its part, and what to install first, if anything."""
-    remarks = [f"Both models train on this machine's GPU, {device.gpu.name}."]
+    remarks = [f"All of them train on this machine's GPU, {device.gpu.name}."]
     if device.missing_packages:
         install = install_extra(suitable_major(device.gpu, Installed()))
         remarks.append(f"Its packages are not installed yet: {install}")

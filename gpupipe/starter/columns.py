@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpupipe.backends import choose
+from gpupipe.readers.settings import TableSource
 from gpupipe.starter.facts import Facts, facts_of
 from gpupipe.starter.kinds import Declaration, declarations
 from gpupipe.starter.useless import useless_columns
@@ -66,15 +67,15 @@ class Columns:
         return encode(self.written.table.select(self.kept), choose("cpu"), declared)
 
 
-def inspect_columns(path: str) -> Columns:
-    """Read a table and find out what its columns are.
+def inspect_columns(path: str, source: TableSource | None = None) -> Columns:
+    """Read a table and find out what its columns are; `source` is what the user says of how its files are written.
 
     Raises
     ------
     DataError
         If it cannot be read.
     """
-    written = read_as_written(path)
+    written = read_as_written(path, source)
     facts = facts_of(written.table)
     declared = declarations(facts, written)
     return Columns(written, facts, declared, {}).dropping(useless_columns(facts, set(declared)))

@@ -1,22 +1,55 @@
-"""Columns that give the target away: alone they predict it nearly without error, on rows not used to learn.
+"""Columns that restate the target. They are dropped, each with its evidence; columns that only dominate are reported.
 
-Cross-validation with a tree on one column. A column of many levels gains nothing from them: no leaf is smaller than
-`MIN_LEAF` rows, and no row is predicted from itself.
+A column is dropped where its relation to the target is one that no measurement has:
+
+- *levels*: each of its values belongs to a single class (a finer label, another spelling, a key of the same thing);
+- *nulls*: it is filled in, or missing, only where the target is one class; or several columns are, together;
+- *bands*: the target determines it (a colour for a band of the score, a coarser label); of classes, only where a model
+  of the other columns does not know what it says;
+- *alone*: it predicts nearly without error, and no model of the other columns comes near; unless three columns do.
+
+Everything is measured on rows that were not learned from. A column that is merely strong (the odour of a mushroom, the
+carat of a diamond) fails all four: its levels overlap, or other columns know what it says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gpupipe.starter.power import (
+    alone,
+    can_join,
+    level_codes,
+    score,
+    share_explained,
+    smaller,
+    targets_of,
+    together,
+)
 from gpupipe.starter.sample import FOLDS, Sample
 
 Array = Any
-LIMIT = 0.99
-MIN_LEAF = 3
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
+MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
+FEW_ERRORS = 0.01  # of those rows
+MAX_CLASSES = 100
+MAX_BANDS = 50
+# The score of a column alone. A number may be known well from one other (yesterday's), a class hardly ever.
+LIMITS = {"binary": 0.975, "multiclass": 0.975, "regression": 0.99}
+EASY = 3  # columns that know the class, each in its own way
+SAME = 0.999  # rank correlation
+MAX_ERROR_SHARE = 0.25  # what it misses, of what all others miss: if they miss little too, the task is easy
+MIN_GAIN = 0.1  # of the target's variance, over a model of the other columns
+MIN_GAIN_OF_TEXT = 0.02  # of three texts and more: measurements are numbers or two words
+# Nulls on one side of which nearly all rows are of one class, which is not the rule elsewhere.
+NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.05, 0.9, 20.0
+# A column that is worth a warning: what the others explain without it, of what all explain.
+MUCH, WARN_GAIN, WARN_SHARE = 0.5, 0.1, 0.75
+CANDIDATES, MAX_STEPS = 2, 16
 MEASURES = {
     "binary": "ROC-AUC",
     "multiclass": "balanced accuracy",
@@ -25,59 +58,263 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Leak:
-    """A column that predicts the target alone, and how well: `score` of `measure`."""
+class LeakReport:
+    """What was found.
 
-    measure: str
-    score: float
+    Attributes
+    ----------
+    leaks : mapping of str to str
+        Columns to drop, with the evidence.
+    warnings : mapping of str to str
+        Columns to think about, with the evidence.
+    """
 
-    def about(self, target: str) -> str:
-        """Return it in words."""
-        return f"alone it predicts {target}, {self.measure} {self.score:.3f} on rows not learned from"
-
-
-def find_leaks(sample: Sample) -> dict[str, Leak]:
-    """Return the columns that are leaks, with their scores."""
-    if len(sample.y) < MIN_ROWS:
-        return {}
-    scores = {name: single_column_score(x, sample) for name, x in sample.columns.items()}
-    return {name: Leak(MEASURES[sample.task], score) for name, score in scores.items() if score >= LIMIT}
+    leaks: dict[str, str]
+    warnings: dict[str, str]
 
 
-def single_column_score(x: Array, sample: Sample) -> float:
-    """Return how well one column predicts the target of rows that were not learned from, 1 at best."""
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
+    """Return the columns that restate the target, and those that dominate it.
 
-    X, y = x.astype(np.float32)[:, None], sample.ranks
-    tree = DecisionTreeClassifier if sample.task == "multiclass" else DecisionTreeRegressor
-    predicted = np.empty(len(y))
+    Parameters
+    ----------
+    sample : Sample
+    target : str
+        What the target is called in the evidence.
+    classes : sequence
+        The label of each class code.
+    """
+    if len(sample.y) < MIN_ROWS or not sample.columns:
+        return LeakReport({}, {})
+    certain = _by_levels(sample, target)
+    certain |= _by_null_pattern(sample.without(certain), target)
+    bands = _by_bands(sample.without(certain), target)
+    nulls = _by_nulls(sample.without({*certain, *bands}), target, classes)
+    perfect = _nearly_perfect(sample.without({*certain, *bands, *nulls}))
+    others = _Others(sample, {*certain, *bands, *nulls, *perfect})
+    certain |= {name: said for name, said in bands.items() if others.gain(name) >= _least_gain(name, sample)}
+    certain |= {name: said for name, said in nulls.items() if others.gain(name) >= MIN_GAIN_OF_TEXT}
+    is_easy = len(_different(list(perfect), sample)) >= EASY
+    for name, value in perfect.items():
+        if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
+            certain[name] = f"alone it predicts {target}, {MEASURES[sample.task]} {value:.3f} on rows not learned from"
+    return LeakReport(certain, _dominating(sample.without(certain), target))
+
+
+class _Others:
+    """A model of the columns that nothing speaks against; trained when first used."""
+
+    def __init__(self, sample: Sample, suspects: set[str]) -> None:
+        self._sample = smaller(sample)
+        self._names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
+        self._predicted: Array = None
+
+    def predicted(self) -> Array:
+        if self._predicted is None:
+            targets = targets_of(self._sample)
+            nothing = np.broadcast_to(targets.mean(axis=0), targets.shape)
+            self._predicted = together(self._names, self._sample) if self._names else nothing
+        return self._predicted
+
+    def score(self) -> float:
+        return score(self.predicted(), self._sample)
+
+    def gain(self, name: str) -> float:
+        """Return how much more of the target is explained with one column more."""
+        targets = targets_of(self._sample)
+        if not can_join(name, self._sample):
+            return share_explained(targets, alone(name, self._sample)) - share_explained(targets, self.predicted())
+        more = together([*self._names, name], self._sample)
+        return share_explained(targets, more) - share_explained(targets, self.predicted())
+
+
+@dataclass(frozen=True)
+class Determination:
+    """How far one column's levels determine another's, on held-out rows whose level was seen in the others."""
+
+    n_rows: int
+    n_errors: int
+    n_others: int  # rows beside the most frequent outcome: errors without the column
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether errors are so few that they are slips."""
+        return self.n_others >= MIN_OTHERS and self.n_errors <= FEW_ERRORS * self.n_others
+
+
+def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
+    """Return how far `codes` determine `outcomes`, both codes from 0 on; nothing if most levels are there once."""
+    n_codes, n_outcomes = int(codes.max(initial=0)) + 1, int(outcomes.max(initial=0)) + 1
+    cells = codes * n_outcomes + outcomes
+    everything = np.bincount(cells, minlength=n_codes * n_outcomes).reshape(n_codes, n_outcomes)
+    n_rows = n_errors = 0
+    seen_outcomes = np.zeros(n_outcomes, np.int64)
     for k in range(FOLDS):
-        held_out = sample.fold == k
-        fitted = tree(min_samples_leaf=MIN_LEAF, random_state=0).fit(X[~held_out], y[~held_out])
-        predicted[held_out] = fitted.predict(X[held_out])
-    return _score(sample, y, predicted)
+        test = fold == k
+        held_out = np.bincount(cells[test], minlength=n_codes * n_outcomes).reshape(n_codes, n_outcomes)
+        learned = everything - held_out
+        seen = learned.sum(axis=1) > 0
+        n_rows += int(held_out[seen].sum())
+        right = held_out[seen, learned[seen].argmax(axis=1)]
+        n_errors += int(held_out[seen].sum() - right.sum())
+        seen_outcomes += held_out[seen].sum(axis=0)
+    if n_rows < len(codes) / 2:
+        return Determination(0, 0, 0)
+    return Determination(n_rows, n_errors, n_rows - int(seen_outcomes.max()))
 
 
-def _score(sample: Sample, y: Array, predicted: Array) -> float:
-    if sample.task == "binary":
-        return area_under_curve(y, predicted)
-    if sample.task == "multiclass":
-        return float(np.mean([(predicted[y == label] == label).mean() for label in np.unique(y)]))
-    return r_squared(y, predicted)
+def _by_levels(sample: Sample, target: str) -> dict[str, str]:
+    """Find the columns each of whose values belongs to one class, where they are filled in."""
+    if sample.task == "regression" or len(np.unique(sample.y)) > MAX_CLASSES:
+        return {}
+    found = {}
+    for name, x in sample.columns.items():
+        filled = ~np.isnan(x)
+        if filled.sum() < MIN_ROWS:
+            continue
+        shown = determination(level_codes(x[filled]), level_codes(sample.y[filled]), sample.fold[filled])
+        if shown.is_exact:
+            share = 1 - shown.n_errors / shown.n_rows
+            rows = f"{shown.n_rows:,} rows" if filled.all() else f"the {shown.n_rows:,} rows that have one"
+            found[name] = f"each of its values belongs to one {target}: right in {_percent(share)} of {rows}"
+    return found
 
 
-def area_under_curve(y: Array, score: Array) -> float:
-    """Return the area under the ROC curve of a 0/1 target; 0.5 where it has a single class."""
+def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> dict[str, str]:
+    """Find the columns that are filled in, or missing, only where the target is one class."""
+    if sample.task == "regression":
+        return {}
+    found = {}
+    labels, counts = np.unique(sample.y, return_counts=True)
+    for name, x in sample.columns.items():
+        missing = np.isnan(x)
+        for side, rows in (("filled in", ~missing), ("missing", missing)):
+            for label, share in zip(labels, counts / len(sample.y), strict=True):
+                if not rows.any() or rows.all() or share > MAX_SHARE:
+                    continue
+                errors = 1 - float(np.mean(sample.y[rows] == label))
+                if errors <= NULL_ERRORS * (1 - share) and -rows.sum() * np.log(share) >= MIN_EVIDENCE:
+                    shown = classes[int(label)] if len(classes) else label
+                    found[name] = f"where it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
+    return found
+
+
+def _by_null_pattern(sample: Sample, target: str) -> dict[str, str]:
+    """Find columns whose nulls determine the class: one, or several together."""
+    nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
+    if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
+        return {}
+    y = level_codes(sample.y)
+
+    def shown_by(names: Sequence[str]) -> Determination:
+        return determination(_pattern([nulls[name] for name in names]), y, sample.fold)
+
+    if not shown_by(list(nulls)).is_exact:
+        return {}
+    chosen: list[str] = []
+    while not (chosen and shown_by(chosen).is_exact):
+        left = [name for name in nulls if name not in chosen]
+        chosen.append(min(left, key=lambda name: shown_by([*chosen, name]).n_errors))
+    if len(chosen) == 1:
+        return {chosen[0]: f"whether it is missing tells {target}"}
+    return {name: f"which of {', '.join(chosen)} are missing tells {target}" for name in chosen}
+
+
+def _pattern(masks: Sequence[Array]) -> Array:
+    """Return a code for each combination of nulls."""
+    return np.unique(np.stack(masks, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _by_bands(sample: Sample, target: str) -> dict[str, str]:
+    """Find the columns that the target determines: bands of a number, unions of classes."""
+    if sample.task == "binary" or len(np.unique(sample.y)) < 3:
+        return {}
+    found = {}
+    for name, x in sample.columns.items():
+        filled = ~np.isnan(x)
+        codes = level_codes(x[filled])
+        if filled.sum() < MIN_ROWS or not 2 <= codes.max(initial=0) + 1 <= MAX_BANDS:
+            continue
+        y, fold = sample.y[filled], sample.fold[filled]
+        if sample.task == "regression" and codes.max() == 1 and any(np.ptp(y[codes == code]) == 0 for code in (0, 1)):
+            continue  # those who have no card spend nothing
+        shown = _banding(y, codes) if sample.task == "regression" else determination(level_codes(y), codes, fold)
+        if shown.is_exact:
+            what = "band" if sample.task == "regression" else "group of classes"
+            found[name] = f"each of its {codes.max() + 1} values is one {what} of {target}, without overlap"
+    finer = {name: _determined_by(name, sample, found) for name in sample.columns if name not in found}
+    return found | {
+        name: f"it determines {band}, each value a band of {target}" for name, band in finer.items() if band
+    }
+
+
+def _least_gain(name: str, sample: Sample) -> float:
+    """Return how much a band must add to a model of the other columns to be taken for a leak.
+
+    Intervals of a number that do not overlap are no accident. One level for each class may be: all mammals give milk.
+    """
+    if sample.task == "regression":
+        return -np.inf
+    x = sample.columns[name]
+    n_levels = len(np.unique(x[~np.isnan(x)]))
+    return MIN_GAIN_OF_TEXT if n_levels > 2 and name in sample.coded else MIN_GAIN
+
+
+def _determined_by(name: str, sample: Sample, bands: Mapping[str, str]) -> str:
+    """Return one of the bands that a column determines: it is a finer one, and would hide what the band gives away."""
+    codes = level_codes(sample.columns[name])
+    determined = (b for b in bands if determination(codes, level_codes(sample.columns[b]), sample.fold).is_exact)
+    return next(determined, "")
+
+
+def _banding(y: Array, codes: Array) -> Determination:
+    """Return how far intervals of `y`, one for each level, determine `codes`: too few of them to learn by heart."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    tree = DecisionTreeClassifier(max_leaf_nodes=int(codes.max()) + 1, random_state=0).fit(y[:, None], codes)
+    n_errors = int((tree.predict(y[:, None]) != codes).sum())
+    return Determination(len(y), n_errors, len(y) - int(np.bincount(codes).max()))
+
+
+def _nearly_perfect(sample: Sample) -> dict[str, float]:
+    """Return the score of each column that alone predicts the target nearly without error."""
+    scores = {name: score(alone(name, sample), sample) for name in sample.columns}
+    return {name: value for name, value in scores.items() if value >= LIMITS[sample.task]}
+
+
+def _different(names: Sequence[str], sample: Sample) -> list[str]:
+    """Return the columns that are not another one in other units."""
     from scipy.stats import rankdata
 
-    n_positive, n_negative = y.sum(), (1 - y).sum()
-    if not n_positive or not n_negative:
-        return 0.5
-    wins = rankdata(score)[y == 1].sum() - n_positive * (n_positive + 1) / 2
-    return float(wins / (n_positive * n_negative))
+    chosen: dict[str, Array] = {}
+    for name in names:
+        ranks = rankdata(np.nan_to_num(sample.columns[name], nan=-np.inf))
+        if all(abs(np.corrcoef(ranks, other)[0, 1]) < SAME for other in chosen.values()):
+            chosen[name] = ranks
+    return list(chosen)
 
 
-def r_squared(y: Array, predicted: Array) -> float:
-    """Return the share of the variance of `y` that is explained; 0 where it has none."""
-    spread = np.square(y - y.mean(axis=0)).sum()
-    return float(1 - np.square(y - predicted).sum() / spread) if spread else 0.0
+def _dominating(sample: Sample, target: str) -> dict[str, str]:
+    """Find the columns without which a model is far worse: worth a thought, and often honest."""
+    sample = smaller(sample)
+    targets = targets_of(sample)
+    names = [name for name in sample.columns if can_join(name, sample)]
+    powers = {name: share_explained(targets, alone(name, sample, MAX_STEPS)) for name in names}
+    if len(names) < 2 or max(powers.values()) <= 0:
+        return {}
+    predicted = together(names, sample)
+    everything, found = share_explained(targets, predicted), {}
+    for name in sorted(names, key=lambda name: -powers[name])[:CANDIDATES]:
+        if everything <= 0 or powers[name] < MUCH * everything:
+            continue
+        others = together([other for other in names if other != name], sample)
+        rest = share_explained(targets, others)
+        if everything - rest >= WARN_GAIN and rest <= WARN_SHARE * everything:
+            measure, values = MEASURES[sample.task], (score(predicted, sample), score(others, sample))
+            found[name] = f"{measure} {values[0]:.3f} with it, {values[1]:.3f} without"
+    return found
+
+
+def _percent(share: float) -> str:
+    """Return a share as a percentage that is 100% only where it is all."""
+    return "100%" if share == 1 else f"{min(share, 0.999):.1%}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from gpupipe.starter.leaks import find_leaks
 from gpupipe.starter.sample import Sample, draw
 from gpupipe.starter.tails import long_tails
 from gpupipe.starter.target import Positive, choose_positive, classes_in_numbers, find_target
+from gpupipe.starter.uninformative import find_uninformative
 
 MAX_ROWS_TO_COMPARE = 300_000
 
@@ -45,6 +46,12 @@ class Learning:
         The rows that leaks, names and tails were found in.
     n_duplicates : int
         Rows that were there before; 0 where the table is too long to compare them.
+    leaks : mapping of str to str
+        The dropped columns that restate the target, with the evidence.
+    warnings : mapping of str to str
+        Columns that dominate a model, with the evidence.
+    hints : mapping of str to str
+        Integers that may be names, with the evidence.
     """
 
     columns: Columns
@@ -55,6 +62,9 @@ class Learning:
     tails: Sequence[str]
     sample: Sample
     n_duplicates: int
+    leaks: Mapping[str, str]
+    warnings: Mapping[str, str]
+    hints: Mapping[str, str]
 
     @property
     def n_known(self) -> int:
@@ -84,14 +94,23 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     y = target_values(read, rows, goal, [positive.label] if positive else [])
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
     sample = draw(table, y, goal.task, target)
-    columns = columns.dropping({n: f"leak: {leak.about(target)}" for n, leak in find_leaks(sample).items()})
+    report = find_leaks(sample, target, goal.labels)
+    columns = columns.dropping({name: f"leak: {said}" for name, said in report.leaks.items()})
+    sample = sample.without(report.leaks)
+    times = [name for name in columns.kept if columns.kind(name) == "datetime"]
+    uninformative = find_uninformative(sample, columns.facts, target, times)
+    columns = columns.dropping(uninformative)
+    sample = sample.without(uninformative)
     if columns.kept == [target]:
         raise ConfigError("no column is left to learn from", where="--target", fix="choose another column")
     numbers = [name for name in columns.kept if name != target and columns.kind(name) == "numeric"]
     tails = long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
     sizes = [columns.facts[name] for name in numbers if name not in tails]
-    columns = columns.declaring(find_categories(sample, sizes))
-    return Learning(columns, goal, positive, rows, counts, tails, sample, _duplicates(columns))
+    hints = find_categories(sample, sizes)
+    duplicates = _duplicates(columns)
+    return Learning(
+        columns, goal, positive, rows, counts, tails, sample, duplicates, report.leaks, report.warnings, hints
+    )
 
 
 def _with_target(columns: Columns, target: str) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
+from gpupipe.readers.settings import TableSource
 from gpupipe.report.text import printable
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.target import suggest_targets
@@ -14,7 +15,7 @@ EXAMPLES = 3
 LONGEST_NAME = 40
 
 
-def list_columns(path: str) -> str:
+def list_columns(path: str, source: TableSource | None = None) -> str:
     """Return a line for each column of the table at `path`, and suggestions for ``--target``.
 
     Raises
@@ -22,9 +23,10 @@ def list_columns(path: str) -> str:
     DataError
         If it cannot be read.
     """
-    columns = inspect_columns(path)
+    columns = inspect_columns(path, source)
     width = min(LONGEST_NAME, max(map(len, columns.facts)))
-    lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns", ""]
+    header = "" if columns.written.has_header else "; the file has no header, so they are numbered"
+    lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns{header}", ""]
     lines += [_line(name, columns, width) for name in columns.facts]
     lines += ["", *_suggestions(path, columns)]
     return "\n".join(map(printable, lines))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,9 @@ class Sample:
     fold : array of int, shape (n_rows,)
         The part of a cross-validation that each row is in.
     is_all : bool
-        Whether no row was left out.
+        Whether the sample holds every row of the table that has a target.
+    coded : frozenset of str
+        The columns that hold codes of levels: their order means nothing.
     """
 
     columns: Mapping[str, Array]
@@ -40,6 +42,19 @@ class Sample:
     task: Task
     fold: Array
     is_all: bool
+    coded: frozenset[str] = frozenset()
+
+    def without(self, names: Collection[str]) -> Sample:
+        """Return the sample without some of its columns."""
+        return replace(self, columns={name: x for name, x in self.columns.items() if name not in names})
+
+    def head(self, n_rows: int) -> Sample:
+        """Return at most `n_rows` rows, spread evenly over the sample."""
+        if len(self.y) <= n_rows:
+            return self
+        rows = np.linspace(0, len(self.y) - 1, n_rows).astype(np.intp)
+        columns = {name: x[rows] for name, x in self.columns.items()}
+        return replace(self, columns=columns, y=self.y[rows], fold=self.fold[rows], is_all=False)
 
     @property
     def ranks(self) -> Array:
@@ -60,7 +75,8 @@ def draw(table: Table, y: Array, task: Task, target: str) -> Sample:
     names = [column.name for column in table.schema if column.storage and column.name != target]
     columns = {name: _as_numbers(table, name, rows) for name in names}
     fold = generator.permutation(len(rows)) % FOLDS
-    return Sample(columns, y[rows], task, fold, len(rows) == table.n_rows)
+    coded = frozenset(name for name in names if table.schema[name].levels is not None)
+    return Sample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded)
 
 
 def _as_numbers(table: Table, name: str, rows: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.starter.columns import Columns
@@ -21,21 +22,40 @@ def write_source(document: Document, columns: Columns, path: str, learning: Lear
     document.line(f"  path: {flow(path)}")
     if written.source.format != "auto":
         document.line(f"  format: {written.source.format}", written.remarks.get("format", ""))
+    if written.source.isolate:
+        document.line("  isolate: true", "the files are read in a process of their own first")
     _write_csv(document, columns)
     if learning is not None:
         document.line(f"  target: {flow(learning.goal.target)}", about_target(learning))
         if learning.positive is not None:
             document.line(f"  positive: {flow(learning.positive.label)}", learning.positive.reason)
+    _write_drop(document, columns, learning.leaks if learning else {})
+    _write_schema(document, columns, learning.hints if learning else {})
+    document.blank()
+
+
+def _write_drop(document: Document, columns: Columns, leaks: Mapping[str, str]) -> None:
     if columns.dropped:
         document.line("  drop:")
     for name, reason in columns.dropped.items():
-        document.line(f"    - {flow(drop_pattern(name))}", reason)
+        if name not in leaks:
+            document.line(f"    - {flow(drop_pattern(name))}", reason)
+    if leaks:
+        document.remark("Suspected of restating the target. To keep one, delete its line:", "    ")
+    for name in leaks:
+        document.line(f"    - {flow(drop_pattern(name))}", columns.dropped[name])
+
+
+def _write_schema(document: Document, columns: Columns, hints: Mapping[str, str]) -> None:
     if columns.declared:
         document.line("  schema:")
     for name, declared in columns.declared.items():
         kind = {"kind": declared.kind, "format": declared.format} if declared.format else declared.kind
         document.line(f"    {flow(name)}: {flow(kind)}", declared.reason)
-    document.blank()
+    if hints:
+        document.remark("If these integers are names rather than sizes, declare them under schema:", "  ")
+    for name, reason in hints.items():
+        document.line(f"  #   {flow(name)}: categorical", reason)
 
 
 def _write_csv(document: Document, columns: Columns) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from gpupipe.backends import DeviceReport
+from gpupipe.readers.settings import TableSource
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.document import Document
@@ -23,7 +24,9 @@ class Starter:
     summary: Sequence[str]
 
 
-def make_starter(path: str, target: str, config: Path, device: DeviceReport) -> Starter:
+def make_starter(
+    path: str, target: str, config: Path, device: DeviceReport, source: TableSource | None = None
+) -> Starter:
     """Return a configuration that predicts a column of a table.
 
     Parameters
@@ -36,6 +39,8 @@ def make_starter(path: str, target: str, config: Path, device: DeviceReport) -> 
         Where the configuration will be: paths in it must lead to the table from there.
     device : DeviceReport
         The machine that the configuration is for: models are chosen that its GPU trains, if it has a usable one.
+    source : TableSource, optional
+        What the user says of how the files are written; everything else is found out.
 
     Raises
     ------
@@ -44,7 +49,7 @@ def make_starter(path: str, target: str, config: Path, device: DeviceReport) -> 
     ConfigError
         If there is no such column, or nothing can be learned.
     """
-    learning = inspect_target(inspect_columns(path), target)
+    learning = inspect_target(inspect_columns(path, source), target)
     document = Document()
     _write_title(document, learning, path, config)
     write_source(document, learning.columns, path_from(path, config), learning)
@@ -57,9 +62,9 @@ def make_starter(path: str, target: str, config: Path, device: DeviceReport) -> 
     return Starter(document.text(), summary)
 
 
-def make_clustering_starter(path: str, config: Path) -> Starter:
+def make_clustering_starter(path: str, config: Path, source: TableSource | None = None) -> Starter:
     """Return a configuration that finds groups of like rows; parameters and errors as `make_starter`."""
-    columns = inspect_columns(path)
+    columns = inspect_columns(path, source)
     document = Document()
     document.remark(f"Groups of like rows in {Path(path).name}: {columns.n_rows:,} rows.")
     _write_commands(document, config)
@@ -97,19 +102,24 @@ def _write_commands(document: Document, config: Path) -> None:
 def _notes(learning: Learning) -> list[str]:
     columns, notes = learning.columns, []
     notes.append(f"Drop every column that would not be known yet when {learning.goal.target} is to be predicted.")
+    if not columns.written.has_header:
+        notes.append(f"The file has no header: its columns are called c1 to c{len(columns.facts)} here.")
     if missing := columns.n_rows - learning.n_known:
-        notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {learning.goal.target} and are left out.")
+        notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {learning.goal.target} and are dropped.")
     if learning.n_duplicates:
         notes.append(f"{learning.n_duplicates:,} rows are there more than once.")
     if not learning.sample.is_all:
         notes.append(f"Leaks, categories and long tails were looked for in {len(learning.sample.y):,} rows.")
+    for name, evidence in learning.warnings.items():
+        notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")
     return notes
 
 
 def _summary(learning: Learning) -> list[str]:
     goal = learning.goal
     first = f"{goal.task}: {goal.target}, {about_target(learning)}; {learning.n_known:,} rows"
-    return [first, *_summary_of_columns(learning.columns), *_notes(learning)[1:]]
+    kept = ["to keep a suspected leak, delete its line under drop"] if learning.leaks else []
+    return [first, *_summary_of_columns(learning.columns), *kept, *_notes(learning)[1:]]
 
 
 def _summary_of_columns(columns: Columns) -> list[str]:

@@ -10,14 +10,15 @@ from typing import Any
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.kinds import Declaration
-from gpupipe.starter.useless import shown
+from gpupipe.starter.useless import is_count, shown
 from gpupipe.table.encode import FEW_LEVELS
 
 MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
+MIN_COUNTS = 7  # so many values, mostly small, are counts
 SHOWN = 20
 SUGGESTIONS = 3
-POSITIVE = {"yes", "y", "true", "t", "1", "positive", "pos", "churned", "fraud", "spam", "bad", "default", "malignant"}
-NEGATIVE = {"no", "n", "false", "f", "0", "negative", "neg", "normal", "ham", "good", "none", "benign", "-1"}
+POSITIVE = {"yes", "y", "true", "t", "positive", "pos", "churned", "fraud", "spam", "bad", "default", "malignant"}
+NEGATIVE = {"no", "n", "false", "f", "negative", "neg", "normal", "ham", "good", "none", "benign"}
 TARGET_WORDS = {
     *("target", "label", "class", "y", "outcome", "response", "result", "score", "quality", "diagnosis", "species"),
     *("churn", "churned", "exited", "attrition", "survived", "default", "fraud", "converted", "clicked", "cancelled"),
@@ -85,11 +86,13 @@ def classes_in_numbers(column: Facts) -> Declaration | None:
     low, high = column.range
     if low not in (0, 1) or high - low + 1 != column.n_distinct:
         return None
+    if column.n_distinct >= MIN_COUNTS and is_count(column):
+        return None
     return Declaration("categorical", f"{column.n_distinct} classes; remove this line if they are a quantity")
 
 
 def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positive:
-    """Return the positive one of two labels: the one that says yes, the greater number, or the rarer one.
+    """Return the positive one of two labels: the one that says yes (1 beside 0 or -1), or the rarer one.
 
     Parameters
     ----------
@@ -98,6 +101,12 @@ def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positiv
     counts : mapping of str to int
         Rows by label, as text.
     """
+    sizes = {label: number for label in labels if (number := _number(label)) is not None}
+    if len(sizes) == 2 and min(sizes.values()) <= 0:
+        low, high = sorted(sizes, key=lambda label: sizes[label])
+        return Positive(high, f"the other label is {shown(low)}")
+    if sizes:
+        return _rarer(labels, counts)
     words = {label: str(label).strip().lower() for label in labels}
     said = [label for label in labels if words[label] in POSITIVE]
     denied = [label for label in labels if words[label] in NEGATIVE]
@@ -107,10 +116,23 @@ def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positiv
         return Positive(said[0], f"the other label is {shown(other[said[0]])}")
     if len(denied) == 1:
         return Positive(other[denied[0]], f"the other label is {shown(denied[0])}")
-    if all(isinstance(label, int | float) for label in labels):
-        return Positive(max(labels), f"the greater number; the other is {min(labels)}")
-    rarer = min(labels, key=lambda label: counts.get(str(label), 0))
-    return Positive(rarer, f"the rarer label; the other is {shown(other[rarer])}")
+    return _rarer(labels, counts)
+
+
+def _number(label: Any) -> float | None:
+    if isinstance(label, bool):
+        return None
+    try:
+        return float(label)
+    except ValueError:
+        return None
+
+
+def _rarer(labels: Sequence[Any], counts: Mapping[str, int]) -> Positive:
+    """Return the label of fewer rows, the last one of equals: of 1 and 2, neither says no."""
+    n_rows = {label: counts.get(str(label), 0) for label in labels}
+    rarer, other = sorted(reversed(labels), key=lambda label: n_rows[label])
+    return Positive(rarer, f"the rarer label; the other is {shown(other)}")
 
 
 def suggest_targets(facts: Mapping[str, Facts], useless: Mapping[str, str]) -> dict[str, str]:

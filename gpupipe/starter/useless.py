@@ -13,8 +13,11 @@ NEARLY_EMPTY = 0.005
 NEARLY_UNIQUE = 0.95
 FEW_ROWS = 20  # below, every value may be different by chance
 MANY_ROWS = 1_000
+MOST_LOW = 0.75  # of the rows, in the lower half of a range: keys and classes are spread over theirs
+MIN_REPEATS = 10  # of which none is there by chance once in 20,000 tables
 WORDS_OF_A_TEXT = 4  # on average, from here on it is prose
-ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "code", "no", "nr", "num", "number", "index", "idx", "row", "pk"}
+KEY_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "pk"}
+ID_WORDS = KEY_WORDS | {"code", "no", "nr", "num", "number", "index", "idx", "row"}  # of columns without repeats
 PARTS = {
     "train": ("train", "training", "tr", "learn"),
     "test": ("test", "testing", "te", "holdout", "hold-out"),
@@ -77,26 +80,54 @@ def _too_much_text(column: Facts) -> str:
 def _number_of_a_row(column: Facts) -> str:
     if column.holds not in ("integer", "number") or column.n_filled < FEW_ROWS:
         return ""
-    if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not _are_integers(column):
+    if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not are_integers(column):
         return ""
     low, high = column.range
     if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
         return f"running number, {low:.0f} to {high:.0f}"
+    if expected_repeats(column) >= MIN_REPEATS and column.n_distinct == column.n_filled:
+        return f"identifier: {column.n_filled:,} integers from {low:.0f} to {high:.0f}, and none is there twice"
     if is_named_as_identifier(column.name):
         return f"identifier: {column.n_distinct:,} different values in {column.n_filled:,} rows"
     return ""
 
 
-def _are_integers(column: Facts) -> bool:
-    """Whether all values are integers; with nulls among them a reader has floats."""
+def expected_repeats(column: Facts) -> float:
+    """Return how many pairs of equal values there would be, had integers of the column's range been drawn at random.
+
+    Drawn unevenly, there would be more: where many are expected and none is there, somebody has numbered the rows.
+    """
+    low, high = column.range
+    return column.n_filled * (column.n_filled - 1) / 2 / (high - low + 1)
+
+
+def are_integers(column: Facts) -> bool:
+    """Return whether all values are integers; where some are missing, a reader has floats."""
     values = column.distinct.to_numpy(zero_copy_only=False)
     return column.holds == "integer" or bool((values.round() == values).all())
 
 
+def is_count(column: Facts) -> bool:
+    """Return whether a column holds integers from 0 or 1 on, most of them in the lower half: not keys, nor classes."""
+    if column.holds not in ("integer", "number") or not are_integers(column) or column.range[0] not in (0, 1):
+        return False
+    values = column.distinct.to_numpy(zero_copy_only=False)
+    low_half = column.counts[values <= sum(column.range) / 2].sum()
+    return bool(low_half > MOST_LOW * column.n_filled)
+
+
 def is_named_as_identifier(name: str) -> bool:
     """Return whether a name speaks of an identifier: ``customerID``, ``obs_id``, ``row number``."""
-    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-    return bool(ID_WORDS.intersection(words))
+    return bool(ID_WORDS.intersection(_words(name)))
+
+
+def is_named_as_key(name: str) -> bool:
+    """Return whether a name speaks of a key that may repeat: ``user_id``, but not ``number of calls``."""
+    return bool(KEY_WORDS.intersection(_words(name)))
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def part_levels(column: Facts) -> dict[str, list[str]]:

@@ -51,22 +51,27 @@ class Written:
         return "names" not in self.csv
 
 
-def read_as_written(path: str) -> Written:
+def read_as_written(path: str, base: TableSource | None = None) -> Written:
     """Read a table of unknown make.
 
     Parameters
     ----------
     path : str
         A file, glob, folder or URL.
+    base : TableSource, optional
+        What the user says of it: these settings are taken as they are, the others are found out.
 
     Raises
     ------
     DataError
         If it is absent, or cannot be read in any way that is known.
     """
-    stated, remark = _format(path)
+    given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
+    stated, remark = (given["format"], "") if "format" in given else _format(path)
     first = find_files(TableSource.model_validate({"path": path, "format": stated}))[0]
-    attempt = _Attempt(path, stated, remarks={"format": remark} if remark else {})
+    csv = {name: list(value) if isinstance(value, tuple) else value for name, value in given.get("csv", {}).items()}
+    remarks = {"format": remark} if remark else {}
+    attempt = _Attempt(path, stated, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
     if first.format != "csv":
         return attempt.written(attempt.read())
     attempt.look_at_head(first)
@@ -94,12 +99,16 @@ class _Attempt:
     format: str
     csv: dict[str, Any] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
+    isolate: bool = False
+    given: frozenset[str] = frozenset()  # the settings that the user has stated
 
     def source(self) -> TableSource:
-        return TableSource.model_validate({"path": self.path, "format": self.format, "csv": self.csv})
+        settings = {"path": self.path, "format": self.format, "csv": self.csv}
+        return TableSource.model_validate(settings | ({"isolate": True} if self.isolate else {}))
 
     def say(self, setting: str, value: Any, remark: str) -> None:
-        self.csv[setting], self.remarks[setting] = value, remark
+        if setting not in self.given:
+            self.csv[setting], self.remarks[setting] = value, remark
 
     def written(self, table: pa.Table) -> Written:
         return Written(table, self.source(), self.csv, self.remarks)
@@ -115,7 +124,7 @@ class _Attempt:
         rows = [row for _, row in head.rows]
         width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
         stray = next((i for i, row in enumerate(rows) if len(row) == width), 0)
-        if width and not is_header(rows[stray:]):
+        if width and "names" not in self.given and not is_header(rows[stray:]):
             names = [f"c{i}" for i in range(1, width + 1)]
             self.say("names", names, "the file has no header: put names here, in the order of its columns")
 
@@ -150,7 +159,8 @@ class _Attempt:
         """Go on to the next encoding, or raise `error` where it has another cause."""
         order = ["utf8", "cp1252", "latin-1"]
         tried = self.csv.get("encoding", "utf8")
-        if not error.what.startswith("the text is not") or tried not in order[:-1]:
+        is_stated = "encoding" in self.given
+        if is_stated or not error.what.startswith("the text is not") or tried not in order[:-1]:
             raise error
         self.say("encoding", order[order.index(tried) + 1], "it is not UTF-8: look whether the accents are right")
 
@@ -171,7 +181,7 @@ class _Attempt:
             )
             among = ", ".join(list(marked)[:4]) + (f" and {len(marked) - 4} more" if len(marked) > 4 else "")
             self.say("null_values", marks, f"{cells:,} missing values are written so, in {among}")
-        return bool(marked or "decimal" in self.csv)
+        return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
 
 
 def null_marks(texts: list[str]) -> list[str]:

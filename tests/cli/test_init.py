@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from gpupipe.backends.probe import missing_packages
+from gpupipe.starter.choices import has_xgboost
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -72,6 +73,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
         (("slaes.csv", "--target", "sold"), 5, "did you mean 'sales.csv'?"),
         (("sales.csv", "--target", "sold", "--clustering"), 2, "leave out one of the two"),
         (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "there is no folder no"),
+        (("sales.csv", "--target", "sold", "--source", "delimiter=;"), 2, "did you mean 'csv.delimiter'?"),
     ],
 )
 def test_a_slip_is_answered_with_what_to_do(
@@ -84,9 +86,10 @@ def test_a_slip_is_answered_with_what_to_do(
 
 
 def models_and_remarks(config: Path) -> tuple[list[str], str]:
-    """Return the names of the models in a configuration, and its comments and theirs as one text."""
+    """Return what the models of a configuration are called, and all comments as one text."""
     text = config.read_text()
-    names = [entry if isinstance(entry, str) else next(iter(entry)) for entry in yaml.safe_load(text)["models"]]
+    entries = [{entry: {}} if isinstance(entry, str) else entry for entry in yaml.safe_load(text)["models"]]
+    names = [entry.get("as") or next(iter(entry)) for entry in entries]
     return names, " ".join(line.partition("# ")[2].strip() for line in text.splitlines())
 
 
@@ -100,21 +103,42 @@ def test_on_a_machine_with_a_gpu_every_model_trains_there(
     made = gpupipe("init", "sales.csv", "--target", target, cwd=tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
     names, remarks = models_and_remarks(tmp_path / "sales.yaml")
-    assert names == [linear, "xgboost"]
+    assert names == [linear, "xgboost", "xgboost_leaf_wise"]
     assert "GPU, NVIDIA Fake 0" in remarks and "NVIDIA Fake 0" in made.stdout
     assert ("pip install 'gpupipe[cuda13]'" in remarks) is bool(missing_packages())
     assert "on the CPU, whatever the device: - hist_gradient_boosting" in remarks
     planned = gpupipe("plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
     devices = {stage["name"].partition("train ")[2]: stage["device"] for stage in json.loads(planned.stdout)["stages"]}
-    assert [devices[name] for name in names] == ["gpu", "gpu"]
+    assert [devices[name] for name in names] == ["gpu", "gpu", "gpu"]
 
 
 def test_on_a_machine_without_a_gpu_gradient_boosting_is_scikit_learn_s(gpupipe: Gpupipe, table: Path) -> None:
     assert gpupipe("init", "sales.csv", "--target", "sold", cwd=table.parent).returncode == 0
     names, remarks = models_and_remarks(table.parent / "sales.yaml")
-    assert names == ["logistic_regression", "hist_gradient_boosting"]
-    assert "- xgboost: " in remarks and "GPU" not in remarks
+    assert names == ["logistic_regression", "hist_gradient_boosting", "xgboost" if has_xgboost() else "small_steps"]
+    assert ("- xgboost: " in remarks) is not has_xgboost() and "GPU" not in remarks
+
+
+def test_what_source_options_state_goes_into_the_configuration_which_runs(gpupipe: Gpupipe, table: Path) -> None:
+    text = table.read_text().replace(",", ";").replace("colour", "colouré")
+    (table.parent / "sales.data").write_bytes(text.encode("latin-1"))
+    options = ("--source", "format=csv", "--source", "csv.delimiter=;", "--source", "csv.encoding=latin-1")
+    result = gpupipe("init", "sales.data", "--target", "sold", *options, "--source", "isolate=true", cwd=table.parent)
+    assert result.returncode == 0, result.stderr
+    source = yaml.safe_load((table.parent / "sales.yaml").read_text())["source"]
+    assert (source["format"], source["isolate"]) == ("csv", True)
+    assert source["csv"] == {"delimiter": ";", "encoding": "latin-1"}
+    assert gpupipe("check", "sales.yaml", cwd=table.parent).returncode == 0
+    listed = gpupipe("init", "sales.data", *options, cwd=table.parent)
+    assert "colouré" in listed.stdout
+
+
+def test_a_file_without_a_header_is_reported(gpupipe: Gpupipe, table: Path) -> None:
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[1:]))
+    assert "the file has no header, so they are numbered" in gpupipe("init", "sales.csv", cwd=table.parent).stdout
+    result = gpupipe("init", "sales.csv", "--target", "last", cwd=table.parent)
+    assert "The file has no header: its columns are called c1 to c4 here." in result.stdout
 
 
 @pytest.mark.data

@@ -44,17 +44,20 @@ def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
     assert "looked for in 20,000 rows" in made.text
 
 
-@pytest.mark.parametrize(("n_rows", "n_wild", "steps"), [(2_000, 0, 300), (2_000, 3, 100), (50_000, 100, 300)])
-def test_a_table_of_few_rows_with_a_few_wild_targets_gets_fewer_trees(
-    init: Init, n_rows: int, n_wild: int, steps: int
+@pytest.mark.parametrize(
+    ("has_xgboost", "models"),
+    [
+        (True, ["logistic_regression", "hist_gradient_boosting", "xgboost"]),
+        (False, ["logistic_regression", "hist_gradient_boosting", "small_steps"]),
+    ],
+)
+def test_xgboost_is_a_candidate_where_it_is_installed(
+    frame: pd.DataFrame, init: Init, monkeypatch: pytest.MonkeyPatch, has_xgboost: bool, models: list[str]
 ) -> None:
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=n_rows)
-    y = x + generator.normal(size=n_rows)
-    y[:n_wild] *= 200
-    made = init(pd.DataFrame({"x": x.round(3), "y": y.round(3)}))
-    assert made.values["models"][1]["hist_gradient_boosting"]["max_iter"] == steps
-    assert ("few targets that are far out" in made.text) is (steps == 100)
+    monkeypatch.setattr("gpupipe.starter.choices.has_xgboost", lambda: has_xgboost)
+    made = init(frame)
+    assert [entry.label for entry in made.config.models] == models
+    assert ("# - xgboost:" in made.text) is not has_xgboost
 
 
 def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
@@ -62,9 +65,11 @@ def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
     assert "7 rows are there more than once" in made.text
 
 
-def test_an_identifier_that_repeats_is_offered_as_a_group(frame: pd.DataFrame, init: Init) -> None:
-    made = init(frame.assign(user_id=np.random.default_rng(0).integers(0, 60, len(frame))))
-    assert "# split: {cv: 5, group: user_id}" in made.text.splitlines()
+def test_a_key_that_repeats_is_offered_as_a_group_and_a_count_is_not(frame: pd.DataFrame, init: Init) -> None:
+    generator = np.random.default_rng(0)
+    keys = {"user_id": generator.integers(0, 60, len(frame)), "number_of_calls": generator.integers(0, 60, len(frame))}
+    made = init(frame.assign(**keys, id_checks=generator.geometric(0.1, len(frame))))
+    assert [line for line in made.text.splitlines() if "group:" in line] == ["# split: {cv: 5, group: user_id}"]
 
 
 def test_a_path_is_written_so_that_it_leads_there(
@@ -114,15 +119,19 @@ class TestPublicTables:
         assert "4,262 missing values" in made.text
         assert "24 rows are there more than once" in made.text
 
+    def test_bank_churn(self, data_dir: Path, init: Init) -> None:
+        made = init(data_dir / "bank-churn" / "Churn_Modelling.csv", "Exited")
+        assert made.source["drop"] == ["RowNumber", "CustomerId", "Surname"]
+
+    def test_german_credit(self, data_dir: Path, init: Init) -> None:
+        assert init(data_dir / "german-credit" / "german.csv", "credit").source["positive"] == 2
+
     def test_bike_sharing(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "bike-sharing" / "bike.csv", "cnt")
         assert made.source["drop"] == ["instant"]
         schema = made.source["schema"]
         assert schema == {
             "dteday": {"kind": "datetime", "format": "%m/%d/%Y"},
-            "season": "categorical",
-            "mnth": "categorical",
-            "hr": "categorical",
         }
 
     def test_nyc_taxi(self, data_dir: Path, init: Init) -> None:
@@ -137,7 +146,6 @@ class TestPublicTables:
         assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
         assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}  # type: ignore[index]
         assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
-        assert made.values["models"][1]["hist_gradient_boosting"]["max_iter"] == 100
 
     def test_diamonds_are_enough_for_one_split(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "diamonds" / "diamonds.csv", "price")

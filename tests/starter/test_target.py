@@ -20,6 +20,9 @@ Init = Callable[..., Any]
     ("labels", "counts", "positive"),
     [
         (("No", "Yes"), {"No": 1, "Yes": 9}, "Yes"),
+        ((1, 2), {"1": 7, "2": 3}, 2),
+        ((1, 2), {"1": 3, "2": 7}, 1),
+        ((0.0, 1.0), {"0.0": 3, "1.0": 7}, 1.0),
         (("benign", "tumour"), {"benign": 5, "tumour": 5}, "tumour"),
         ((0, 1), {}, 1),
         ((-1, 1), {}, 1),
@@ -28,7 +31,7 @@ Init = Callable[..., Any]
         (("false", "true"), {}, "true"),
     ],
 )
-def test_the_positive_label_says_yes_or_is_greater_or_rarer(labels: tuple, counts: dict, positive: object) -> None:  # type: ignore[type-arg]
+def test_the_positive_label_says_yes_or_is_rarer(labels: tuple, counts: dict, positive: object) -> None:  # type: ignore[type-arg]
     assert choose_positive(labels, counts).label == positive
 
 
@@ -53,6 +56,12 @@ def test_integer_classes_are_declared_and_the_line_says_how_to_undo_it(frame: pd
     made = init(frame.assign(y=np.random.default_rng(0).integers(1, 6, len(frame))))
     assert made.source["schema"] == {"y": "categorical"}
     assert made.comment_on("y:") == "5 classes; remove this line if they are a quantity"
+
+
+def test_counts_are_a_quantity(frame: pd.DataFrame, init: Init) -> None:
+    visits = np.minimum(np.random.default_rng(0).geometric(0.5, len(frame)) - 1, 7)
+    made = init(frame.assign(y=visits))
+    assert "A regression task" in made.text
 
 
 def test_a_rare_class_is_not_stratified(frame: pd.DataFrame, init: Init) -> None:

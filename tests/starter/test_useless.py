@@ -21,17 +21,21 @@ def test_each_useless_column_is_dropped_with_its_reason(frame: pd.DataFrame, ini
         frame.assign(
             key=[f"id_{i:05}" for i in range(n)],
             row=np.arange(1, n + 1),
-            customerID=generator.permutation(10 * n)[:n],
+            customer=generator.permutation(10 * n)[:n],
+            clientID=generator.permutation(10**9 + np.arange(n) ** 3),
             empty=None,
             constant="EUR",
             note=[" ".join(generator.choice(["very", "good", "bad", "service", "slow"], 8)) for _ in range(n)],
         )
     )
+    customers = pd.read_csv(made.source["path"])["customer"]
+    low, high = customers.min(), customers.max()
     reasons = {name: made.comment_on(f"- {name}") for name in made.source["drop"]}
     assert reasons == {
         "key": "identifier: every value is different",
         "row": f"running number, 1 to {n}",
-        "customerID": f"identifier: {n} different values in {n} rows",
+        "customer": f"identifier: 300 integers from {low} to {high}, and none is there twice",
+        "clientID": "identifier: 300 different values in 300 rows",
         "empty": "empty",
         "constant": "always 'EUR'",
         "note": "free text",
@@ -56,6 +60,28 @@ def test_unique_measurements_are_no_identifiers(frame: pd.DataFrame, init: Init)
     assert "drop" not in made.source
 
 
+def test_names_and_numbers_that_say_nothing_are_dropped_and_those_that_do_are_kept(init: Init) -> None:
+    generator = np.random.default_rng(4)
+    n = 2_000
+    shop, name = generator.integers(0, 300, n), generator.integers(0, 900, n)
+    account, area = (generator.permutation(np.unique(generator.integers(0, 10**8, 2 * n)))[:n] for _ in range(2))
+    effect = generator.normal(size=300)[shop] + 3 * area / 10**8
+    made = init(
+        pd.DataFrame(
+            {
+                "x": generator.normal(size=n).round(3),
+                "shop": [f"shop {i}" for i in shop],
+                "surname": [f"name {i}" for i in name],
+                "account": account,
+                "area": area,
+                "y": np.where(effect + generator.normal(size=n) > 1.5, "Yes", "No"),
+            }
+        )
+    )
+    assert made.source["drop"] == ["surname", "account"]
+    assert made.comment_on("- surname").endswith("different texts that say nothing of y beside the other columns")
+
+
 def test_the_split_of_somebody_else_is_dropped_and_offered(frame: pd.DataFrame, init: Init) -> None:
     part = np.where(frame.index % 5 == 0, "test", np.where(frame.index % 5 == 1, "valid", "train"))
     made = init(frame.assign(part=part))
@@ -67,7 +93,7 @@ def test_a_part_without_targets_is_not_offered_to_test_on(frame: pd.DataFrame, i
     part = np.where(frame.index % 5 == 0, "test", np.where(frame.index % 5 == 1, "valid", "train"))
     made = init(frame.assign(part=part, y=frame["y"].where(part != "test")))
     assert "test: [valid]" in made.text
-    assert "60 of 300 rows have no y and are left out." in made.text
+    assert "60 of 300 rows have no y and are dropped." in made.text
 
 
 def test_columns_whose_names_are_patterns_are_dropped_alone(frame: pd.DataFrame, init: Init) -> None:

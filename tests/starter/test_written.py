@@ -8,9 +8,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
+from gpupipe.config import load_config
 from gpupipe.errors import DataError
+from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.starter.starter import make_starter
 from gpupipe.starter.written import read_as_written
+from tests.starter.conftest import DEVICE
 
 Init = Callable[..., Any]
 
@@ -98,6 +103,21 @@ def test_the_format_of_a_file_is_told_by_its_content(frame: pd.DataFrame, tmp_pa
     frame.to_json(tmp_path / "jsonl.data", orient="records", lines=True)
     for name in ("parquet", "jsonl"):
         assert init(tmp_path / f"{name}.data").source["format"] == name
+
+
+def test_what_the_user_states_is_not_guessed_and_is_written_down(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "table.data"
+    frame.replace("Ulm", "Köln").to_csv(path, index=False, sep=";", encoding="cp1252")
+    stated = {"format": "csv", "csv": {"encoding": "latin-1", "names": ["a", "b", "c", "d"]}, "isolate": True}
+    base = TableSource.model_validate({"path": str(path), **stated})
+    config = tmp_path / "starter.yaml"
+    config.write_text(make_starter(str(path), "d", config, DEVICE, base).text, encoding="utf-8")
+    source = yaml.safe_load(config.read_text())["source"]
+    assert source["csv"] == {**stated["csv"], "delimiter": ";"}
+    assert (source["format"], source["isolate"]) == ("csv", True)
+    assert load_config(config).source is not None
+    with pytest.raises(DataError, match="not ascii"):
+        read_as_written(str(path), base.model_copy(update={"csv": CsvSettings(encoding="ascii")}))
 
 
 def test_an_absent_file_is_a_data_error(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Predictive power of columns, always measured on rows that were not learned from: one column alone, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpupipe.models import CLASSIFICATION
+from gpupipe.starter.sample import FOLDS, Sample
+
+Array = Any
+SMOOTHING = 5.0  # rows
+MIN_LEAF = 3  # rows; a column of unique values gains nothing from them
+MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # of a model of many columns
+MAX_CODES = 64  # with more levels, a column is left to `level_means`
+STEPS = {"max_iter": 40, "learning_rate": 0.15, "early_stopping": False, "random_state": 0}
+
+
+def targets_of(sample: Sample) -> Array:
+    """Return what is explained, shape (n_rows, n_targets): the rank, or 0 and 1 for each class (binary: the second)."""
+    if sample.task == "multiclass":
+        return np.stack([sample.y == label for label in np.unique(sample.y)], axis=1).astype(np.float64)
+    return np.asarray(sample.ranks, np.float64)[:, None]
+
+
+def share_explained(targets: Array, predicted: Array) -> float:
+    """Return the share of the targets' variance that is explained; 0 where they have none."""
+    spread = np.square(targets - targets.mean(axis=0)).sum()
+    return float(1 - np.square(targets - predicted).sum() / spread) if spread else 0.0
+
+
+def level_codes(x: Array) -> Array:
+    """Return the distinct values of a column as codes from 0 on; missing values have one of their own."""
+    return np.unique(x, return_inverse=True)[1].reshape(-1)
+
+
+def level_means(codes: Array, targets: Array, fold: Array) -> Array:
+    """Return for each row the mean target of its level in the other folds, smoothed; shape as `targets`."""
+    n_codes = int(codes.max()) + 1
+    predicted = np.empty_like(targets)
+    for k in range(FOLDS):
+        learn, test = fold != k, fold == k
+        count = np.bincount(codes[learn], minlength=n_codes)[:, None]
+        total = np.stack([np.bincount(codes[learn], t, minlength=n_codes) for t in targets[learn].T], axis=1)
+        means = (total + SMOOTHING * targets[learn].mean(axis=0)) / (count + SMOOTHING)
+        predicted[test] = means[codes[test]]
+    return predicted
+
+
+def alone(name: str, sample: Sample, max_steps: int | None = None) -> Array:
+    """Return what one column predicts, shape (n_rows, n_targets): by its levels, or by a tree on its order.
+
+    `max_steps` leaves suit a column with noise; without a limit, the tree finds what is exact.
+    """
+    x, targets = sample.columns[name], targets_of(sample)
+    if name in sample.coded:
+        return level_means(level_codes(x), targets, sample.fold)
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = x.astype(np.float32)[:, None]
+    predicted = np.empty_like(targets)
+    for k in range(FOLDS):
+        test = sample.fold == k
+        tree = DecisionTreeRegressor(min_samples_leaf=MIN_LEAF, max_leaf_nodes=max_steps, random_state=0)
+        predicted[test] = tree.fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
+    return predicted
+
+
+def together(names: Sequence[str], sample: Sample) -> Array:
+    """Return what some columns predict together, shape as `targets_of`: boosted trees of a modest size."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    targets = targets_of(sample)
+    coded = [name in sample.coded for name in names]
+    X = np.stack([_input(name, sample) for name in names], axis=1)
+    kind = HistGradientBoostingClassifier if sample.task in CLASSIFICATION else HistGradientBoostingRegressor
+    y = sample.y if sample.task in CLASSIFICATION else targets[:, 0]
+    predicted = np.empty_like(targets)
+    for k in range(FOLDS):
+        test = sample.fold == k
+        model = kind(categorical_features=coded if any(coded) else None, **STEPS).fit(X[~test], y[~test])
+        if sample.task not in CLASSIFICATION:
+            predicted[test] = model.predict(X[test])[:, None]
+        elif sample.task == "binary":
+            predicted[test] = model.predict_proba(X[test])[:, 1:]
+        else:  # a rare class may be absent from the rows learned from
+            columns = np.searchsorted(np.unique(sample.y), model.classes_)
+            predicted[np.ix_(test, np.arange(targets.shape[1]))] = 0.0
+            predicted[np.ix_(test, columns)] = model.predict_proba(X[test])
+    return predicted
+
+
+def smaller(sample: Sample) -> Sample:
+    """Return as many rows as `together` takes in a second or two: fewer where there are many classes or columns."""
+    n_columns = max(1, len(sample.columns)) * (len(np.unique(sample.y)) if sample.task == "multiclass" else 1)
+    return sample.head(max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // n_columns)))
+
+
+def can_join(name: str, sample: Sample) -> bool:
+    """Return whether `together` takes a column: it varies, and its levels are few enough to be split as categories."""
+    n_values = len(np.unique(sample.columns[name]))
+    return n_values > 1 and (name not in sample.coded or n_values <= MAX_CODES)
+
+
+def _input(name: str, sample: Sample) -> Array:
+    return level_codes(sample.columns[name]) if name in sample.coded else sample.columns[name]
+
+
+def area_under_curve(y: Array, score: Array) -> float:
+    """Return the area under the ROC curve of a 0/1 target; 0.5 where it has a single class."""
+    from scipy.stats import rankdata
+
+    n_positive, n_negative = y.sum(), (1 - y).sum()
+    if not n_positive or not n_negative:
+        return 0.5
+    wins = rankdata(score)[y == 1].sum() - n_positive * (n_positive + 1) / 2
+    return float(wins / (n_positive * n_negative))
+
+
+def score(predicted: Array, sample: Sample) -> float:
+    """Return how good predictions are, 1 at best: ROC-AUC, balanced accuracy, or R² of the ranks, by the task."""
+    if sample.task == "binary":
+        return area_under_curve(sample.y, predicted[:, 0])
+    if sample.task == "multiclass":
+        labels = np.unique(sample.y)
+        said = labels[predicted.argmax(axis=1)]
+        return float(np.mean([(said[sample.y == label] == label).mean() for label in labels]))
+    return share_explained(targets_of(sample), predicted)
