@@ -67,7 +67,7 @@ class Pipeline:
     tables : dict of str to dict, optional
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
-        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"min": 0}}``.
+        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"range": [0, 120]}}``.
     split, evaluate, limits, report, gpu, cluster : dict, optional
         Sections of that name.
     features : list, optional

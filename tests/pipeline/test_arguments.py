@@ -192,9 +192,12 @@ def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: P
     with pytest.raises(ArtifactError, match=r"config.yaml is missing(.|\n)*gp.load_model"):
         gp.load_run(churn_run.path / "model")
     (tmp_path / "config.yaml").write_text("")
-    (tmp_path / "metrics.json").write_text("{")
-    with pytest.raises(ArtifactError, match=r"metrics.json cannot be read"):
-        _ = gp.load_run(tmp_path).metrics
+    for content in ("{", "[]", '{"models": {}}'):
+        (tmp_path / "metrics.json").write_text(content)
+        with pytest.raises(ArtifactError, match=r"metrics\.json cannot be read"):
+            _ = gp.load_run(tmp_path).metrics
+    with pytest.raises(ArtifactError, match=r"predictions\.parquet cannot be read"):
+        _ = gp.load_run(tmp_path).predictions
 
 
 def test_importances_are_those_of_the_report(churn_run: gp.Run, tmp_path: Path) -> None:
