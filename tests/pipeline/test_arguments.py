@@ -93,6 +93,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),
     "no file": (lambda: gp.load_config(None), "got None"),
     "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
+    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),
     "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),
     "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),
     "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),
