@@ -10,18 +10,19 @@ from typing import Any, Literal, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config, load_config, parse_config
-from gpupipe.config.gpu import parse_size
 from gpupipe.config.summary import summary_yaml
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError
 from gpupipe.features.builder import View
 from gpupipe.pipeline.arguments import (
     python_errors,
+    read_size,
     require_choice,
     require_count,
     require_place,
     source_section,
     with_data,
+    with_device,
 )
 from gpupipe.pipeline.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
@@ -67,7 +68,7 @@ class Pipeline:
     tables : dict of str to dict, optional
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
-        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"min": 0}}``.
+        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"range": [0, 120]}}``.
     split, evaluate, limits, report, gpu, cluster : dict, optional
         Sections of that name.
     features : list, optional
@@ -169,7 +170,7 @@ class Pipeline:
             With all mistakes, each with its line and column.
         """
         with python_errors():
-            return cls(load_config(path, _with_device(overrides, device)))
+            return cls(load_config(path, with_device(overrides, device)))
 
     @classmethod
     def from_dict(
@@ -201,7 +202,7 @@ class Pipeline:
             fix = "a frame or a path goes to gp.Pipeline, a configuration file to gp.Pipeline.from_yaml"
             raise ConfigError(f"expected a dict of sections; got {described(settings)}", where="settings", fix=fix)
         with python_errors():
-            return cls(parse_config(settings, _with_device(overrides, device)))
+            return cls(parse_config(settings, with_device(overrides, device)))
 
     def run(
         self,
@@ -269,7 +270,7 @@ class Pipeline:
             See `gpupipe.errors`.
         """
         with python_errors(self.config):
-            return make_plan(self.config, None if assume_gpu is None else _bytes("assume_gpu", assume_gpu))
+            return make_plan(self.config, None if assume_gpu is None else read_size("assume_gpu", assume_gpu))
 
     def features(
         self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
@@ -380,21 +381,3 @@ def run(path: str | os.PathLike[str], device: Device | None = None, overrides: S
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _with_device(overrides: Sequence[str], device: Device | None) -> list[str]:
-    """Return the overrides with the device among them; what is wrong with their type is for the loader to say."""
-    if device is None:
-        return overrides  # type: ignore[return-value]
-    require_choice("device", device, get_args(Device))
-    return [*overrides, f"device={device}"] if not isinstance(overrides, str) else overrides  # type: ignore[return-value]
-
-
-def _bytes(name: str, value: object) -> int:
-    try:
-        found = parse_size(value)
-    except ValueError as error:
-        raise ConfigError(str(error), where=name) from None
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {described(value)}', where=name)
-    return found

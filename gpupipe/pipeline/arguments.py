@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
+from gpupipe.config.gpu import parse_size
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of
@@ -20,6 +21,7 @@ Table = TypeVar("Table", bound=TableSource)
 
 SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF), a path, or a list of paths"
 YAML = (".yaml", ".yml")
+DEVICES = ("auto", "cpu", "gpu")
 
 
 def source_section(source: object) -> dict[str, Any]:
@@ -134,6 +136,25 @@ def require_place(name: str, value: object) -> None:
     """Raise ConfigError unless `value` can name a file or a folder."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise ConfigError(f"expected a path; got {described(value)}", where=name)
+
+
+def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
+    """Return overrides with the device as the last one; the loader checks their type."""
+    if device is None:
+        return overrides
+    require_choice("device", device, DEVICES)
+    return [*overrides, f"device={device}"] if isinstance(overrides, list | tuple) else overrides
+
+
+def read_size(name: str, value: object) -> int:
+    """Return a size in bytes that is given as such, or as a text: ``"16GiB"``."""
+    try:
+        found = parse_size(value)
+    except ValueError as error:
+        raise ConfigError(str(error), where=name) from None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {described(value)}', where=name)
+    return found
 
 
 @contextmanager

@@ -85,7 +85,10 @@ class Run:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The content of metrics.json."""
-        return self._document or _read_json(self.path / "metrics.json")
+        found = self._document or _read_json(self.path / "metrics.json")
+        if not (isinstance(found, dict) and isinstance(found.get("models"), dict) and found["models"]):
+            raise _unreadable(self.path / "metrics.json", "it has no models")
+        return found
 
     @cached_property
     def leaderboard(self) -> Sequence[Entrant]:
@@ -119,9 +122,14 @@ class Run:
         A DataFrame with the columns ``row`` (of the input, from 0), ``fold`` (with cross-validation), ``target``,
         ``prediction``, and of a classifier ``probability_LABEL`` for each label.
         """
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        frame: pd.DataFrame = pq.read_table(self.path / "predictions.parquet").to_pandas()
+        file = self.path / "predictions.parquet"
+        try:
+            frame: pd.DataFrame = pq.read_table(file).to_pandas()
+        except (OSError, pa.ArrowException) as error:
+            raise _unreadable(file, error) from error
         return frame
 
     @cached_property
@@ -203,7 +211,11 @@ def _read_json(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ArtifactError(f"{file.name} cannot be read: {error}", where=str(file), fix="run it again") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, why: object) -> ArtifactError:
+    return ArtifactError(f"{file.name} cannot be read: {why}", where=str(file), fix="run the pipeline again")
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:

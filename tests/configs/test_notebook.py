@@ -73,6 +73,7 @@ def test_the_quickstart_runs_and_shows_what_is_committed(kernel: str) -> None:
     for start in ("features[0].impute.strategy: ", "models[0]: ", "test rows: ", "Pipeline('churn': ", "(1000, "):
         (line,) = [line for line in committed.splitlines() if line.startswith(start)]
         assert line in printed(notebook)
+    assert len(re.findall("^0 +Contract ", printed(notebook), re.MULTILINE)) == 2  # importances of run and model
     (score,) = [float(value) for value in re.findall(r"^roc_auc (0\.\d+)", printed(notebook), re.MULTILINE)]
     assert 0.78 < score < 0.86
 

@@ -15,7 +15,7 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.config import advice, parse_config
-from gpupipe.errors import ArtifactError, ConfigError, DeviceError, GpupipeError
+from gpupipe.errors import ArtifactError, ConfigError, DeviceError
 from gpupipe.features.impute import Impute
 from gpupipe.models import MODELS
 from gpupipe.pipeline import api, console
@@ -93,6 +93,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),
     "no file": (lambda: gp.load_config(None), "got None"),
     "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
+    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),
     "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),
     "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),
     "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),
@@ -129,13 +130,8 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
 
 
 def test_errors_of_a_run_are_worded_for_python(tmp_path: Path) -> None:
-    frame = FRAME.assign(left=[f"v{i}" for i in range(40)])
-    with pytest.raises(GpupipeError) as error:
-        gp.Pipeline(frame, target="left", features=[{"target_encode": "plan"}]).run(tmp_path / "run")
-    assert ": {" not in str(error.value)
-    without = gp.Pipeline(FRAME, features=[{"target_encode": "plan"}], models=["kmeans"])
-    with pytest.raises(ConfigError, match="name one: target='…'"):
-        without.run(tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"declare it: schema=\{'plan': 'float'\}"):
+        pipeline(features=[{"standardize": "plan"}]).run(tmp_path / "run")
 
 
 @pytest.mark.parametrize("module", [api, advice], ids=["api", "advice"])
@@ -192,9 +188,12 @@ def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: P
     with pytest.raises(ArtifactError, match=r"config.yaml is missing(.|\n)*gp.load_model"):
         gp.load_run(churn_run.path / "model")
     (tmp_path / "config.yaml").write_text("")
-    (tmp_path / "metrics.json").write_text("{")
-    with pytest.raises(ArtifactError, match=r"metrics.json cannot be read"):
-        _ = gp.load_run(tmp_path).metrics
+    for content in ("{", "[]", '{"models": {}}'):
+        (tmp_path / "metrics.json").write_text(content)
+        with pytest.raises(ArtifactError, match=r"metrics\.json cannot be read"):
+            _ = gp.load_run(tmp_path).metrics
+    with pytest.raises(ArtifactError, match=r"predictions\.parquet cannot be read"):
+        _ = gp.load_run(tmp_path).predictions
 
 
 def test_importances_are_those_of_the_report(churn_run: gp.Run, tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""Frames in memory on a device: cuDF's and pandas' give the features of a file with their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import gpupipe as gp
+from gpupipe.readers.churn import customers
+
+ROWS = 20_000
+
+
+@pytest.mark.parametrize("library", ["cudf", "pandas"])
+def test_a_frame_is_read_as_its_file_where_nothing_may_fall_back(library: str, tmp_path: Path) -> None:
+    import cudf
+
+    table = customers(ROWS, 7)
+    pq.write_table(table, tmp_path / "churn.parquet")
+    frame: Any = cudf.DataFrame.from_arrow(table) if library == "cudf" else table.to_pandas()
+    settings: dict[str, Any] = {
+        "target": "Churn", "positive": "Yes", "drop": ["customerID"], "device": "gpu",
+        "features": [{"impute": "@numeric"}, {"standardize": "@numeric"}, {"encode": "@categorical"}],
+    }  # fmt: skip
+    pipe = gp.Pipeline(frame, **settings)
+    assert pipe.config.source.label == f"{library}.DataFrame, 20,000 rows x {table.num_columns} columns"
+    (X, y), (expected, truth) = pipe.features(), gp.Pipeline(tmp_path / "churn.parquet", **settings).features()
+    np.testing.assert_allclose(X.get(), expected.get(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(y, truth)
