@@ -11,7 +11,7 @@ from gpupipe.config import Config, load_config
 from gpupipe.config.gpu import parse_size
 from gpupipe.features.builder import View
 from gpupipe.pipeline.console import Console
-from gpupipe.pipeline.model import as_arrow
+from gpupipe.pipeline.model_rows import as_arrow
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.pipeline.preparation import derive_columns, prepare
 from gpupipe.pipeline.reading import table_of

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
-from gpupipe.pipeline.model import prediction_table
+from gpupipe.pipeline.prediction_table import prediction_table
 
 
 def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
