@@ -97,6 +97,10 @@ class ClusterStatistics(Statistics):
         found = self.table.ask(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
         return [np.concatenate(parts) for parts in joined_columns(found)]
 
+    def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
+        """See `Statistics.of_parts`; `function` is a function of its module."""
+        return self.table.ask(function, names, label="ranges of columns")
+
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
         return self.table.ask(_of_times, ask, source, label=f"times of {source}")
 

@@ -127,13 +127,13 @@ class Statistics(NumberStatistics):
         """Return whether any time of a column is not midnight."""
         return any(self._of_times(has_time_of_day, source))
 
-    def missing_times(self, source: str) -> int:
-        """Return the number of rows in which a column of times is null."""
-        return sum(self._of_times(count_missing_times, source))
-
     def code_counts(self, source: str) -> Array:
         """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
         return self._memory["counts", (IndexStep("INDEX", source),)]
+
+    def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
+        """Return what `function` returns of these columns, for each table that the rows are stored in."""
+        return [function(self.backend, self.table, names)]
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
         """Return what is asked of the times of a column, of one part of the rows or more."""
@@ -157,11 +157,6 @@ def has_time_of_day(backend: Backend, times: Array) -> bool:
     step = max(1, len(times)) if is_on_device(backend) else ROWS_A_PART
     parts = (times[low : low + step] for low in range(0, len(times), step))
     return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
-
-
-def count_missing_times(backend: Backend, times: Array) -> int:
-    """Return how many of some times are missing."""
-    return int(backend.to_host(backend.xp.count_nonzero(times == NAT)))
 
 
 def _index(column: Codes) -> Any:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.features.columns import Numbers, Start
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Schema
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Schema
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.features.statistics import Statistics
+    from gpupipe.table.blocks import Table
 
 
 @dataclass(frozen=True)
@@ -73,21 +74,34 @@ def summarize(statistics: Statistics, schema: Schema) -> TrainingSummary:
     """Return the summary of the columns of `schema` that the table of `statistics` has and no op has made."""
     table = statistics.table.schema
     names = dict.fromkeys(c.name for c in schema if c.name in table and not c.derived and c.hash_of is None)
-    columns = [table[name] for name in names]
     found: dict[str, TrainedColumn] = {}
-    numbers = [Numbers(c.name, (c.name,), Start("LOAD", source=c.name)) for c in columns if c.kind == "numeric"]
-    if numbers:
-        nulls, extremes = statistics.null_counts(numbers), statistics.extremes(numbers)
-        for number, n_null, (low, high) in zip(numbers, nulls, extremes, strict=True):
-            all_null = n_null == statistics.n_rows
-            found[number.name] = TrainedColumn(n_null, *(() if all_null else (low, high)))
-    for column in columns:
-        if column.kind == "datetime":
-            n_null = statistics.missing_times(column.name)
-            all_null = n_null == statistics.n_rows
-            found[column.name] = TrainedColumn(n_null, *(() if all_null else statistics.time_range(column.name)))
-        elif column.levels is not None:
-            counts = statistics.code_counts(column.name)
+    measured = [name for name in names if table[name].kind in ("numeric", "datetime")]
+    parts = statistics.of_parts(measure_ranges, measured) if measured else []
+    for name, ranges in zip(measured, zip(*parts, strict=True), strict=True):
+        lows, highs = [r.low for r in ranges if r.low is not None], [r.high for r in ranges if r.high is not None]
+        found[name] = TrainedColumn(sum(r.n_null for r in ranges), min(lows, default=None), max(highs, default=None))
+    for name in names:
+        if table[name].levels is not None:
+            counts = statistics.code_counts(name)
             n_singletons = int((counts[FIRST_LEVEL:] == 1).sum())
-            found[column.name] = TrainedColumn(int(counts[NULL]), n_singletons=n_singletons)
-    return TrainingSummary(statistics.n_rows, {c.name: found[c.name] for c in columns if c.name in found})
+            found[name] = TrainedColumn(int(counts[NULL]), n_singletons=n_singletons)
+    return TrainingSummary(statistics.n_rows, {name: found[name] for name in names if name in found})
+
+
+def measure_ranges(backend: Backend, table: Table, names: list[str]) -> list[TrainedColumn]:
+    """Return nulls and range of columns of numbers and times."""
+    xp = backend.xp
+
+    def measure(name: str) -> TrainedColumn:
+        values = table.column(name)
+        is_time = table.schema[name].kind == "datetime"
+        n_null = int(backend.to_host(xp.count_nonzero(values == NAT if is_time else xp.isnan(values))))
+        if n_null == len(values):
+            return TrainedColumn(n_null)
+        if is_time:  # less 1, NAT is the greatest
+            low, high = backend.to_host(xp.stack([(values - 1).min(), values.max()])).tolist()
+            return TrainedColumn(n_null, low + 1, high)
+        low, high = backend.to_host(xp.stack([xp.nanmin(values), xp.nanmax(values)])).tolist()
+        return TrainedColumn(n_null, low + 0.0, high + 0.0)  # the zero of either sign is the same one
+
+    return backend.map(measure, names)

@@ -5,40 +5,40 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
 from gpupipe.errors import ArtifactError, ConfigError, DataError, PredictionWarning
 from gpupipe.features.fitted import FittedFeatures
-from gpupipe.features.spans import time_us
-from gpupipe.metrics import predicted_labels
-from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
+from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
-from gpupipe.pipeline.input_source import check_reading, event_source, main_source
+from gpupipe.pipeline.input_source import check_reading, main_source
 from gpupipe.pipeline.model_folder import model_folder
+from gpupipe.pipeline.model_pickle import files_of, load_files
+from gpupipe.pipeline.model_rows import RowsToPredict, rows_to_predict
 from gpupipe.pipeline.model_summary import model_html, model_text
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.prediction_report import PredictionReport, merged, report_rows
-from gpupipe.pipeline.rules import ServedRules, enforce_served
+from gpupipe.pipeline.prediction_table import (
+    class_probabilities,
+    no_predictions,
+    prediction_table,
+    prediction_values,
+)
+from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.soundness import (
     check_agreement,
     read_decision,
@@ -47,11 +47,9 @@ from gpupipe.pipeline.soundness import (
 )
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
-from gpupipe.readers.files import mask
-from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.blocks import Table
-from gpupipe.table.frames import frame_to_arrow, rows_to_arrow
+from gpupipe.table.frames import frame_to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,13 +134,8 @@ class Model:
         """
         found = read_importances(self.manifest.get("importances"))
         if found is None:
-            raise ArtifactError(
-                "no importances were recorded in this model",
-                where=str(self.folder),
-                fix="run its configuration again with evaluate.importance on"
-                if self.goal.target
-                else "importances are measured against a target, and this model has none",
-            )
+            fix = "run its configuration again with evaluate.importance on; they are measured against a target"
+            raise ArtifactError("no importances were recorded in this model", where=str(self.folder), fix=fix)
         return found.to_frame()
 
     @property
@@ -188,11 +181,7 @@ class Model:
         PredictionWarning
             If no row of a column is like the training rows; the counts are in `last_prediction_report`.
         """
-        prediction = self._predict(data, tables, as_of)
-        if prediction.probability is not None:
-            chosen = predicted_labels(self.goal.task, prediction.probability, self.decision.threshold)
-            return np.array(self.goal.labels)[chosen]
-        return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
+        return prediction_values(self._predict(data, tables, as_of), self.goal, self.decision.threshold)
 
     def predict_proba(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
@@ -210,7 +199,7 @@ class Model:
         """
         if not self.goal.labels:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
-        return _columns(self._predict(data, tables, as_of).probability)
+        return class_probabilities(self._predict(data, tables, as_of).probability)
 
     def predict_table(
         self,
@@ -283,7 +272,7 @@ class Model:
         return verify_model(self)
 
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Prediction:
-        rows = self._rows(data, tables, as_of)
+        rows = rows_to_predict(self, data, tables, as_of)
         if self.features.derivation is not None:  # a history must not be cut
             parts = [self._predict_batch(rows)]
         else:
@@ -295,7 +284,7 @@ class Model:
         return joined([prediction for prediction, _ in parts])
 
     def _transform(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Array:
-        rows = self._rows(data, tables, as_of)
+        rows = rows_to_predict(self, data, tables, as_of)
         table, report = self._encode(rows)
         X = self.features.transform(table, self.backend, self.engine)
         self._keep_report([report])
@@ -308,59 +297,18 @@ class Model:
             for alarm in self._last.report.alarms:
                 warnings.warn(alarm, PredictionWarning, stacklevel=4)
 
-    def _rows(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Rows:
-        arrow = self._arrow(data, self.source_of, self.inputs, [each.column for each in self.rules])
-        is_path = isinstance(data, (str, Path))
-        label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
-        for warning in enforce_served(arrow, self.rules, self.backend, label):
-            self.backend.remark(warning)
-        return Rows(arrow, self._events(tables), _time_us(as_of))
-
-    def _events(self, tables: Mapping[str, Any] | None) -> dict[str, pa.Table]:
-        if not isinstance(tables, Mapping | None):
-            raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
-        derivation, tables = self.features.derivation, tables or {}
-        needed = {} if derivation is None else derivation.tables
-        if strange := [name for name in tables if name not in needed]:
-            reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
-            hint = f"leave the table out: {reads}"
-            raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
-        return {
-            name: self._arrow(
-                table,
-                partial(event_source, reading=self.manifest["reading"], features=self.features, name=name),
-                needed[name].inputs,
-            )
-            for name, table in tables.items()
-        }
-
     def source_of(self, path: str) -> TableSource:
         """Return the source that reads a file, glob, folder or URL of rows to score as the training table was read."""
         return main_source(path, self.manifest["reading"], self.features, self.rules)
 
-    def _arrow(
-        self,
-        data: Any,
-        source_of: Callable[[str], TableSource],
-        required: Sequence[str],
-        optional: Sequence[str] = (),
-    ) -> pa.Table:
-        if isinstance(data, TableSource):
-            return read_arrow(data, may_be_empty=True).table
-        if isinstance(data, (str, Path)):
-            if not str(data).strip():
-                raise DataError("an empty path names no file")
-            return read_arrow(source_of(str(data)), may_be_empty=True).table
-        return plain_arrow(rows_to_arrow(data, required, optional))
-
-    def _encode(self, rows: Rows) -> tuple[Table, PredictionReport]:
+    def _encode(self, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
         table = self.features.encode(rows.arrow, self.backend, rows.events, rows.as_of)
         return table, report_rows(table, rows.arrow, self.features.training, self.backend, self.inputs)
 
-    def _predict_batch(self, rows: Rows) -> tuple[Prediction, PredictionReport]:
+    def _predict_batch(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         table, report = self._encode(rows)  # the columns must be right, even if there are no rows
         if rows.arrow.num_rows == 0:
-            return _nothing(self.goal), report
+            return no_predictions(self.goal), report
         X = self.features.transform(table, self.backend, self.engine)
         X = matrix_on_host(X, self.backend)  # the estimator is the host's
         parts = by_parts(lambda a, b: self._estimate(X[a:b]), X.shape[0], self.backend, "predict")
@@ -378,14 +326,7 @@ class Model:
             ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        reader = ArtifactReader(self.folder)
-        if reader.manifest != self.manifest:
-            raise ArtifactError(
-                "the model directory has changed since it was loaded, so the model cannot be pickled",
-                where=str(self.folder),
-                fix="load it again",
-            )
-        files = {name: (self.folder / name).read_bytes() for name in (MANIFEST, *reader.names())}
+        files = files_of(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
         return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
@@ -394,19 +335,6 @@ class Model:
 
     def _repr_html_(self) -> str:
         return model_html(self)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows to predict: the table, the further tables, and the cut-off in microseconds since 1970."""
-
-    arrow: pa.Table
-    events: Mapping[str, pa.Table]
-    as_of: int | None
-
-    def between(self, start: int, stop: int) -> Rows:
-        """Return the rows from `start` up to `stop`."""
-        return replace(self, arrow=self.arrow.slice(start, stop - start))
 
 
 def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = False) -> Model:
@@ -464,58 +392,4 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
 
 
 def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    """Return the model of these files, which lie in a temporary directory as long as it lives."""
-    folder = Path(mkdtemp(prefix="gpupipe-model-"))
-    try:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
-    except BaseException:
-        rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(model, rmtree, folder, ignore_errors=True)
-    return model
-
-
-def _time_us(as_of: Any) -> int | None:
-    if as_of is None:
-        return None
-    if not isinstance(as_of, str | date):
-        raise ConfigError(f"as_of: expected a date, a datetime or ISO text; got {type(as_of).__name__}")
-    return time_us(as_of if isinstance(as_of, str) else as_of.isoformat())
-
-
-def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:
-    """Return predictions as a table, in the words of the target."""
-    if prediction.probability is not None:
-        probability = _columns(prediction.probability)
-        chosen = predicted_labels(goal.task, prediction.probability, threshold)
-        columns = {"prediction": pa.array(goal.labels).take(pa.array(chosen))}
-        return pa.table(
-            columns | {f"probability_{label}": p for label, p in zip(goal.labels, probability.T, strict=True)}
-        )
-    if prediction.embedding is not None:
-        return pa.table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})
-    if prediction.label is not None:
-        return pa.table({"prediction": prediction.label, "distance": prediction.distance})
-    return pa.table({"prediction": prediction.value})
-
-
-def _columns(probability: Array) -> Array:
-    return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
-
-
-def as_arrow(data: Any) -> pa.Table:
-    """Return a frame as the readers would deliver it: the same nulls, the same types; see `frame_to_arrow`."""
-    return plain_arrow(frame_to_arrow(data))
-
-
-def _nothing(goal: Goal) -> Prediction:
-    """Return the prediction of no rows: estimators refuse an empty matrix."""
-    if goal.task in CLASSIFICATION:
-        return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
-    if goal.task == "regression":
-        return Prediction(goal.task, value=np.empty(0))
-    if goal.task == "clustering":
-        return Prediction(goal.task, label=np.empty(0, np.int32), distance=np.empty(0))
-    return Prediction(goal.task, embedding=np.empty((0, 0), np.float32))
+    return load_files(files, lambda folder: replace(load_model(folder, device, allow_code=allow_code), **changed))

@@ -39,7 +39,8 @@ def test_workers_write_the_predictions_of_one_machine_and_nothing_else(gpupipe, 
     spread = gpupipe("predict", model, data, "-o", "many", "--cluster", "local", "--device", "cpu", cwd=tmp_path)
     assert spread.returncode == 0, spread.stderr
     said = spread.stderr.splitlines()
-    assert said[0].endswith("workers, on the cpu: asked for") and said[1:] == ["800 rows scored to many"]
+    assert said[0].endswith("workers, on the cpu: asked for") and said[-1] == "800 rows scored to many"
+    assert said[1:-1] == done.stderr.splitlines()[:-1] and said[-2].startswith("nulls: MonthlyCharges")
     assert pq.read_table(tmp_path / "many").equals(pq.read_table(tmp_path / "one.parquet"))
     names = sorted(os.listdir(tmp_path / "many"))
     assert names == [f"part-{i:05}.parquet" for i in range(len(names))]

@@ -23,7 +23,7 @@ from gpupipe.cluster.partitions import Part, PartitionedTable
 from gpupipe.cluster.statistics import ClusterStatistics
 from gpupipe.cluster.workers import Inline
 from gpupipe.config import load_config, parse_config
-from gpupipe.features import OPS, device_sweeping, number_statistics, quantiles, transformer
+from gpupipe.features import OPS, device_sweeping, number_statistics, quantiles
 from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
 from gpupipe.features.device_sweeping import DeviceSweeper
 from gpupipe.features.fitted import FittedFeatures, fit_features
@@ -31,6 +31,7 @@ from gpupipe.features.parts import over_parts
 from gpupipe.features.statistics import Statistics
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.features.target import Target
+from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.reading import read_table
 from gpupipe.pipeline.timeline import Timeline

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,14 +130,23 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypat
     assert stages["features"]["bytes_to_host"] < 40_000  # counts of levels and folds, medians: not the rows
     assert stages["train logistic_regression"]["bytes_to_host"] == 0
     assert left_the_device() == []
+    known = [json.loads((run.path / "model" / "training_summary.json").read_text()) for run in (there, here)]
+    assert known[0] == known[1]
 
 
 def test_what_it_leaves_predicts_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_on(WithEstimators(), configured("auto", ["logistic_regression"]), tmp_path / "run", monkeypatch)
     predicted = pq.read_table(tmp_path / "run" / "predictions.parquet")
     rows = load_generator("churn")(ROWS, 7, None).take(predicted["row"])
-    again = load_model(tmp_path / "run", device="cpu").predict_proba(rows)[:, 1]
+    model = load_model(tmp_path / "run", device="cpu")
+    again = model.predict_proba(rows)[:, 1]
     np.testing.assert_allclose(again, predicted["probability_Yes"].to_numpy(), atol=2e-5)
+    there = replace(model, backend=WithEstimators())
+    np.testing.assert_allclose(there.predict_proba(rows)[:, 1], again, atol=2e-5)
+    assert there.last_prediction_report == model.last_prediction_report
+    assert any(column.n_unseen for column in there.last_prediction_report.columns)
+    assert not isinstance(there.transform(rows), np.ndarray)
+    np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)
 
 
 def test_a_model_that_the_device_lacks_falls_back_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,53 @@
+"""Predictions in the words of the target: labels, probabilities of classes, tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.metrics import predicted_labels
+from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.pipeline.target import Goal
+
+Array = Any
+
+
+def prediction_values(prediction: Prediction, goal: Goal, threshold: float) -> Array:
+    """Return labels, numbers, clusters or embeddings, shape (n,) or (n, k)."""
+    if prediction.probability is not None:
+        return np.array(goal.labels)[predicted_labels(goal.task, prediction.probability, threshold)]
+    return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
+
+
+def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:
+    """Return predictions as a table: ``prediction``, and for each class ``probability_LABEL``; or ``embedding_i``."""
+    if prediction.probability is not None:
+        probability = class_probabilities(prediction.probability)
+        chosen = predicted_labels(goal.task, prediction.probability, threshold)
+        columns = {"prediction": pa.array(goal.labels).take(pa.array(chosen))}
+        return pa.table(
+            columns | {f"probability_{label}": p for label, p in zip(goal.labels, probability.T, strict=True)}
+        )
+    if prediction.embedding is not None:
+        return pa.table({f"embedding_{i}": column for i, column in enumerate(prediction.embedding.T)})
+    if prediction.label is not None:
+        return pa.table({"prediction": prediction.label, "distance": prediction.distance})
+    return pa.table({"prediction": prediction.value})
+
+
+def class_probabilities(probability: Array) -> Array:
+    """Return the probability of each class, shape (n, k); a binary model gives that of class 1, shape (n,)."""
+    return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
+
+
+def no_predictions(goal: Goal) -> Prediction:
+    """Return the prediction of no rows: estimators refuse an empty matrix."""
+    if goal.task in CLASSIFICATION:
+        return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
+    if goal.task == "regression":
+        return Prediction(goal.task, value=np.empty(0))
+    if goal.task == "clustering":
+        return Prediction(goal.task, label=np.empty(0, np.int32), distance=np.empty(0))
+    return Prediction(goal.task, embedding=np.empty((0, 0), np.float32))
