@@ -95,6 +95,8 @@ def _show(plan: Plan) -> None:
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
     console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
+    for warning in plan.warnings:
+        console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
     if plan.on_disk:
         disk = f"{_gib(plan.disk_bytes)} GiB of partitions on the disk, one at a time in memory"
         console.print(f"{disk}: {plan.on_disk}")
