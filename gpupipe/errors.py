@@ -40,11 +40,11 @@ class GpupipeError(Exception):
         self.what, self.where, self.fix = what, where, fix
         super().__init__(_message(what, where, fix))
 
-    def place(self, where: str) -> None:
-        """Set `where`, unless the error has one: the caller often knows more than who raised it."""
-        if not self.where:
-            self.where = where
-            self.args = (str(self.args[0]).replace(_message(self.what, "", ""), _message(self.what, where, ""), 1),)
+    def place(self, where: str, instead: str = "") -> None:
+        """Set `where`, if it is `instead` up to now: the caller often knows more than who raised the error."""
+        if self.where == instead:
+            old, new = _message(self.what, self.where, ""), _message(self.what, where, "")
+            self.where, self.args = where, (str(self.args[0]).replace(old, new, 1),)
 
     def advise(self, fix: str) -> None:
         """Add another way out to what there is to do."""

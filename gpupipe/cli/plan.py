@@ -49,11 +49,12 @@ def command(
     import json
 
     from gpupipe.config import load_config
+    from gpupipe.config.places import placed
     from gpupipe.pipeline.plan.make import make_plan
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
-    with settings.origin.borrowed.hidden():
+    with settings.origin.borrowed.hidden(), placed(settings.origin):
         plan = make_plan(settings, assume_gpu)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))

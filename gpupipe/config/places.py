@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from gpupipe.config.document import Node, Problem
 from gpupipe.config.sections import Origin
+from gpupipe.errors import GpupipeError
 
 STEPS = re.compile(r"[^.\[\]]+")
+SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]+$|$)|data\.[^/]+$")
+QUOTED = re.compile(r"'([^']+)'")
+
+
+@contextmanager
+def placed(origin: Origin) -> Iterator[None]:
+    """Add file, line and column to an error of ours about a setting that leaves the block."""
+    try:
+        yield
+    except GpupipeError as error:
+        if origin.path is not None and SETTING.match(error.where):
+            problem = place_problem(origin, error.where, "", QUOTED.findall(error.what))
+            error.place(f"{problem.where}: {problem.path}", instead=error.where)
+        raise
 
 
 def place_problem(origin: Origin, path: str, what: str, names: Sequence[str] = ()) -> Problem:

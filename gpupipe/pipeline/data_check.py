@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.document import Problem
 from gpupipe.config.load import heading, in_lines
-from gpupipe.config.places import place_problem
+from gpupipe.config.places import QUOTED, SETTING, place_problem
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
@@ -44,8 +43,6 @@ from gpupipe.table.arrange import on_device
 
 Array = Any
 MORE_ROWS = 1_000_000
-SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]+$|$)|data\.[^/]+$")
-QUOTED = re.compile(r"'([^']+)'")
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 
