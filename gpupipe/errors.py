@@ -15,7 +15,7 @@ A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -34,16 +34,29 @@ class GpupipeError(Exception):
 
     exit_code = 1
     title = "Internal error"
+    depends_on_rows = False  # whether other rows of the same table may settle it: a label that only they have
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix
         super().__init__(_message(what, where, fix))
 
-    def place(self, where: str) -> None:
-        """Set `where`, unless the error has one: the caller often knows more than who raised it."""
-        if not self.where:
-            self.where = where
-            self.args = (str(self.args[0]).replace(_message(self.what, "", ""), _message(self.what, where, ""), 1),)
+    def place(self, where: str, instead: str = "") -> None:
+        """Set `where`, if it is `instead` up to now: the caller often knows more than who raised the error."""
+        if self.where == instead:
+            old, new = _message(self.what, self.where, ""), _message(self.what, where, "")
+            self.where, self.args = where, (str(self.args[0]).replace(old, new, 1),)
+
+    def advise(self, fix: str) -> None:
+        """Add another way out to what there is to do."""
+        before, self.fix = self.fix, "; ".join(part for part in (self.fix, fix) if part)
+        message = str(self.args[0])
+        head = message[: -len(f"\n  to do: {before}")] if before else message
+        self.args = (f"{head}\n  to do: {self.fix}",)
+
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Apply `change` to every part of the message."""
+        self.what, self.where, self.fix = map(change, (self.what, self.where, self.fix))
+        self.args = tuple(change(part) if isinstance(part, str) else part for part in self.args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Go to another process whatever the constructor of a subclass asks for."""

@@ -17,7 +17,7 @@ COMMANDS = {
     "export": "Copy a trained model into a folder of its own, verified.",
     "verify": "Check a model's files, and that it gives here what it gave where it was trained.",
     "init": "Read a table and write a starter configuration for it.",
-    "check": "Validate a configuration: every mistake at once.",
+    "check": "Check a configuration against its data: every mistake at once.",
     "plan": "Say what a run would do and need, before it runs: devices, memory, parts.",
     "doctor": "Say what this machine offers, what is broken, and how to mend it.",
     "bench": "Measure a configuration, cold and warm, against hand-written peers.",

@@ -1,19 +1,25 @@
-"""``gpupipe check CONFIG``: validate everything, import and read nothing else."""
+"""``gpupipe check CONFIG``: validate the configuration, and resolve it against some rows of its tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from gpupipe.config import Config
 
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
-def command(config: Path, overrides: tuple[str, ...]) -> None:
+@click.option("--no-data", is_flag=True, help="Validate the configuration alone: open no table, import nothing.")
+def command(config: Path, overrides: tuple[str, ...], no_data: bool) -> None:
     """Validate CONFIG: every mistake at once, each with its line, and a "did you mean".
 
-    No data is read and no library of the computation is imported.
+    Columns, kinds, ops, metrics and models are resolved against some 20,000 rows of the tables. No library of a GPU is
+    imported, and nothing is trained. Exit code 5: a table cannot be read, or contradicts the configuration.
     """
     from gpupipe.config import load_config
 
@@ -21,4 +27,25 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
+    found = [] if no_data else _of_the_data(checked)
     click.echo(f"OK {config}: source {checked.origin.borrowed.hide(checked.source.label)}{tables}; {ops}; {models}")
+    for line in found:
+        click.echo(line)
+
+
+def _of_the_data(config: Config) -> list[str]:
+    """Return lines on what the rows show."""
+    from gpupipe.pipeline.data_check import check_data
+    from gpupipe.report.text import printable
+
+    with config.origin.borrowed.hidden():
+        found = check_data(config)
+    views = [
+        f"{len(features.names)} columns for {', '.join(e.label for e in found.entries if e.params.view == view)}"
+        for view, features in found.features.items()
+    ]
+    rows = f"{found.n_rows:,} rows" if found.is_whole else f"a sample of {found.n_rows:,} rows"
+    goal = [found.goal.note] if found.goal is not None else []
+    lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
+    hide = config.origin.borrowed.hide
+    return [f"  {printable(hide(line))}" for line in lines]

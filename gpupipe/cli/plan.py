@@ -49,11 +49,12 @@ def command(
     import json
 
     from gpupipe.config import load_config
+    from gpupipe.config.places import placed
     from gpupipe.pipeline.plan.make import make_plan
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
-    with settings.origin.borrowed.hidden():
+    with settings.origin.borrowed.hidden(), placed(settings.origin):
         plan = make_plan(settings, assume_gpu)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))
@@ -95,6 +96,8 @@ def _show(plan: Plan) -> None:
     if on_gpu:
         peaks += f", {_gib(plan.device_bytes)} GiB of {_gib(plan.device_limit)} on the GPU"
     console.print(f"\n{about}{plan.n_rows:,} rows; {peaks}")
+    for warning in plan.warnings:
+        console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
     if plan.on_disk:
         disk = f"{_gib(plan.disk_bytes)} GiB of partitions on the disk, one at a time in memory"
         console.print(f"{disk}: {plan.on_disk}")

@@ -42,6 +42,5 @@ class Borrowed:
         try:
             yield
         except GpupipeError as error:
-            error.what, error.where, error.fix = map(self.hide, (error.what, error.where, error.fix))
-            error.args = tuple(self.hide(part) if isinstance(part, str) else part for part in error.args)
+            error.reword(self.hide)
             raise

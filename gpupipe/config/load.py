@@ -124,8 +124,9 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
     borrowed = Borrowed(composer.borrowed)
     if config is None or problems:
         raise _error(title, [replace(problem, what=borrowed.hide(problem.what)) for problem in problems])
+    config._origin = replace(origin, document=root)
     if composer.borrowed:
-        config._origin = replace(origin, root=root, borrowed=borrowed)
+        config._origin = replace(config._origin, root=root, borrowed=borrowed)
     return config
 
 
@@ -150,9 +151,17 @@ def _follows_from(problem: Problem, unread: set[str]) -> bool:
 
 
 def _error(title: str, problems: list[Problem]) -> ConfigError:
-    count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-    shown = [str(problem) for problem in sorted(problems, key=_reading_order)]
-    return ConfigError(f"{count} in {title}:", problems=_one_screen(shown))
+    return ConfigError(heading(title, problems), problems=in_lines(problems))
+
+
+def heading(title: str, problems: Sequence[Problem]) -> str:
+    """Return how many mistakes there are, and where."""
+    return f"{'a mistake' if len(problems) == 1 else f'{len(problems)} mistakes'} in {title}:"
+
+
+def in_lines(problems: Sequence[Problem]) -> list[str]:
+    """Return a line for each mistake in the order of the file, as many as a screen has room for."""
+    return _one_screen([str(problem) for problem in sorted(problems, key=_reading_order)])
 
 
 def _one_screen(lines: list[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import count
 from typing import Any
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -56,15 +58,23 @@ def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, .
         InitErrorDetails(
             type=PydanticCustomError(
                 "shared_label",
-                "a model before it is called {label} too; tell them apart: as: another-name",
-                {"label": repr(label)},
+                "models[{first}] is called {label} too; give this one a name of its own: {line}",
+                {"label": repr(entry.label), "first": labels.index(entry.label), "line": _named_line(entry, labels)},
             ),
             loc=(i,),
-            input=label,
+            input=entry.label,
         )
-        for i, label in enumerate(labels)
-        if label in labels[:i]
+        for i, entry in enumerate(entries)
+        if entry.label in labels[:i]
     ]
     if errors:
         raise located("models", errors)
     return entries
+
+
+def _named_line(entry: ModelEntry, labels: list[str]) -> str:
+    """Return an entry as it would be written with a label that no other has."""
+    given = entry.params.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    params = ", ".join(f"{name}: {json.dumps(value)}" for name, value in given.items())
+    label = next(f"{entry.name}_{n}" for n in count(2) if f"{entry.name}_{n}" not in labels)
+    return f"- {{{entry.name}: {{{params}}}, as: {label}}}"

@@ -57,6 +57,16 @@ def known_keys(model: type[Settings], location: Location) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for each in candidates for key in _keys(each)))
 
 
+def homes_of(model: type[Settings], key: str) -> tuple[str, ...]:
+    """Return the paths under which the sections of `model` have `key`: ``("split.cv",)``."""
+    sections = {name: field.annotation for name, field in model.model_fields.items()}
+    return tuple(
+        f"{name}.{key}"
+        for name, section in sections.items()
+        if isinstance(section, type) and issubclass(section, Settings) and key in _keys(section)
+    )
+
+
 def _keys(model: type[Settings]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         yield field.alias or name

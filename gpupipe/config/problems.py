@@ -9,9 +9,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupipe.config.document import Node, Problem, joined
-from gpupipe.config.parts import known_keys
+from gpupipe.config.parts import homes_of, known_keys
 from gpupipe.config.wording import FILE, PYTHON, explain
 from gpupipe.settings import Settings
+
+FORMS = {
+    "source": "source: {path: customers.csv, target: churned}",
+    "features": "each op as an item of a list, as in `- standardize: [age]`",
+    "split.column": "column: {name: part, test: [test]}",
+    "evaluate.metrics": "metrics: [roc_auc]",
+}  # how a section is written that is often given in another form
 
 
 def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> Iterator[Problem]:
@@ -27,7 +34,9 @@ def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> It
     found = [(_locate(root, detail), _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
     found = [entry for entry in found if not _is_beside_the_point(entry, found)]
     for (where, path), entries in groupby(found, key=lambda entry: entry[0]):
-        yield Problem(where, path, explain([detail for _, detail in entries], FILE if root.where else PYTHON))
+        what = explain([detail for _, detail in entries], FILE if root.where else PYTHON)
+        form = FORMS.get(path) if root.where else None
+        yield Problem(where, path, f"{what}; write {form}" if form and what.startswith("expected") else what)
 
 
 Place = tuple[str, str]
@@ -52,7 +61,9 @@ def _locate(root: Node, error: ErrorDetails) -> Place:
 
 def _with_known_keys(error: ErrorDetails, model: type[Settings]) -> ErrorDetails:
     if error["type"] == "extra_forbidden" and "known" not in error.get("ctx", {}):
-        error["ctx"] = {"known": known_keys(model, error["loc"])}
+        *section, key = error["loc"]
+        homes = homes_of(model, str(key)) if len(section) < 2 else ()
+        error["ctx"] = {"known": known_keys(model, error["loc"]), "homes": homes}
     return error
 
 

@@ -34,6 +34,7 @@ class Origin:
 
     path: Path | None = field(default=None, compare=False)
     root: Node | None = field(default=None, compare=False, repr=False)  # where it has values of the environment
+    document: Node | None = field(default=None, compare=False, repr=False)  # where each value was written
     borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
 
     @property

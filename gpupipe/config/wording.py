@@ -141,6 +141,8 @@ def _other(error: ErrorDetails, words: Words) -> str:
     match error["type"]:
         case "extra_forbidden":
             key, known = str(error["loc"][-1]), context.get("known", ())
+            if homes := context.get("homes"):
+                return f"unknown key here; did you mean {' or '.join(homes)}?"
             return "unknown key; " + (did_you_mean(key, known) or f"the keys here are {', '.join(known)}")
         case "missing" | "union_tag_not_found":
             return "is required"

@@ -9,7 +9,7 @@ from gpupipe.features.columns import Codes, Numbers, Texts, Times, Virtual
 if TYPE_CHECKING:
     from gpupipe.features.statistics import Statistics
 
-ROWS_LOOKED_AT = 10_000
+ROWS_LOOKED_AT = 1_000
 MOSTLY = 0.5  # of the levels: a column of numbers with some words in it
 
 
@@ -60,6 +60,16 @@ def as_times(column: Virtual, statistics: Statistics) -> str:
         return declare_numbers(name, low, high)
     texts = column.labels if isinstance(column, Codes) else _some_texts(name, statistics)
     return declare_texts(name, texts) or f"select others: {name!r} holds no dates, for example {_examples(texts)}"
+
+
+def of_texts(column: Texts, statistics: Statistics) -> str:
+    """Return how to make features of a column of text."""
+    from gpupipe.table.time_formats import declare_texts, time_formats
+
+    texts = _some_texts(column.name, statistics)
+    if time_formats(texts):
+        return f"it holds dates: {declare_texts(column.name, texts)}"
+    return f"make some of it with `- text_hash: {column.name}`, or list it in source.drop"
 
 
 def _some_texts(name: str, statistics: Statistics) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from gpupipe.features.advice import of_texts
 from gpupipe.features.base import OPS, Op, State
 from gpupipe.features.builder import NAN, Builder
 from gpupipe.features.columns import Codes, Numbers, Texts, Times, Virtual
@@ -35,10 +36,7 @@ class Auto(Op):
         """Hand each column to the ops that suit it."""
         for column in self.select(builder):
             if isinstance(column, Texts):
-                builder.warn(
-                    f"{column.name}: free text, so it is not among the features; make some of it with "
-                    f"`- text_hash: {column.name}`, or list it in source.drop"
-                )
+                builder.warn(f"{column.name}: text, so not among the features; {of_texts(column, builder.statistics)}")
             elif isinstance(column, Times):
                 self._times(column, builder)
             elif isinstance(column, Codes) and column.kind == "boolean":

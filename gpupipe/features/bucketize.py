@@ -43,7 +43,7 @@ class Bucketize(InPlaceOp):
                 by = builder.changed.get(column.name, "an earlier op")
                 raise ConfigError(
                     f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
-                    fix=f"put bucketize before {by}, or keep the column there: as: '{{column}}_scaled'",
+                    fix=f"put bucketize before it, or keep the number there, with as: {column.name}_scaled",
                 )
         return list(columns)
 

@@ -105,7 +105,9 @@ class Builder:
         columns: list[Codes] = []
         for column in self._select(selection, op):
             if not isinstance(column, Codes):
-                raise self._of_another_kind(column, op, "categorical", as_categories(column))
+                error = self._of_another_kind(column, op, "categorical", as_categories(column))
+                error.depends_on_rows = isinstance(column, Texts)  # text is a category whose levels repeat
+                raise error
             columns.append(column)
         return columns
 
@@ -161,7 +163,7 @@ class Builder:
         by = self.changed.get(column.name)
         if by is not None and isinstance(column, Codes) and wanted == "numeric":
             is_a += f" since {by}"
-            fix = f"put {op} before {by}, or keep the number there: as: '{{column}}_{by.split()[0]}'"
+            fix = f"put {op} before it, or keep the number there, with as: {column.name}_bin"
         return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix)
 
     def take(self, codes: Codes, table: object, name: str, inputs: tuple[str, ...] = ()) -> Numbers:

@@ -60,8 +60,8 @@ def _coordinate(name: str, builder: Builder, op: str) -> Numbers:
         raise ConfigError(f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}")
     if any(step.op not in KEEPS_DEGREES for step in found[0].steps):
         raise ConfigError(
-            f"{op} takes degrees; {found[0].name!r} was changed by {(by := builder.changed[found[0].name])}",
-            fix=f"put {op} before {by}, or keep the column there: as: '{{column}}_scaled'",
+            f"{op} takes degrees; {found[0].name!r} was changed by {builder.changed[found[0].name]}",
+            fix=f"put {op} before it, or keep the degrees there, with as: {found[0].name}_scaled",
         )
     return found[0]
 

@@ -90,10 +90,12 @@ class Impute(InPlaceOp):
             builder.note(f"{column.name}: nothing but nulls, so there is no level to impute")
             return
         if level not in column.labels:
-            raise ConfigError(
-                f"impute: {level!r} is no level of {column.name!r}",
+            error = ConfigError(
+                f"impute: {level!r} is not a level of {column.name!r}",
                 fix=f"one of {', '.join(column.labels[:20])}",
             )
+            error.depends_on_rows = True
+            raise error
         builder.change(column.with_null_as(3 + column.labels.index(level)))
         if self.indicator:
             name = f"{column.name}_missing"

@@ -13,9 +13,10 @@ KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
 def no_column(name: str, columns: Iterable[str]) -> ConfigError:
     """Return the error about a name or glob that matches none of `columns`."""
     columns = list(columns)
-    what = f"no column matches {name!r}" if _is_glob(name) else f"no column {name!r}"
     listed = f"the columns are {', '.join(columns[:20])}" + (", …" if len(columns) > 20 else "")
-    return ConfigError(what, fix=did_you_mean(name, columns) or listed)
+    if _is_glob(name):
+        return ConfigError(f"no column matches {name!r}", fix=listed)
+    return ConfigError(f"no column {name!r}", fix=did_you_mean(name, columns) or listed)
 
 
 def resolve(

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.derived import Derivation, derive, derived_ops
 from gpupipe.metrics import metric_names
-from gpupipe.models import MODELS, early_refusal
+from gpupipe.metrics.settings import Evaluate
+from gpupipe.models import CLASSIFICATION, MODELS, early_refusal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.reading import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.spread import AnyTable, rows_by_worker
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
-from gpupipe.splits import FewRows, Fold, make_splits
+from gpupipe.splits import FewRows, Fold, Split, check_splits, make_splits
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.table.time_formats import declare_texts
 
 Array = Any
+Divided = TypeVar("Divided")
 
 DEFAULT_MODELS = {
     "binary": ("logistic_regression", "hist_gradient_boosting"),
@@ -60,9 +65,10 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")
     y = target_values(target, origin, goal, config.source.positives)
+    for text in settings_without_effect(config, goal):
+        timeline.note(text, "warning")
     names = metric_names(goal.task, config.evaluate)
-    groups = None if config.split.group is None else _codes(known, config.split.group, backend)
-    times = None if config.split.time is None else _times(known, config.split.time, backend)
+    groups, times = split_columns(config, known, backend)
     return Job(
         config, backend, timeline, known, y, goal, names, groups, times, origin, derivation, workers=workers,
         rules=found.rules,
@@ -80,12 +86,55 @@ def derive_columns(
         return found.table, None
     where = found.sources.backend
     with timeline.stage("derive", device=where.name, reason=where.reason, meter=backend) as stage:
-        table, derivation = derive(derived_ops(config.features), found.sources)
+        try:
+            table, derivation = derive(derived_ops(config.features), found.sources)
+        except GpupipeError as error:
+            advise_dropped(error, config)
+            raise
         table = on_device(table, backend)
         stage.rows = table.n_rows
         stage.interpreter = ", ".join(found.sources.engines) or None
         stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
     return table, derivation
+
+
+def advise_dropped(error: GpupipeError, config: Config) -> None:
+    """Say what to do where an error is about a column that ``source.drop`` drops."""
+    for name in re.findall(r"'([^']+)'", error.what):
+        if name in config.source.drop and not error.where.startswith("source."):
+            fix = f"source.drop drops {name!r}: remove it there"
+            error.fix, error.args = "", (error.args[0].split("\n  to do: ")[0],)
+            error.advise(f"{fix}; `- drop: {name}` among the features keeps it out of the models")
+
+
+def settings_without_effect(config: Config, goal: Goal) -> list[str]:
+    """Return a warning about each setting that a run for `goal` ignores."""
+    evaluate, split = config.evaluate, config.split
+    two, some = f"only a target of two classes has one ({goal.note})", f"there are no classes ({goal.note})"
+    folds = f"each of the {split.cv} folds of split.cv is tested in turn"
+    is_binary, has_classes = goal.task == "binary", goal.task in CLASSIFICATION
+    checks = [
+        ("evaluate.threshold", evaluate.threshold, not is_binary and evaluate.threshold != Evaluate().threshold, two),
+        ("evaluate.calibrate", evaluate.calibrate, not is_binary and evaluate.calibrate != "none", two),
+        ("split.stratify", "true", split.stratify is True and not has_classes, some),
+        ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
+    ]
+    return [f"{path}: {value} has no effect: {why}" for path, value, is_ignored, why in checks if is_ignored]
+
+
+def split_columns(config: Config, table: AnyTable, backend: Backend) -> tuple[Array, Array]:
+    """Return the values of ``split.group`` and of ``split.time``, shape (n_rows,), on the host; None without a column.
+
+    Raises
+    ------
+    ConfigError
+        If the column of ``split.time`` holds neither times nor numbers.
+    SchemaError
+        If there is no such column.
+    """
+    group, time = config.split.group, config.split.time
+    groups = None if group is None else _codes(table, group, backend)
+    return groups, None if time is None else _times(table, time, backend)
 
 
 def _codes(table: AnyTable, column: str, backend: Backend) -> Array:
@@ -99,9 +148,17 @@ def _times(table: AnyTable, column: str, backend: Backend) -> Array:
         raise ConfigError(
             f"split by time: {column!r} is {kind}",
             where="split.time",
-            fix=f"declare it: schema: {{{column}: {{kind: datetime, format: '%Y-%m-%d'}}}}",
+            fix=declare_texts(column, _texts(table, column)) or "name a column of times, or of numbers in their order",
         )
     return backend.to_host(table.column(column))
+
+
+def _texts(table: AnyTable, column: str) -> list[str]:
+    """Return the texts of a column: its levels, or some of its values."""
+    if table.schema[column].levels is not None:
+        return list(table.schema[column].levels)
+    values = getattr(table, "texts", {}).get(column)
+    return [] if values is None else [text for text in values.slice(0, 10_000).to_pylist() if text and text.strip()]
 
 
 def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
@@ -132,10 +189,19 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
 
 def folds_of(job: Job) -> list[Fold]:
     """Return the folds that the configuration asks for: one without ``cv``."""
+    return _divided(job, make_splits)
+
+
+def check_folds(job: Job) -> None:
+    """Raise as `folds_of` does, without the time that folds take."""
+    _divided(job, check_splits)
+
+
+def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
     split = job.config.split
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
     try:
-        return make_splits(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
+        return divide(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
     except FewRows as error:
         raise error.named(job.goal.labels) from None
 

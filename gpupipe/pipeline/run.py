@@ -14,6 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.cluster.on_disk import on_disk
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry, resolved_yaml
+from gpupipe.config.places import placed
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.disk import require_room, room_on
@@ -80,6 +81,7 @@ def run_pipeline(
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
     with room_on(final.parent, "make room, then run it again with --resume"), ExitStack() as stack:
         stack.enter_context(config.origin.borrowed.hidden())
+        stack.enter_context(placed(config.origin))
         store = stack.enter_context(Store.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))

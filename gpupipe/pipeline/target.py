@@ -15,6 +15,7 @@ from gpupipe.pipeline.spread import AnyTable, take_rows
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 Array = Any
+MOST_LISTED = 10  # values of a target in a message
 Label = str | float | int | bool
 
 
@@ -173,11 +174,14 @@ def _binary(target: str, positives: Sequence[Label], labels: tuple[Any, ...]) ->
     absent = wanted - {_text(label) for label in labels}
     others = [label for label in labels if _text(label) not in wanted]
     if absent or not others:
+        listed = ", ".join(map(str, labels[:MOST_LISTED]))
+        if len(labels) > MOST_LISTED:
+            listed += f" and {len(labels) - MOST_LISTED:,} others; to predict a number, remove source.positive"
         raise ConfigError(
             f"the positive label {', '.join(sorted(absent or wanted))!r} is "
             + (f"not a value of {target!r}" if absent else f"the only value of {target!r}"),
             where="source.positive",
-            fix=f"its values are {', '.join(map(str, labels[:20]))}",
+            fix=f"its values are {listed}",
         )
     positive = next(label for label in labels if _text(label) in wanted)
     note = f"binary: {target} is {positive!r} (positive) or {others[0]!r}"

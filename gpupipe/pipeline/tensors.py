@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tupl
     job = prepare(config, backend, Timeline())
     fold = folds_of(job)[0]
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
+    for text in features.warnings:
+        warnings.warn(text, stacklevel=3)
     X_test = features.transform(take(job.table, fold.test, backend), backend)
     return _batch(X, features, job, fold.train, view, codes), _batch(X_test, features, job, fold.test, view, codes)
 

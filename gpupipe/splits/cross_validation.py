@@ -19,15 +19,9 @@ def fold_rows(
     import numpy as np
     from sklearn import model_selection
 
-    cv = split.cv or 0
-    if n_rows < cv:
-        raise DataError(f"{n_rows:,} rows make no {cv} folds", where="split.cv", fix="use fewer folds")
-
-    nothing = np.zeros((n_rows, 0))
+    require_folds(split, n_rows, y, groups, times)
+    cv, nothing = split.cv or 0, np.zeros((n_rows, 0))
     if groups is not None:
-        n_groups = len(np.unique(groups))
-        if n_groups < cv:
-            raise DataError(f"{n_groups} groups make no {cv} folds", where="split.cv", fix="use fewer folds")
         yield from model_selection.GroupKFold(cv).split(nothing, groups=groups)
     elif times is not None:
         order = np.argsort(known_times(times), kind="stable")
@@ -38,8 +32,22 @@ def fold_rows(
         if y is None:
             yield from model_selection.KFold(cv, **shuffling).split(nothing)
         else:
-            _require_members(y, cv)
             yield from model_selection.StratifiedKFold(cv, **shuffling).split(nothing, y)
+
+
+def require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None) -> None:
+    """Raise DataError if there are fewer rows, groups, or rows of a class, than folds; imports no scikit-learn."""
+    import numpy as np
+
+    cv = split.cv or 0
+    if n_rows < cv:
+        raise DataError(f"{n_rows:,} rows make no {cv} folds", where="split.cv", fix="use fewer folds")
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_groups < cv:
+            raise DataError(f"{n_groups} groups make no {cv} folds", where="split.cv", fix="use fewer folds")
+    elif times is None and y is not None:
+        _require_members(y, cv)
 
 
 def _refusing(divide: Callable[..., Iterator[tuple[Array, Array]]], rows: Array) -> list[tuple[Array, Array]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import DataError
-from gpupipe.splits.cross_validation import fold_rows
+from gpupipe.splits.cross_validation import fold_rows, require_folds
 from gpupipe.splits.holdout import count_of, from_cutoff, held_out, known_times
 from gpupipe.splits.predefined import predefined
 from gpupipe.splits.settings import Level, Split
@@ -62,8 +62,7 @@ def make_splits(
         If ``cutoff`` does not suit the column, or ``column`` names an unknown level.
     """
     seed = seed if split.seed is None else split.seed
-    stratify = split.stratify is not False and split.group is None and split.time is None and split.column is None
-    strata = y if stratify and (split.shuffle or split.cv) else None
+    strata = _strata(split, y)
     if split.cv is not None:
         return _cross_validation(split, n_rows, strata, groups, times, seed)
     if split.column is not None:
@@ -79,6 +78,28 @@ def make_splits(
 
         test = np.arange(n_rows) >= n_rows - count_of(n_rows, split.test_size)
     return [_checked(Fold(~test, test), "split")]
+
+
+def check_splits(
+    split: Split,
+    n_rows: int,
+    y: Array | None = None,
+    groups: Array | None = None,
+    times: Array | None = None,
+    seed: int = 0,
+    parts: tuple[Array, Sequence[Level | None]] | None = None,
+) -> None:
+    """Raise as `make_splits` does, without the time that folds take."""
+    if split.cv is not None:
+        require_folds(split, n_rows, _strata(split, y), groups, times)
+    else:
+        make_splits(split, n_rows, y, groups, times, seed, parts)
+
+
+def _strata(split: Split, y: Array | None) -> Array | None:
+    """Return the classes, where the split keeps their shares."""
+    stratify = split.stratify is not False and split.group is None and split.time is None and split.column is None
+    return y if stratify and (split.shuffle or split.cv) else None
 
 
 def hold_out(

@@ -18,6 +18,7 @@ MORE_FORMATS = (
     "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%a %b %d %H:%M:%S %Y",
 )  # fmt: skip
 FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are no dates
+MOST_TEXTS = 200  # that are tried in every format where none fits all
 LEAST_SHARE = 0.8  # of the texts: a format that fits so many is meant, and the others are wrong or mean "missing"
 SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -72,6 +73,7 @@ def declare_texts(name: str, texts: Sequence[str]) -> str:
         if len(formats) > 1:
             advice += f"; {texts[0]!r} could also be {formats[1]!r}"
         return advice
+    texts = texts[:MOST_TEXTS]
     fitting = {f: [text for text in texts if _fits(text, f)] for f in _all_formats()}
     best = max(fitting, key=lambda f: len(fitting[f]))
     if not texts or len(fitting[best]) < LEAST_SHARE * len(texts):

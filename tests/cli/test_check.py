@@ -9,16 +9,58 @@ from pathlib import Path
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_check_says_what_a_right_configuration_holds(gpupipe: Gpupipe, churn: Path) -> None:
-    result = gpupipe("check", "churn.yaml", cwd=churn.parent)
-    assert (result.returncode, result.stderr) == (0, "")
+HEAVY = {"torch", "cudf", "cupy", "cuml", "numba", "dask", "sklearn", "scipy", "matplotlib", "xgboost"}
+
+
+def imported(importtime: str) -> set[str]:
+    """Return the packages that ``-X importtime`` lists."""
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in importtime.splitlines() if "|" in line}
+
+
+def test_check_resolves_a_right_configuration_against_its_rows(gpupipe: Gpupipe, churn: Path) -> None:
+    right = ("--set", "source.target=Churn", "--set", "split.cv=5", "--set", "features=[{encode: '@categorical'}]")
+    result = gpupipe("check", "churn.yaml", *right, cwd=churn.parent, python=("-X", "importtime"))
+    assert result.returncode == 0
+    first, second, third = result.stdout.splitlines()
+    assert first == "OK churn.yaml: source churn; 1 feature op; logistic_regression, xgboost"
+    assert second.startswith("  a sample of 20,000 rows; binary: Churn is 'Yes' (positive) or 'No'; ")
+    assert third == (
+        "  warning: customerID: text, so not among the features; "
+        "make some of it with `- text_hash: customerID`, or list it in source.drop"
+    )
+    assert imported(result.stderr) & HEAVY == set()
+
+
+def test_check_without_data_opens_no_table(gpupipe: Gpupipe, churn: Path) -> None:
+    result = gpupipe("check", "--no-data", "churn.yaml", cwd=churn.parent, python=("-X", "importtime"))
+    assert result.returncode == 0
     assert result.stdout == "OK churn.yaml: source churn; 2 feature ops; logistic_regression, xgboost\n"
+    assert imported(result.stderr) & (HEAVY | {"numpy", "pyarrow"}) == set()
 
 
 def test_check_takes_overrides(gpupipe: Gpupipe, churn: Path) -> None:
-    result = gpupipe("check", str(churn), "--set", "model=random_forest", "--set", "features=[{log1p: a}]")
+    overrides = ("--set", "model=random_forest", "--set", "features=[{log1p: a}]")
+    result = gpupipe("check", str(churn), "--no-data", *overrides)
     assert result.returncode == 0
     assert result.stdout.endswith("1 feature op; random_forest\n")
+
+
+def test_check_shows_every_mistake_that_the_rows_show(gpupipe: Gpupipe, churn: Path) -> None:
+    result = gpupipe("check", "churn.yaml", "--set", "features=[{log1p: Agee}]", cwd=churn.parent)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "Configuration error: 2 mistakes in churn.yaml:",
+        "churn.yaml:1:35: source.target: no column 'churned'; did you mean 'Churn'?",
+        "--set features=[{log1p: Agee}]: features[0].log1p: no column 'Agee'; did you mean 'Age'?",
+    ]
+
+
+def test_a_table_that_is_absent_is_exit_code_5(gpupipe: Gpupipe, churn: Path) -> None:
+    path = ("--set", "source={path: gone.csv, target: Churn}")
+    assert gpupipe("check", str(churn), *path, "--no-data").returncode == 0
+    result = gpupipe("check", str(churn), *path)
+    assert result.returncode == 5
+    assert "no such file" in result.stderr and "--no-data" in result.stderr
 
 
 def test_check_shows_every_mistake_and_exits_with_2(gpupipe: Gpupipe, tmp_path: Path) -> None:

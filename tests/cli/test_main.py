@@ -31,7 +31,9 @@ def test_help_lists_every_command_with_a_line_of_help(gpupipe: Gpupipe) -> None:
         assert line.split()[0] in result.stdout
 
 
-@pytest.mark.parametrize("args", [("--help",), ("check", "churn.yaml"), ("check", "wrong.yaml"), ("schema",)])
+@pytest.mark.parametrize(
+    "args", [("--help",), ("check", "--no-data", "churn.yaml"), ("check", "wrong.yaml"), ("schema",)]
+)
 def test_the_light_commands_import_no_library_of_the_computation(
     gpupipe: Gpupipe, churn: Path, args: tuple[str, ...]
 ) -> None:

@@ -94,7 +94,7 @@ def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe, fold
 def test_check_finds_what_is_wrong_and_runs_nothing(gpupipe, folder: Path, use, inputs, words) -> None:
     mine = folder / "project" / "mine.py"
     mine.write_text(KERNELS.replace("import gpupipe as gp", "import gpupipe as gp, nowhere") + RAISING)
-    done = gpupipe("check", configured(folder, use, inputs), cwd=folder)
+    done = gpupipe("check", "--no-data", configured(folder, use, inputs), cwd=folder)
     assert done.returncode == 2
     for word in words:
         assert word in done.stderr
@@ -103,7 +103,7 @@ def test_check_finds_what_is_wrong_and_runs_nothing(gpupipe, folder: Path, use, 
 def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe, folder: Path) -> None:
     mine = folder / "project" / "mine.py"
     mine.write_text(KERNELS + "\nprint('running')\n")
-    done = gpupipe("check", configured(folder), python=("-X", "importtime"), cwd=folder)
+    done = gpupipe("check", "--no-data", configured(folder), python=("-X", "importtime"), cwd=folder)
     assert done.returncode == 0 and "running" not in done.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "gpupipe_kernels" in imported and not imported & {"numba", "numpy"}
@@ -111,7 +111,7 @@ def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe
 
 def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path) -> None:
     (folder / "project" / "mine.py").write_text(KERNELS + "\ndef broken(:\n")
-    done = gpupipe("check", configured(folder), cwd=folder)
+    done = gpupipe("check", "--no-data", configured(folder), cwd=folder)
     assert done.returncode == 2 and "is no Python" in done.stderr and "mine.py:13" in done.stderr
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path)
     ("use", "inputs", "words"),
     [
         ("mine.py:mistyped", "tenure", ["mistyped: returns float64, and its result is int32", "mine.py:10"]),
-        ("mine.py:loyalty", "tenure, Contract", ["'Contract' is categorical", "schema: {Contract: float}"]),
+        ("mine.py:loyalty", "tenure, Contract", ["'Contract' is categorical", "- encode: Contract"]),
     ],
 )
 def test_what_only_the_run_can_see_is_one_screen_of_words(gpupipe, folder: Path, use, inputs, words) -> None:

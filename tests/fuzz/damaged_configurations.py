@@ -31,7 +31,8 @@ def configuration_kind(schema: dict[str, Any]) -> Kind:
 
 
 def _bases() -> Iterator[Base]:
-    check = Command(("check", "FILE"), frozenset({0, 2}), judge=_judge, share=16)
+    check = Command(("check", "--no-data", "FILE"), frozenset({0, 2}), judge=_judge, share=16)
+    look = Command(("check", "FILE"), ANY, share=3)
     plan = Command(("plan", "FILE", *ON_CPU), ANY, share=3, may_be_long=True)
     run = ("run", "FILE", *ON_CPU, "--set", "source.rows=60", "--output", "out", "--quiet")
     for path in sorted(FOLDER.glob("*.yaml")):
@@ -40,7 +41,7 @@ def _bases() -> Iterator[Base]:
         table = written(file.rpartition(".")[2])[file]
         for features in FEATURES:
             text = run_config(f"path: {file}, {LEARNED}", MODELS["linear"]) + features
-            commands = (check, plan, Command(run, ANY, "out", may_be_long=True))
+            commands = (check, look, plan, Command(run, ANY, "out", may_be_long=True))
             yield Base(file, {"c.yaml": text.encode(), file: table}, "c.yaml", commands)
 
 

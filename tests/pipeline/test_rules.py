@@ -229,7 +229,7 @@ def test_texts_that_a_device_does_not_keep_are_judged_as_the_host_reads_them(fol
     ("rules", "what", "fix"),
     [
         ({"tenur": {"nulls": False}}, "no column 'tenur' for a rule", "did you mean 'tenure'?"),
-        ({"x*": {"nulls": False}}, "no column 'x*' for a rule", "the columns are"),
+        ({"x*": {"nulls": False}}, "no column matches 'x*' for a rule", "the columns are"),
         ({"tenure": {"regex": "a"}}, "regex cannot judge 'tenure': the column is numeric", "declare it"),
     ],
 )

@@ -46,6 +46,8 @@ class Plan:
         What they would take there.
     limits : dict of str to float
         Those that only the run itself can reach: seconds, hours of GPUs, kWh, money.
+    warnings : tuple of str
+        Columns that would not be among the features, and settings without effect, as far as some rows tell.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -57,6 +59,7 @@ class Plan:
     on_disk: str = ""
     disk_bytes: int = 0
     limits: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         fits = "does not fit" if isinstance(self.error, LimitError) else "fits"
@@ -89,6 +92,7 @@ class Plan:
             "host_limit": self.host_limit,
             "device_limit": self.device_limit,
             "limits": self.limits,
+            "warnings": list(self.warnings),
             "stages": [asdict(stage) for stage in self.stages],
         }
 
@@ -126,7 +130,7 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
     error = _error(config, planner, seen)
     return Plan(
         tuple(planner.stages), seen.n_rows, seen.is_exact, memory.total, limit, error, on_disk, planner.disk_bytes,
-        config.limits.of_a_run,
+        config.limits.of_a_run, seen.warnings,
     )  # fmt: skip
 
 

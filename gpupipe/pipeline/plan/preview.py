@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,13 +17,14 @@ from gpupipe.models import FitContext
 from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, prepare
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.readers.join import read_joined
 from gpupipe.readers.read import read_arrow
-from gpupipe.readers.sample import SAMPLE_ROWS, Sampled, take_sample
+from gpupipe.readers.sample import SAMPLE_ROWS, Sampled
 from gpupipe.splits import hold_out
 
 Array = Any
@@ -83,6 +82,8 @@ class Preview:
         Columns that are made before the split.
     events_bytes, n_events : int
         Of the tables of events, as Arrow holds them; and the rows of the longest one.
+    warnings : tuple of str
+        Columns that would not be among the features, and settings without effect.
     """
 
     goal: Goal
@@ -103,6 +104,7 @@ class Preview:
     n_derived: int = 0
     events_bytes: int = 0
     n_events: int = 0
+    warnings: tuple[str, ...] = ()
 
     def context(self, view: View) -> FitContext:
         """Return what a model of `view` would be told of its matrix; the backend is the host's."""
@@ -134,25 +136,28 @@ def preview(config: Config, device: str = "cpu") -> Preview:
 
 
 def _look(config: Config, device: str, most: int) -> Preview:
-    with TemporaryDirectory(prefix="gpupipe-plan-") as folder:
-        tables = config.tables.items()
-        sampled = {name: take_sample(table, _made(folder, f"table-{name}"), most) for name, table in tables}
-        main = take_sample(config.source, _made(folder, "main"), most)
-        parts = {name: part.source for name, part in sampled.items()}
-        small = config.model_copy(update={"source": main.source, "tables": parts, "device": "cpu"})
+    with sampled_tables(config, most) as tables:
+        small, main = tables.config, tables.main
         arrow = read_joined(small.source, small.tables).table
-        events = [part for name, part in sampled.items() if not config.tables[name].is_joined]
+        events = [part for name, part in tables.further.items() if not config.tables[name].is_joined]
+        timeline = Timeline()
         try:
-            job = prepare(small, choose("cpu"), Timeline())
+            job = prepare(small, choose("cpu"), timeline)
             entries = _entries(config, job, device)
             seen = _measured(config, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
             what = f"{error.what} (in the {arrow.num_rows:,} rows that the plan looks at)"
-            raise type(error)(what, where="source", fix="run it, if that is not so of all rows") from error
-
-        n_bytes = main.n_bytes + sum(part.n_bytes for part in sampled.values())
+            raise type(error)(
+                what, where=error.where or "source", fix=error.fix or "run it, if that is not so of all rows"
+            ) from error
+        warned = [note.text for note in timeline.all_notes("warning")]
+        warned += [text for features in seen.features.values() for text in features.warnings]
+        n_bytes = main.n_bytes + sum(part.n_bytes for part in tables.further.values())
         n_events = max((part.n_rows for part in events), default=0)
-        return replace(seen, file_bytes=n_bytes, events_bytes=sum(map(_bytes_of_all, events)), n_events=n_events)
+        return replace(
+            seen, file_bytes=n_bytes, events_bytes=sum(map(_bytes_of_all, events)), n_events=n_events,
+            warnings=tuple(dict.fromkeys(warned)),
+        )  # fmt: skip
 
 
 def _bytes_of_all(part: Sampled) -> int:
@@ -165,12 +170,6 @@ def _entries(config: Config, job: Job, device: str) -> tuple[ModelEntry, ...]:
     if config.models or device == "cpu":
         return entries
     return tuple(ModelEntry(name=ON_A_GPU.get(entry.name, entry.name)) for entry in entries)
-
-
-def _made(folder: str, name: str) -> Path:
-    path = Path(folder) / name
-    path.mkdir()
-    return path
 
 
 def _measured(config: Config, main: Sampled, arrow: pa.Table, job: Job, entries: tuple[ModelEntry, ...]) -> Preview:

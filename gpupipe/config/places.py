@@ -1,0 +1,72 @@
+"""Places of settings in the file of a configuration, for errors that only its data shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from gpupipe.config.document import Node, Problem
+from gpupipe.config.sections import Origin
+from gpupipe.errors import GpupipeError
+
+STEPS = re.compile(r"[^.\[\]]+")
+SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]+$|$)|data\.[^/]+$")
+QUOTED = re.compile(r"'([^']+)'")
+
+
+@contextmanager
+def placed(origin: Origin) -> Iterator[None]:
+    """Add file, line and column to an error of ours about a setting that leaves the block."""
+    try:
+        yield
+    except GpupipeError as error:
+        if origin.path is not None and SETTING.match(error.where):
+            problem = place_problem(origin, error.where, "", QUOTED.findall(error.what))
+            error.place(f"{problem.where}: {problem.path}", instead=error.where)
+        raise
+
+
+def place_problem(origin: Origin, path: str, what: str, names: Sequence[str] = ()) -> Problem:
+    """Return a mistake with its line and column.
+
+    Parameters
+    ----------
+    origin : Origin
+    path : str
+        Of the setting: ``"features[2].standardize"``. What is not in the file is left off from its end.
+    what : str
+    names : sequence of str
+        Of columns: where one of them is a value below `path`, that is the place; the last of them comes first.
+    """
+    node = origin.document
+    if node is None:
+        return Problem("", path, what)
+    is_key = False
+    for step in STEPS.findall(path):
+        below = _below(node, step)
+        if below is None:
+            break
+        node, is_key = below, isinstance(node.value, dict)
+    written = list(_all(node))
+    for name in reversed(names):  # "table 'orders' has no column 'when'"
+        found = [each for each in written if each.value == name]
+        if found:  # the last: a new name stands behind what it is made of
+            return Problem(found[-1].where, found[-1].path, what)
+    where = node.key_where if is_key else node.where
+    return Problem(where if node is not origin.document else str(origin.path or ""), node.path or path, what)
+
+
+def _below(node: Node, step: str) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(step)
+    if isinstance(node.value, list) and step.isdecimal() and int(step) < len(node.value):
+        return node.value[int(step)]
+    return None
+
+
+def _all(node: Node) -> Iterator[Node]:
+    yield node
+    items = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    for item in items:
+        yield from _all(item)

@@ -1,0 +1,369 @@
+"""A configuration checked against some rows of its tables: every mistake at once, without training anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config, ModelEntry
+from gpupipe.config.document import Problem
+from gpupipe.config.load import heading, in_lines
+from gpupipe.config.places import QUOTED, SETTING, place_problem
+from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
+from gpupipe.features.base import FeatureOp
+from gpupipe.features.builder import Builder, View
+from gpupipe.features.derived import Derivation, DerivedOp, derive
+from gpupipe.features.fitted import FittedFeatures, finish_features
+from gpupipe.features.selection import no_column
+from gpupipe.metrics import metric_names
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
+from gpupipe.pipeline.preparation import (
+    advise_dropped,
+    check_folds,
+    choose_entries,
+    settings_without_effect,
+    split_columns,
+)
+from gpupipe.pipeline.reading import ReadTable, read_table
+from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.readers.read import read_arrow
+from gpupipe.readers.sample import SAMPLE_ROWS
+from gpupipe.readers.settings import JoinedTable, TableSource
+from gpupipe.readers.wanted import Wanted
+from gpupipe.readers.where import parse_where
+from gpupipe.table.arrange import on_device
+
+Array = Any
+MORE_ROWS = 1_000_000
+NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """What some rows show of a configuration.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that were looked at.
+    is_whole : bool
+        Whether that is all of them.
+    goal : Goal, optional
+        What would be learned; None where the target is wrong.
+    features : dict of str to FittedFeatures
+        View to the features of the rows looked at.
+    entries : tuple of ModelEntry
+        The models that would be trained.
+    warnings : tuple of str
+        Columns that would not be among the features, settings without effect, and what may be a mistake but depends on
+        the rows that were not looked at.
+    """
+
+    n_rows: int
+    is_whole: bool
+    goal: Goal | None
+    features: dict[View, FittedFeatures]
+    entries: tuple[ModelEntry, ...]
+    warnings: tuple[str, ...]
+
+
+def check_data(config: Config) -> DataCheck:
+    """Resolve columns, kinds, ops, metrics, thresholds and models of `config` against some rows of its tables.
+
+    About 20,000 rows are read, and a million where those show something that other rows may settle.
+
+    Raises
+    ------
+    ConfigError or SchemaError
+        With every mistake at once, each with its line: ConfigError if one of them is an error of the configuration.
+    DataError
+        If a file is absent or cannot be read.
+    """
+    checker = _checked(config, SAMPLE_ROWS)
+    if checker.open_questions and not checker.is_whole:
+        checker = _checked(config, MORE_ROWS)
+    if checker.errors:
+        raise checker.error()
+    return checker.result()
+
+
+def _checked(config: Config, most: int) -> _Checker:
+    try:
+        with sampled_tables(config, most) as tables:
+            checker = _Checker(config, tables)
+            checker.check()
+            rename = tables.in_words_of(config)
+            for found in (checker.errors, checker.open_questions):
+                found[:] = [replace(problem, what=rename(problem.what)) for problem in found]
+            return checker
+    except DataError as error:
+        if not isinstance(error, SchemaError):
+            error.advise(NO_DATA)
+        raise
+
+
+@dataclass
+class _Checker:
+    """One pass over the steps of a run, each of which may fail without keeping the others from being checked."""
+
+    config: Config
+    tables: SampledTables
+    errors: list[Problem] = field(default_factory=list)
+    open_questions: list[Problem] = field(default_factory=list)
+    kinds: list[type[GpupipeError]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    goal: Goal | None = None
+    features: dict[View, FittedFeatures] = field(default_factory=dict)
+    entries: tuple[ModelEntry, ...] = ()
+    n_rows: int = 0
+    backend: Backend = field(default_factory=lambda: choose("cpu"))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row has been looked at."""
+        return self.tables.is_whole
+
+    def check(self) -> None:
+        """Check one step after the other."""
+        config = self._names(self.tables.config)
+        found = self._read(config)
+        if found is None:
+            return
+        self.n_rows = found.table.n_rows
+        self._goal(config, found)
+        table, derivation = self._derive(config, found)
+        target = None if self.goal is None else TargetColumn.of(found.table, self.goal.target, self.backend)
+        known, origin = known_rows(table, target, self.backend)
+        y = None if self.goal is None else target_values(target, origin, self.goal, config.source.positives)
+        goal = self.goal or Goal("regression", config.source.target)
+        job = Job(config, self.backend, Timeline(), known, y, goal, (), derivation=derivation)
+        self._models(config)
+        self._split(config, job)
+        self._features(config, job)
+
+    def result(self) -> DataCheck:
+        """Return what was found, which is no error."""
+        of_the_sample = f"in a sample of {self.n_rows:,} rows"
+        asked = [f"{problem} ({of_the_sample})" for problem in self.open_questions]
+        warnings = tuple(dict.fromkeys([*self.warnings, *asked]))
+        return DataCheck(self.n_rows, self.is_whole, self.goal, self.features, self.entries, warnings)
+
+    def error(self) -> GpupipeError:
+        """Return all mistakes as one error."""
+        title, hide = str(self.config.origin.path or "the settings"), self.config.origin.borrowed.hide
+        problems = [replace(problem, what=hide(problem.what)) for problem in self.errors]
+        if any(issubclass(kind, ConfigError) for kind in self.kinds):
+            return ConfigError(heading(title, problems), problems=in_lines(problems))
+        return self.kinds[0]("\n".join([heading(title, problems), *in_lines(problems)]))
+
+    @contextmanager
+    def _collected(self, path: str, depends_on_rows: bool = False) -> Iterator[None]:
+        """Collect an error of the block; its own place in the configuration comes before `path`."""
+        try:
+            yield
+        except (ConfigError, DataError, LimitError) as error:
+            is_setting = SETTING.match(error.where) is not None
+            at, about = (error.where, "") if is_setting else (path, error.where)
+            self._add(error, at, about, depends_on_rows or error.depends_on_rows)
+
+    def _add(self, error: GpupipeError, path: str, about: str = "", depends_on_rows: bool = False) -> None:
+        what = "; ".join(part for part in (error.what, about, error.fix) if part)
+        problem = place_problem(self.config.origin, path, what, QUOTED.findall(error.what))
+        open_ = depends_on_rows and not self.is_whole
+        into = self.open_questions if open_ else self.errors
+        if problem not in into:
+            into.append(problem)
+            if not open_:
+                self.kinds.append(type(error))
+
+    def _names(self, config: Config) -> Config:
+        """Check every column that a source names; return the configuration without those that are absent."""
+        plain = {"": _column_names(config.source)}
+        plain |= {name: _column_names(table) for name, table in config.tables.items()}
+        joined = [f"{table.prefix}{column}" for name, table in config.tables.items() if table.is_joined
+                  for column in plain[name]]  # fmt: skip
+        source = self._source_names(config.source, "source", plain[""], joined)
+        tables: dict[str, JoinedTable] = {}
+        for name, table in config.tables.items():
+            tables[name] = self._source_names(table, f"tables.{name}", plain[name], [])
+            self._absent([c for c in table.on.right if c not in plain[name]], plain[name], f"tables.{name}.on")
+            lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
+            self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")
+            for key in (c for c in table.on.left if c in plain[""] and not Wanted(config.source).is_wanted(c)):
+                error = ConfigError(f"{key!r} is the key of tables.{name}, and source.drop drops it")
+                advise_dropped(error, config)
+                self._add(error, "source.drop")
+                source = source.model_copy(update={"drop": tuple(n for n in source.drop if n != key)})
+        columns = [name for name in [*plain[""], *joined] if name in joined or Wanted(config.source).is_wanted(name)]
+        split = config.split
+        named = {"split.group": split.group, "split.time": split.time}
+        named["split.column.name"] = None if split.column is None else split.column.name
+        for path, column in named.items():
+            if column is not None:
+                self._absent([column] if column not in columns else [], columns, path)
+        return config.model_copy(update={"source": source, "tables": tables})
+
+    def _source_names(self, source: Any, section: str, names: Sequence[str], joined: Sequence[str]) -> Any:
+        known = [*names, *joined]
+        absent = {
+            "drop": [n for n in source.drop if n[:1] != "@" and not _matched(n, names)],
+            "columns": [n for n in source.columns or () if not _matched(n, names)],
+            "schema": [n for n in source.declared if n not in known],
+        }
+        for key, missing in absent.items():
+            self._absent(missing, known, f"{section}.{key}", SchemaError)
+        update: dict[str, Any] = {
+            "drop": tuple(n for n in source.drop if n not in absent["drop"]),
+            "declared": {n: kind for n, kind in source.declared.items() if n not in absent["schema"]},
+        }
+        if source.columns is not None:
+            update["columns"] = tuple(n for n in source.columns if n not in absent["columns"]) or None
+        if source.where is not None:
+            missing = [n for n in parse_where(source.where)[1].values() if n not in names]
+            self._absent(missing, names, f"{section}.where", SchemaError)
+            update |= {"where": None} if missing else {}
+        target = getattr(source, "target", None)
+        if target is not None and target not in known:
+            self._absent([target], known, f"{section}.target", SchemaError)
+            update["target"] = None
+        return source.model_copy(update=update)
+
+    def _absent(
+        self, missing: Sequence[str], names: Sequence[str], path: str, kind: type[GpupipeError] = ConfigError
+    ) -> None:
+        for name in missing:
+            known = no_column(name, names)
+            error = kind(known.what, fix=known.fix)
+            advise_dropped(error, self.config)
+            self._add(error, path)
+
+    def _read(self, config: Config) -> ReadTable | None:
+        """Return the rows; without the rules of ``data:`` where those are broken."""
+        with self._collected("data"):
+            return read_table(config, self.backend)
+        if config.data:
+            with self._collected("source"):
+                return read_table(config.model_copy(update={"data": {}}), self.backend)
+        return None
+
+    def _goal(self, config: Config, found: ReadTable) -> None:
+        if self.config.source.target is not None and config.source.target is None:
+            return  # its name is wrong: what else depends on it cannot be told
+        with self._collected("source.target"):
+            target = TargetColumn.of(found.table, config.source.target, self.backend)
+            models = [entry.params for entry in config.models]
+            try:
+                self.goal = find_goal(target, config.source.positives, models)
+            except (ConfigError, DataError) as error:
+                error.depends_on_rows = target is not None
+                raise
+        if self.goal is not None:
+            self.warnings += settings_without_effect(config, self.goal)
+            with self._collected("evaluate.metrics"):
+                metric_names(self.goal.task, config.evaluate)
+
+    def _derive(self, config: Config, found: ReadTable) -> tuple[Any, Derivation | None]:
+        """Return the table with the columns that ops make before the split: of each op that fits its columns."""
+        if found.sources is None:
+            return found.table, None
+        derivation = None
+        for i, op in enumerate(config.features):
+            if isinstance(op, DerivedOp):
+                path = f"features[{i}].{op.title()}"
+                with self._collected(path):
+                    try:
+                        derivation = derive([op], found.sources)[1]
+                    except GpupipeError as error:
+                        if error.where.startswith("features: "):
+                            error.where = path
+                        advise_dropped(error, config)
+                        raise
+        return on_device(found.sources.main.table, self.backend), derivation
+
+    def _models(self, config: Config) -> None:
+        if self.goal is None:
+            return
+        able: list[ModelEntry] = []
+        for i, entry in enumerate(config.models):
+            with self._collected(f"models[{i}]"):
+                try:
+                    able += choose_entries(config.model_copy(update={"models": (entry,)}), self.goal, self.backend)
+                except ConfigError as error:
+                    error.where = f"models[{i}]"
+                    raise
+        self.entries = tuple(able) if config.models else choose_entries(config, self.goal, self.backend)
+
+    def _split(self, config: Config, job: Job) -> None:
+        """Check that rows can be divided as the configuration says."""
+        names = job.table.schema.names
+        split = config.split
+        if any(c is not None and c not in names for c in (split.group, split.time, split.column and split.column.name)):
+            return
+        with self._collected("split"):
+            groups, times = split_columns(config, job.table, self.backend)
+            if self.goal is not None:
+                try:
+                    check_folds(replace(job, groups=groups, times=times))
+                except (ConfigError, DataError) as error:
+                    error.depends_on_rows = True
+                    raise
+
+    def _features(self, config: Config, job: Job) -> None:
+        """Apply every op to the columns of every view that a model likes."""
+        views: list[View] = list(dict.fromkeys(entry.params.view for entry in self.entries)) or ["dense"]
+        rows = job.rows(np.ones(job.table.n_rows, bool))
+        assert rows.statistics is not None
+        n_errors = len(self.errors)
+        for view in views:
+            builder, pending = Builder(rows.statistics, view, rows.withheld), set[str]()
+            for i, op in enumerate(config.features):
+                self._op(builder, op, f"features[{i}]", pending)
+            if len(self.errors) > n_errors:
+                continue  # columns of the ops that failed would be missed
+            with self._collected("features"):
+                self.features[view] = finish_features(builder, job.derivation)
+                self.warnings += self.features[view].warnings
+                self._components(view, len(self.features[view].names))
+
+    def _components(self, view: View, n_columns: int) -> None:
+        """Check that no model wants more components than there are columns."""
+        for i, entry in enumerate(self.entries):
+            wanted = getattr(entry.params, "n_components", None)
+            if entry.params.view == view and isinstance(wanted, int) and wanted > n_columns:
+                what = f"n_components: {wanted} of {n_columns} columns"
+                self._add(ConfigError(what, fix=f"{n_columns} is the most"), f"models[{i}]", depends_on_rows=True)
+
+    def _op(self, builder: Builder, op: FeatureOp, place: str, pending: set[str]) -> None:
+        """Apply an op; errors that follow from one before are left out, as those about columns that it would make."""
+        try:
+            builder.apply(op, place)
+        except (ConfigError, DataError, LimitError) as error:
+            made = getattr(op, "name", None)
+            pending.update([made] if made else [])
+            absent = set(QUOTED.findall(error.what)) & pending - {made}
+            if not absent and (self.goal is not None or op.title() != "target_encode"):
+                is_of_the_config = error.where.startswith("features")
+                about = "" if is_of_the_config else error.where
+                self._add(error, f"{place}.{op.title()}", about, error.depends_on_rows)
+
+
+def _column_names(source: TableSource) -> list[str]:
+    """Return the columns of a table before any is dropped."""
+    update: dict[str, Any] = {"drop": (), "columns": None, "declared": {}, "where": None}
+    if hasattr(source, "target"):
+        update["target"] = None
+    return list(read_arrow(source.model_copy(update=update)).table.column_names)
+
+
+def _matched(pattern: str, names: Sequence[str]) -> bool:
+    from fnmatch import fnmatchcase
+
+    return any(name == pattern or fnmatchcase(name, pattern) for name in names)
