@@ -15,7 +15,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
-from gpupipe.errors import ArtifactError, ConfigError, DataError
+from gpupipe.errors import ArtifactError, ConfigError, DataError, did_you_mean
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
@@ -188,7 +188,7 @@ class Model:
         needed = {} if derivation is None else derivation.tables
         if strange := [name for name in tables if name not in needed]:
             reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
-            hint = f"leave the table out: {reads}"
+            hint = did_you_mean(strange[0], needed) or f"leave the table out: {reads}"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
         return {
             name: self._arrow(
