@@ -11,7 +11,6 @@ import click
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.cli.source_wording import command_line_wording, rewritten
 from gpupipe.errors import ConfigError
-from gpupipe.readers.settings import TableSource
 
 
 @click.command
@@ -44,8 +43,9 @@ from gpupipe.readers.settings import TableSource
     type=click.Choice(["error", "reject", "null"]),
     default="error",
     show_default=True,
-    help="Rows that cannot be scored as they are: exit code 5; or written to OUTPUT.rejected.csv, with the reason; or "
-    "scored with the bad cells missing. Unless error, the output has the row's place in INPUT, from 0: `row`.",
+    help="What to do with rows that cannot be scored as they are. error: exit with code 5. reject: write them to "
+    "OUTPUT.rejected.csv with the reason. null: score them with the bad cells missing. The last two add the column "
+    "`row`, the place in INPUT from 0.",
 )
 @click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table that the features are made of."
@@ -88,13 +88,15 @@ def command(
                 f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
                 fix="score on one machine, or leave --on-error out",
             )
-        adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data))  # an option that is wrong is reported before the model is loaded
         import json
 
         from gpupipe.config.cluster import settings_of
         from gpupipe.pipeline.scoring import score, score_on_cluster
+        from gpupipe.readers.settings import TableSource
         from gpupipe.report.text import printable
+
+        adjust = partial(parse_source_options, source_options)
+        adjust(TableSource(path=data))  # an option that is wrong is reported before the model is loaded
 
         def say(text: str) -> None:
             if not quiet:

@@ -7,18 +7,17 @@ csv.delimiter=";"``, ``--source csv.encoding=latin-1``, ``--source isolate=true`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic import ValidationError
 
-from gpupipe.config.composer import Composer
-from gpupipe.config.document import Node, Unreadable, joined
-from gpupipe.config.problems import problems_of
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.readers.settings import CsvSettings, TableSource
 
-KEYS = ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
+if TYPE_CHECKING:
+    from gpupipe.config.composer import Composer
+    from gpupipe.config.document import Node
+    from gpupipe.readers.settings import TableSource
+
 MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # one character each: often YAML syntax
 ESCAPED = {"\\t": "\t", "tab": "\t"}
 
@@ -55,14 +54,21 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
     >>> parse_source_options(["csv.delimiter=;", "isolate=true"], TableSource(path="sales.csv")).csv.delimiter
     ';'
     """
+    from pydantic import ValidationError
+
+    from gpupipe.config.composer import Composer
+    from gpupipe.config.document import Unreadable
+    from gpupipe.config.problems import problems_of
+
     options: dict[str, Node] = {}
     problems: list[str] = []
+    keys = _keys()
     composer = Composer({}, problems=[])  # ${NAME}: the shell has replaced what it should
     for option in values:
         key, equals, text = option.partition("=")
         key, where = key.strip(), f"--source {option}"
-        if key not in KEYS:
-            hint = did_you_mean(key, KEYS) or f"the options are {', '.join(KEYS)}"
+        if key not in keys:
+            hint = did_you_mean(key, keys) or f"the options are {', '.join(keys)}"
             problems.append(f"{where}: {'unknown option' if equals else 'expected KEY=VALUE'}; {hint}")
         elif not equals:
             problems.append(f"{where}: expected KEY=VALUE, for example {key}=...")
@@ -73,16 +79,25 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
                 problems.append(str(error.problem))
     problems += [str(problem) for problem in composer.problems]
     root = _merged(options, base)
+    try:
+        adjusted = type(base).model_validate(root.plain())
+    except ValidationError as error:
+        problems += [str(problem) for problem in problems_of(error, root, type(base))]
     if not problems:
-        try:
-            return type(base).model_validate(root.plain())
-        except ValidationError as error:
-            problems = [str(problem) for problem in problems_of(error, root, type(base))]
+        return adjusted
     count = "an option" if len(problems) == 1 else f"{len(problems)} options"
     raise ConfigError(f"{count} of --source cannot be used:", problems=problems)
 
 
+def _keys() -> tuple[str, ...]:
+    from gpupipe.readers.settings import CsvSettings  # here: `--help` needs no pydantic
+
+    return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
+
+
 def _value(key: str, text: str, where: str, composer: Composer) -> Node:
+    from gpupipe.config.document import Node
+
     if key in MARKS and (len(text) == 1 or text in ESCAPED):
         return Node(ESCAPED.get(text, text), where, where, key)
     return composer.value(text, where, key)
@@ -90,6 +105,8 @@ def _value(key: str, text: str, where: str, composer: Composer) -> Node:
 
 def _merged(options: dict[str, Node], base: TableSource) -> Node:
     """Return the section as a tree in which each option remembers that it came from the command line."""
+    from gpupipe.config.document import Node
+
     root = _tree(base.model_dump(by_alias=True, exclude_unset=True))
     for key, node in options.items():
         section, _, field = key.rpartition(".")
@@ -101,6 +118,8 @@ def _merged(options: dict[str, Node], base: TableSource) -> Node:
 
 
 def _tree(value: Any, path: str = "") -> Node:
+    from gpupipe.config.document import Node, joined
+
     if isinstance(value, dict):
         value = {key: _tree(item, joined(path, str(key))) for key, item in value.items()}
     return Node(value, "--source", "--source", path)

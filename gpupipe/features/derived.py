@@ -143,7 +143,7 @@ class DerivedTable:
 
         if name not in given:
             raise ConfigError(
-                f"the features read a further table: {name} (columns {', '.join(self.inputs)})",
+                f"the model needs a further table: {name} (columns {', '.join(self.inputs)})",
                 fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
             )
         try:

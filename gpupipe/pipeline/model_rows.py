@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError, DataError
+from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.spans import time_us
 from gpupipe.pipeline.input_source import event_source
 from gpupipe.pipeline.rules import enforce_served
@@ -68,7 +68,8 @@ def _events(model: Model, tables: Any) -> dict[str, pa.Table]:
     needed = {} if derivation is None else derivation.tables
     if strange := [name for name in tables if name not in needed]:
         reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
-        raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=f"leave the table out: {reads}")
+        hint = did_you_mean(strange[0], needed) or f"leave the table out: {reads}"
+        raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
     source_of = partial(event_source, reading=model.manifest["reading"], features=model.features)
     return {name: _arrow(table, partial(source_of, name=name), needed[name].inputs) for name, table in tables.items()}
 

@@ -102,7 +102,7 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     error : SchemaError
         What encoding raised; returned itself where it is not about cells or types.
     """
-    lines = []
+    lines, fix = [], "correct the values, or make them null"
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
@@ -111,13 +111,12 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
             return error
         else:
             found = f"{_type_name(values.type)}; it was {column.dtype} in training"
-            lines.append(f"expected {expected(column)} in column {column.name!r}; found {found}")
+            lines.append(f"expected {expected(column)} in column {column.source!r}; found {found}")
+            fix = "give the columns the types they had in training"
     if not lines:
         return error
     lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
-    return SchemaError(
-        "\n".join(lines), where="data rows are counted from 1", fix="correct the values, or make them null"
-    )
+    return SchemaError("\n".join(lines), where="data rows are counted from 1", fix=fix)
 
 
 def cut(text: str) -> str:

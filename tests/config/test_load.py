@@ -156,3 +156,11 @@ def test_very_many_mistakes_are_one_screen() -> None:
 def test_a_configuration_cannot_be_changed(load: Load) -> None:
     with pytest.raises(Exception, match="frozen"):
         load("").seed = 5  # type: ignore[misc]
+
+
+def test_identifiers_are_not_read_unless_they_are_keys_or_the_split_needs_them() -> None:
+    source = {"path": "a.csv", "target": "y", "drop": ["note"], "id": ["a", "b", "c", "d"]}
+    tables = {"t": {"path": "t.csv", "on": {"left": "a", "right": "k"}, "cardinality": "one_to_many"}}
+    lag = {"lag": {"key": "b", "time": "at", "columns": "x"}}
+    config = parse_config({"source": source, "tables": tables, "split": {"group": "c"}, "features": [lag]})
+    assert config.source.drop == ("note", "d") and config.source.id == ("a", "b", "c", "d")

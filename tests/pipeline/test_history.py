@@ -132,9 +132,9 @@ def test_a_shop_never_seen_before_is_no_shop_that_was(run: gpupipe.Run, folder: 
 def test_the_command_line_takes_further_tables(run: gpupipe.Run, folder: Path, tmp_path: Path) -> None:
     tables = {"orders": str(folder / "orders.parquet")}
 
-    n_rows = score(run.path, str(folder / "customers.parquet"), tmp_path / "scores.csv", "cpu", tables, "2024-03-01")
+    summary = score(run.path, str(folder / "customers.parquet"), tmp_path / "scores.csv", "cpu", tables, "2024-03-01")
 
-    assert n_rows == len(pd.read_csv(tmp_path / "scores.csv")) == 300
+    assert summary.n_rows == len(pd.read_csv(tmp_path / "scores.csv")) == 300
 
 
 def test_a_table_that_is_not_given_is_asked_for(run: gpupipe.Run, folder: Path) -> None:

@@ -162,6 +162,24 @@ def test_bad_cells_are_refused_all_at_once(model: Model, tmp_path: Path) -> None
     assert "--on-error reject" in caught.value.fix and "new.csv" in caught.value.where
 
 
+@pytest.mark.parametrize(
+    ("column", "says", "fix"),
+    [
+        (pa.array([pd.Timestamp("2024-01-01")] * 10), "expected a number in column 'age'; found times", "give the col"),
+        (pa.array([[1]] * 10), "expected one value a row in 'age'", "flatten"),
+    ],
+)
+@pytest.mark.parametrize("on_error", ["error", "reject"])
+def test_columns_of_another_type_are_no_bad_rows(
+    model: Model, tmp_path: Path, column: pa.Array, says: str, fix: str, on_error: Any
+) -> None:
+    rows = pa.Table.from_pandas(batch().assign(score=1.5), preserve_index=False)
+    pq.write_table(rows.set_column(rows.column_names.index("age"), "age", column), tmp_path / "new.parquet")
+    with pytest.raises(SchemaError, match=says) as caught:
+        score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", on_error=on_error)
+    assert caught.value.fix.startswith(fix) and "new.parquet" in caught.value.where
+
+
 def test_rejected_rows_are_in_a_file_and_the_others_scored_as_ever(model: Model, tmp_path: Path) -> None:
     broken = BAD | {"plan": (7, "z"), "score": (8, "")}
     lines = batch(**broken).to_csv(index=False).splitlines()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from gpupipe.readers.settings import TableSource
 from gpupipe.readers.stored import count_rows, read_stored, require_rows
 from gpupipe.rules.judge import broken_cells
 from gpupipe.table.cells import check_cells, expected, unexpected
-from gpupipe.table.encode import encode
+from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 
 OnError = Literal["error", "reject", "null"]
@@ -105,6 +106,8 @@ def screen(model: Model, loaded: Loaded, source: TableSource, on_error: OnError)
     names = dict.fromkeys([*model.inputs, *(each.column for each in ruled)])
     table = loaded.table.select(list(names))
     table, cells = _check_columns(table, _columns(model), source)
+    with errors_in(label):  # the types are right or wrong without any row
+        encode_served(table.slice(0, 0), model.backend.host, model.features.input_schema)
     if on_error == "error":
         _refuse(cells, label, loaded.table)
         return ScreenedRows(table, notes=enforce_served(table, ruled, model.backend, label, FIX))
@@ -130,12 +133,31 @@ def screen(model: Model, loaded: Loaded, source: TableSource, on_error: OnError)
     )
 
 
+@contextmanager
+def errors_in(label: str) -> Iterator[None]:
+    """Name the input in errors about its columns; those about a further table name that."""
+    try:
+        yield
+    except SchemaError as error:
+        if error.where.startswith("table "):
+            raise
+        where = "; ".join(filter(None, [label, error.where]))
+        raise SchemaError(error.what, where=where, fix=error.fix) from error
+
+
 def _require_inputs(model: Model, loaded: Loaded, label: str) -> None:
     """Raise SchemaError if the input lacks columns of the model."""
     found = loaded.table.column_names
     absent = [name for name in model.inputs if name not in found]
     if not absent:
         return
+    if unusable := [name for name in absent if name in loaded.names]:
+        why = [note for note in loaded.notes if any(repr(name) in note for name in unusable)]
+        raise SchemaError(
+            f"expected one value a row in {', '.join(map(repr, unusable))}",
+            where="; ".join([label, *why]),
+            fix="flatten the columns before",
+        )
     hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, found))]
     if len(absent) == len(model.inputs) > 1:
         hints = ["check the file; --source csv.delimiter=... and --source csv.names=[...] say how it is written"]

@@ -14,7 +14,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.input_source import event_source
 from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, screen
+from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
 from gpupipe.readers.files import mask
@@ -87,7 +87,7 @@ def score(
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
         source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
-    loaded = read_arrow(source, may_be_empty=True)
+    loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":
         note(
             f"{loaded.n_skipped:,} rows with another number of fields were skipped (csv.bad_rows: skip) and are not in "
@@ -98,12 +98,13 @@ def score(
     screened = screen(loaded_model, loaded, source, on_error)
     for text in screened.notes:
         note(text)
-    rejected = _write_rejected(screened, output, on_error, mask(source.label))
+    rejected = _write_rejected(screened, output, on_error, label)
     copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
     further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
     # The rules were checked above, with the rows that are rejected now.
     served = replace(loaded_model, rules=(), warns=False)  # the report is printed instead
-    predicted = served.predict_table(screened.table, further, as_of)
+    with errors_in(label):
+        predicted = served.predict_table(screened.table, further, as_of)
     for text in loaded_model.backend.take_remarks():
         note(text)
     if screened.passed is not None:

@@ -20,14 +20,14 @@ ROOM = "make room, or name an output on another disk"
 
 def require_output_file(output: Path) -> None:
     """Raise ConfigError unless scores can be written to `output`: before hours of work, not after them."""
+    if output.is_dir():
+        raise ConfigError("the output is a folder", where=str(output), fix="name a file, such as scores.csv")
     if output.suffix not in ENDINGS:
         raise ConfigError(
             f"cannot write {output.suffix or 'a file without a suffix'}: scores are .csv or .parquet",
             where=str(output),
             fix=f"name it {output.name}.csv or {output.name}.parquet" if not output.suffix else "use one of the two",
         )
-    if output.is_dir():
-        raise ConfigError("the output is a folder", where=str(output), fix="name a file, such as scores.csv")
     require_folder(output.parent)
     try:
         hidden = hidden_name(output)
