@@ -29,6 +29,8 @@ class ProgressReport:
         The quantity that `metric` is, "" without one.
     metric : float, optional
         Its latest value.
+    fraction : float
+        Part of the next unit that is complete, where a unit takes long: in [0, 1].
     is_one_pass : bool
         Whether this is one of several passes whose number is unknown, so that no time left can be estimated.
     """
@@ -39,7 +41,13 @@ class ProgressReport:
     may_end_early: bool = False
     metric_name: str = ""
     metric: float | None = None
+    fraction: float = 0.0
     is_one_pass: bool = False
+
+    @property
+    def position(self) -> float:
+        """Units that are complete, with the part of the next one."""
+        return self.done + self.fraction
 
 
 ReadProgress = Callable[[], ProgressReport | None]

@@ -159,7 +159,7 @@ class LineDisplay:
         report = stage.progress.report
         line = self._text("  " * (stage.depth + 1))
         if report is not None and report.total and width >= WIDTH_WITH_BAR:
-            n_filled = min(BAR_WIDTH, BAR_WIDTH * report.done // report.total)
+            n_filled = min(BAR_WIDTH, int(BAR_WIDTH * report.position / report.total))
             line.append(self._sign("━", "=") * n_filled, "green")
             line.append(self._sign("━", "-") * (BAR_WIDTH - n_filled) + "  ", "dim")
         line.append_text(self._text(describe(stage.progress)))

@@ -39,7 +39,7 @@ class ProgressMeter:
         self._read: ReadProgress | None = read
         self._clock = clock
         self.report: ProgressReport | None = None
-        self._began = self._changed = 0.0  # when units were counted first, and when a unit was last completed
+        self._began = self._changed = 0.0  # of the first report, and of the last one that had moved on
         self._pace = math.nan  # seconds per unit
 
     def update(self) -> ProgressReport | None:
@@ -67,15 +67,17 @@ class ProgressMeter:
             return None
         if math.isnan(self._pace) or now - self._began < SETTLE_SECONDS:
             return None
-        return max(0.0, self._pace * (report.total - report.done) - (now - self._changed))
+        return max(0.0, self._pace * (report.total - report.position) - (now - self._changed))
 
     def _count(self, report: ProgressReport) -> None:
         now = self._clock()
-        if self.report is None or report.done < self.report.done:  # the first report, or a training that began again
+        if (
+            self.report is None or report.position < self.report.position
+        ):  # the first report, or a training that began again
             self._began = self._changed = now
             self._pace = math.nan
             return
-        n_new = report.done - self.report.done
+        n_new = report.position - self.report.position
         if not n_new:
             return
         passed = now - self._changed

@@ -68,7 +68,7 @@ def _bar(stage: Stage) -> str:
     if report is None or not report.total:
         return ""
     style = "width:12em;vertical-align:middle;margin-right:1em"
-    return f'<progress max="{report.total}" value="{report.done}" style="{style}"></progress>'
+    return f'<progress max="{report.total}" value="{report.position:g}" style="{style}"></progress>'
 
 
 def _spanning(content: str) -> str:

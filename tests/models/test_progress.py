@@ -118,3 +118,18 @@ def test_a_network_reports_its_epochs_and_the_loss_of_the_held_out_rows(tables: 
     losses = [epoch["validation"] for epoch in found.history]
     wanted = [ProgressReport(k, 3, "epoch", False, "validation loss", losses[k - 1]) for k in (1, 2, 3)]
     assert [*watched.meanwhile, watched.last] == wanted
+
+
+def test_a_network_reports_the_steps_of_an_epoch(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpupipe.models.neural.training import Trainer
+
+    watched, step, data = Watched(), Trainer._step, tables["binary"]
+    monkeypatch.setattr(
+        Trainer, "_step", lambda self, *given: (watched.meanwhile.append(watched.read()), step(self, *given))[1]
+    )
+    model = MODELS.get("mlp")(epochs=2, width=8, depth=1, batch_size=100)
+    fit(model, data.X, data.y, replace(data.context, resources=Resources(show_progress=watched.show)))
+    positions = [report.position for report in watched.meanwhile if report]
+    n_steps = len(positions) // 2
+    assert n_steps > 1
+    assert positions == pytest.approx([k / n_steps for k in range(2 * n_steps)])

@@ -70,6 +70,17 @@ def test_a_training_that_goes_on_from_a_checkpoint_is_not_taken_for_a_fast_one()
     assert meter.seconds_left() == pytest.approx(50.0)
 
 
+def test_a_long_epoch_is_measured_by_its_part() -> None:
+    training = Training()
+    reports = iter([ProgressReport(k // 20, 10, "epoch", fraction=k % 20 / 20) for k in range(30)])
+    meter = ProgressMeter(lambda: next(reports), lambda: training.now)
+    for _ in range(30):
+        meter.update()
+        training.now += 1.0
+    training.now -= 1.0
+    assert describe(meter) == "epoch 1 of 10, 2 min 51 s left"  # 29 s for 29 of 200 steps
+
+
 def test_a_training_that_begins_again_is_measured_anew() -> None:
     training = Training()
     meter = training.meter()

@@ -109,6 +109,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(_parameter_groups(network, recipe.weight_decay), lr=recipe.learning_rate)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
         self.progress = Progress()
+        self._at = 0, 0  # the epoch that goes on, and its steps that are done
 
     def run(
         self,
@@ -156,9 +157,11 @@ class Trainer:
 
     def report(self) -> ProgressReport:
         """Return the epochs that are done, with the loss of the held-out rows after the last one."""
-        epochs, may_end_early = self.progress.epochs, self.recipe.patience is not None
-        loss = epochs[-1].validation if epochs else None
-        return ProgressReport(len(epochs), self.recipe.epochs, "epoch", may_end_early, "validation loss", loss)
+        n_epochs, may_end_early = len(self.progress.epochs), self.recipe.patience is not None
+        loss = self.progress.epochs[n_epochs - 1].validation if n_epochs else None
+        number, step = self._at
+        fraction = step / len(self.rows_of_steps) if number == n_epochs else 0.0
+        return ProgressReport(n_epochs, self.recipe.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
 
     def _epoch(self, number: int) -> None:
         self.training.set_epoch(number)
@@ -171,6 +174,7 @@ class Trainer:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.recipe.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
             loss += self._step(batch, n) * n
+            self._at = number, step + 1
         found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
         training, total, weight = self.processes.add(found).tolist()
         self.progress.epochs.append(Epoch(training, total / weight))
