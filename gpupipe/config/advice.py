@@ -18,8 +18,9 @@ OPTIONS = (
 
 _COLLECTION = re.compile(r"(- )?\b([a-z_]\w*): (?=[{\[])")
 _SCALAR = re.compile(
-    r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate): ([\w.-]*\w)"
+    r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate|prefix|as): ([\w.-]*\w)"
 )
+_ITEM = re.compile(r"(?:^|(?<=[\s`]))- ([a-z_]\w*): (@?\w[\w.-]*\w|\w)")
 READER_OPTIONS = ("csv",)  # of the `source` section, without an argument of their own
 
 
@@ -41,6 +42,8 @@ def yaml_to_python(text: str) -> str:
     "declare it: schema={'paid': 'float'}, or set fallback='allow'"
     >>> yaml_to_python("first - datetime_parts: {columns: at, parts: [hour]}, then use it")
     "first {'datetime_parts': {'columns': 'at', 'parts': ['hour']}}, then use it"
+    >>> yaml_to_python("make numbers of it: - encode: plan")
+    "make numbers of it: {'encode': 'plan'}"
     >>> yaml_to_python("state it, as in csv: {encoding: cp1252}, or set stratify: false")
     "state it, as in {'path': ..., 'csv': {'encoding': 'cp1252'}}, or set stratify=False"
     """
@@ -51,7 +54,8 @@ def yaml_to_python(text: str) -> str:
         parts.append(text[at : found.start()])
         parts.append(_in_python(found[2], text[found.end() : end], is_item=bool(found[1])) or text[found.start() : end])
         at = end
-    return _SCALAR.sub(_scalar, "".join(parts) + text[at:])
+    text = _ITEM.sub(lambda m: repr({m[1]: m[2]}), "".join(parts) + text[at:])
+    return _SCALAR.sub(_scalar, text)
 
 
 def _end_of_collection(text: str, start: int) -> int:
@@ -80,4 +84,6 @@ def _in_python(key: str, text: str, is_item: bool) -> str:
 def _scalar(found: re.Match[str]) -> str:
     section, key, word = found.groups()
     value = yaml.safe_load(word)
+    if key == "as":  # a keyword of Python, so it has to stay a key
+        return f"{key!r}: {value!r}"
     return f"{{'path': ..., {key!r}: {value!r}}}" if section else f"{key}={value!r}"

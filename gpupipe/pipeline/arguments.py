@@ -157,19 +157,19 @@ def read_size(name: str, value: object) -> int:
     return found
 
 
+def in_python(advice: str, config: Config | None = None) -> str:
+    """Return advice for the user of Python: YAML stays only if `config` was read from a file, the place to change."""
+    advice = cli_to_python(advice)
+    return yaml_to_python(advice) if config is not None and config.origin.path is None else advice
+
+
 @contextmanager
 def python_errors(config: Config | None = None) -> Iterator[None]:
-    """Word the advice of errors for Python.
-
-    Options of the command line become arguments. YAML becomes Python too, unless `config` was read from a file: that
-    is then the place to change.
-    """
+    """Word the advice of errors that leave the block for Python; see `in_python`."""
     try:
         yield
     except GpupipeError as error:
-        fix = cli_to_python(error.fix)
-        if config is not None and config.origin.path is None:
-            fix = yaml_to_python(fix)
+        fix = in_python(error.fix, config)
         if fix != error.fix:
             text, error.fix = str(error).replace(error.fix, fix), fix
             error.args = (text, *error.args[1:])

@@ -129,9 +129,19 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
         assert str(error.value) == f"what\n  where: there\n  to do: {expected}"
 
 
-def test_errors_of_a_run_are_worded_for_python(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"declare it: schema=\{'plan': 'float'\}"):
-        pipeline(features=[{"standardize": "plan"}]).run(tmp_path / "run")
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [("run", "run_pipeline"), ("plan", "make_plan"), ("features", "prepare"), ("tensors", "make_tensors")],
+)
+def test_every_method_words_its_errors_for_python(
+    method: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise ConfigError("no", fix="declare it: schema: {plan: text}")
+
+    monkeypatch.setattr(api, step, refuse)
+    with pytest.raises(ConfigError, match=r"declare it: schema=\{'plan': 'text'\}"):
+        getattr(pipeline(output=tmp_path), method)()
 
 
 @pytest.mark.parametrize("module", [api, advice], ids=["api", "advice"])
