@@ -12,6 +12,7 @@ from gpupipe.backends.host_memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import CLASSIFICATION
+from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline
@@ -34,7 +35,7 @@ def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tupl
     fold = folds_of(job)[0]
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
     for text in features.warnings:
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(in_python(text, config), stacklevel=3)
     X_test = features.transform(take(job.table, fold.test, backend), backend)
     return _batch(X, features, job, fold.train, view, codes), _batch(X_test, features, job, fold.test, view, codes)
 
