@@ -14,7 +14,7 @@ carat of a diamond) fails all four: its levels overlap, or other columns know wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ from gpupipe.starter.sample import FOLDS, Sample
 Array = Any
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
 MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
-FEW_ERRORS = 0.01  # of those rows
+FEW_ERRORS, MORE_ERRORS = 0.01, 0.05  # of those rows; with more, other columns must not make up for it
 MAX_CLASSES = 100
 MAX_BANDS = 50
 # The score of a column alone. A number may be known well from one other (yesterday's), a class hardly ever.
@@ -49,7 +49,7 @@ MIN_GAIN_OF_TEXT = 0.02  # of three texts and more: measurements are numbers or 
 NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.05, 0.9, 20.0
 # A column that is worth a warning: what the others explain without it, of what all explain.
 MUCH, WARN_GAIN, WARN_SHARE = 0.5, 0.1, 0.75
-CANDIDATES, MAX_STEPS = 2, 16
+CANDIDATES, MAX_STEPS, MIN_EXPLAINED = 2, 16, 0.3
 MEASURES = {
     "binary": "ROC-AUC",
     "multiclass": "balanced accuracy",
@@ -73,6 +73,17 @@ class LeakReport:
     warnings: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Suspicion:
+    """What speaks against a column, and how much of the target it must add to a model of the others to be dropped."""
+
+    evidence: str
+    least_gain: float = -np.inf
+
+
+Suspicions = dict[str, Suspicion]
+
+
 def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
     """Return the columns that restate the target, and those that dominate it.
 
@@ -86,19 +97,18 @@ def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> Leak
     """
     if len(sample.y) < MIN_ROWS or not sample.columns:
         return LeakReport({}, {})
-    certain = _by_levels(sample, target)
-    certain |= _by_null_pattern(sample.without(certain), target)
-    bands = _by_bands(sample.without(certain), target)
-    nulls = _by_nulls(sample.without({*certain, *bands}), target, classes)
-    perfect = _nearly_perfect(sample.without({*certain, *bands, *nulls}))
-    others = _Others(sample, {*certain, *bands, *nulls, *perfect})
-    certain |= {name: said for name, said in bands.items() if others.gain(name) >= _least_gain(name, sample)}
-    certain |= {name: said for name, said in nulls.items() if others.gain(name) >= MIN_GAIN_OF_TEXT}
+    suspects = _by_levels(sample, target)
+    suspects |= _by_null_pattern(sample.without(suspects), target)
+    suspects |= _by_bands(sample.without(suspects), target)
+    suspects |= _by_nulls(sample.without(suspects), target, classes)
+    perfect = _nearly_perfect(sample.without(suspects))
+    others = _Others(sample, {*suspects, *perfect})
+    leaks = {name: found.evidence for name, found in suspects.items() if others.gains(name, found.least_gain)}
     is_easy = len(_different(list(perfect), sample)) >= EASY
     for name, value in perfect.items():
         if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
-            certain[name] = f"alone it predicts {target}, {MEASURES[sample.task]} {value:.3f} on rows not learned from"
-    return LeakReport(certain, _dominating(sample.without(certain), target))
+            leaks[name] = f"alone it predicts {target}, {MEASURES[sample.task]} {value:.3f} on rows not learned from"
+    return LeakReport(leaks, _dominating(sample.without(leaks), target))
 
 
 class _Others:
@@ -119,13 +129,14 @@ class _Others:
     def score(self) -> float:
         return score(self.predicted(), self._sample)
 
-    def gain(self, name: str) -> float:
-        """Return how much more of the target is explained with one column more."""
+    def gains(self, name: str, least: float) -> bool:
+        """Return whether at least so much more of the target is explained with one column more."""
+        if least == -np.inf:
+            return True
         targets = targets_of(self._sample)
-        if not can_join(name, self._sample):
-            return share_explained(targets, alone(name, self._sample)) - share_explained(targets, self.predicted())
-        more = together([*self._names, name], self._sample)
-        return share_explained(targets, more) - share_explained(targets, self.predicted())
+        can = can_join(name, self._sample)
+        more = together([*self._names, name], self._sample) if can else alone(name, self._sample)
+        return share_explained(targets, more) - share_explained(targets, self.predicted()) >= least
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,11 @@ class Determination:
     def is_exact(self) -> bool:
         """Whether errors are so few that they are slips."""
         return self.n_others >= MIN_OTHERS and self.n_errors <= FEW_ERRORS * self.n_others
+
+    @property
+    def is_near(self) -> bool:
+        """Whether errors are few."""
+        return self.n_others >= MIN_OTHERS and self.n_errors <= MORE_ERRORS * self.n_others
 
 
 def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
@@ -163,7 +179,7 @@ def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
     return Determination(n_rows, n_errors, n_rows - int(seen_outcomes.max()))
 
 
-def _by_levels(sample: Sample, target: str) -> dict[str, str]:
+def _by_levels(sample: Sample, target: str) -> Suspicions:
     """Find the columns each of whose values belongs to one class, where they are filled in."""
     if sample.task == "regression" or len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
@@ -173,14 +189,15 @@ def _by_levels(sample: Sample, target: str) -> dict[str, str]:
         if filled.sum() < MIN_ROWS:
             continue
         shown = determination(level_codes(x[filled]), level_codes(sample.y[filled]), sample.fold[filled])
-        if shown.is_exact:
+        if shown.is_near:
             share = 1 - shown.n_errors / shown.n_rows
             rows = f"{shown.n_rows:,} rows" if filled.all() else f"the {shown.n_rows:,} rows that have one"
-            found[name] = f"each of its values belongs to one {target}: right in {_percent(share)} of {rows}"
+            evidence = f"each of its values belongs to one {target}: right in {_percent(share)} of {rows}"
+            found[name] = Suspicion(evidence, -np.inf if shown.is_exact else MIN_GAIN)
     return found
 
 
-def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> dict[str, str]:
+def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> Suspicions:
     """Find the columns that are filled in, or missing, only where the target is one class."""
     if sample.task == "regression":
         return {}
@@ -195,11 +212,12 @@ def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> dict[str, 
                 errors = 1 - float(np.mean(sample.y[rows] == label))
                 if errors <= NULL_ERRORS * (1 - share) and -rows.sum() * np.log(share) >= MIN_EVIDENCE:
                     shown = classes[int(label)] if len(classes) else label
-                    found[name] = f"where it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
+                    evidence = f"where it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
+                    found[name] = Suspicion(evidence, MIN_GAIN_OF_TEXT)
     return found
 
 
-def _by_null_pattern(sample: Sample, target: str) -> dict[str, str]:
+def _by_null_pattern(sample: Sample, target: str) -> Suspicions:
     """Find columns whose nulls determine the class: one, or several together."""
     nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
     if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
@@ -216,8 +234,8 @@ def _by_null_pattern(sample: Sample, target: str) -> dict[str, str]:
         left = [name for name in nulls if name not in chosen]
         chosen.append(min(left, key=lambda name: shown_by([*chosen, name]).n_errors))
     if len(chosen) == 1:
-        return {chosen[0]: f"whether it is missing tells {target}"}
-    return {name: f"which of {', '.join(chosen)} are missing tells {target}" for name in chosen}
+        return {chosen[0]: Suspicion(f"whether it is missing tells {target}")}
+    return dict.fromkeys(chosen, Suspicion(f"which of {', '.join(chosen)} are missing tells {target}"))
 
 
 def _pattern(masks: Sequence[Array]) -> Array:
@@ -225,11 +243,11 @@ def _pattern(masks: Sequence[Array]) -> Array:
     return np.unique(np.stack(masks, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _by_bands(sample: Sample, target: str) -> dict[str, str]:
-    """Find the columns that the target determines: bands of a number, unions of classes."""
+def _by_bands(sample: Sample, target: str) -> Suspicions:
+    """Find the columns that the target determines: bands of a number, unions of classes; and those that tell them."""
     if sample.task == "binary" or len(np.unique(sample.y)) < 3:
         return {}
-    found = {}
+    bands: Suspicions = {}
     for name, x in sample.columns.items():
         filled = ~np.isnan(x)
         codes = level_codes(x[filled])
@@ -239,28 +257,30 @@ def _by_bands(sample: Sample, target: str) -> dict[str, str]:
         if sample.task == "regression" and codes.max() == 1 and any(np.ptp(y[codes == code]) == 0 for code in (0, 1)):
             continue  # those who have no card spend nothing
         shown = _banding(y, codes) if sample.task == "regression" else determination(level_codes(y), codes, fold)
-        if shown.is_exact:
+        if shown.is_near:
             what = "band" if sample.task == "regression" else "group of classes"
-            found[name] = f"each of its {codes.max() + 1} values is one {what} of {target}, without overlap"
-    finer = {name: _determined_by(name, sample, found) for name in sample.columns if name not in found}
-    return found | {
-        name: f"it determines {band}, each value a band of {target}" for name, band in finer.items() if band
+            overlap = "without overlap" if shown.is_exact else f"but for {shown.n_errors:,} of {shown.n_rows:,} rows"
+            evidence = f"each of its {codes.max() + 1} values is one {what} of {target}, {overlap}"
+            bands[name] = Suspicion(evidence, _least_gain(name, sample, codes.max() + 1, shown))
+    finer = {name: _determined_by(name, sample, bands) for name in sample.columns if name not in bands}
+    return bands | {
+        name: Suspicion(f"it determines {band}, a band of {target}", bands[band].least_gain)
+        for name, band in finer.items()
+        if band
     }
 
 
-def _least_gain(name: str, sample: Sample) -> float:
+def _least_gain(name: str, sample: Sample, n_levels: int, shown: Determination) -> float:
     """Return how much a band must add to a model of the other columns to be taken for a leak.
 
     Intervals of a number that do not overlap are no accident. One level for each class may be: all mammals give milk.
     """
-    if sample.task == "regression":
+    if sample.task == "regression" and shown.is_exact:
         return -np.inf
-    x = sample.columns[name]
-    n_levels = len(np.unique(x[~np.isnan(x)]))
-    return MIN_GAIN_OF_TEXT if n_levels > 2 and name in sample.coded else MIN_GAIN
+    return MIN_GAIN_OF_TEXT if shown.is_exact and n_levels > 2 and name in sample.coded else MIN_GAIN
 
 
-def _determined_by(name: str, sample: Sample, bands: Mapping[str, str]) -> str:
+def _determined_by(name: str, sample: Sample, bands: Suspicions) -> str:
     """Return one of the bands that a column determines: it is a finer one, and would hide what the band gives away."""
     codes = level_codes(sample.columns[name])
     determined = (b for b in bands if determination(codes, level_codes(sample.columns[b]), sample.fold).is_exact)
@@ -300,12 +320,12 @@ def _dominating(sample: Sample, target: str) -> dict[str, str]:
     targets = targets_of(sample)
     names = [name for name in sample.columns if can_join(name, sample)]
     powers = {name: share_explained(targets, alone(name, sample, MAX_STEPS)) for name in names}
-    if len(names) < 2 or max(powers.values()) <= 0:
+    if len(names) < 2:
         return {}
     predicted = together(names, sample)
     everything, found = share_explained(targets, predicted), {}
     for name in sorted(names, key=lambda name: -powers[name])[:CANDIDATES]:
-        if everything <= 0 or powers[name] < MUCH * everything:
+        if everything < MIN_EXPLAINED or powers[name] < MUCH * everything:
             continue
         others = together([other for other in names if other != name], sample)
         rest = share_explained(targets, others)

@@ -78,6 +78,19 @@ def test_a_colour_for_bands_of_a_number_is_a_leak_and_so_is_a_finer_one(init: In
     assert made.comment_on("- colour") == "leak: each of its 3 values is one band of y, without overlap"
 
 
+def test_a_finer_label_and_a_band_with_a_few_slips_are_leaks(init: Init) -> None:
+    generator = np.random.default_rng(0)
+    n = 2_000
+    score = generator.normal(size=n)
+    x = score + generator.normal(size=n)
+    slips = generator.random(n) < 0.02
+    colour = pd.cut(score, [-np.inf, -1, 0.5, np.inf], labels=["green", "amber", "red"]).astype(str)
+    colour = np.where(slips, generator.permutation(colour), colour)
+    table = pd.DataFrame({"x": x, "colour": colour})
+    assert init(table.assign(y=score.round(4))).source["drop"] == ["colour"]
+    assert init(table.assign(y=np.where(score > 0.5, "hot", "cold"))).source["drop"] == ["colour"]
+
+
 def test_a_coarser_label_is_a_leak(init: Init) -> None:
     generator = np.random.default_rng(0)
     grade = generator.integers(0, 6, 2_000)
