@@ -58,8 +58,8 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         return []
     trained, backend = outcome.judged.trained, job.backend
     groups: dict[str, list[int]] = {}
-    for i, feature in enumerate(trained.features.features):
-        for name in feature.inputs:
+    for i, inputs in enumerate(trained.features.lineage.values()):
+        for name in inputs:
             groups.setdefault(name, []).append(i)
     X, y = _sample(outcome.judged.matrices["test"], outcome.judged_y, settings.rows, job.config.seed, backend)
     return permutation_importance(
