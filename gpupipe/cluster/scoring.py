@@ -33,7 +33,7 @@ from gpupipe.readers.stored import read_stored, stored_names
 _opening = threading.Lock()
 
 
-class Report(Protocol):
+class RowReport(Protocol):
     """A report on rows that were scored, as `gpupipe.pipeline.prediction_report.PredictionReport` is one."""
 
     def merge(self, other: Any) -> Any:
@@ -54,7 +54,7 @@ class Scorer(Protocol):
         """Where it computes."""
 
     @property
-    def last_prediction_report(self) -> Report | None:
+    def last_prediction_report(self) -> RowReport | None:
         """The report on the rows that this thread has scored last."""
 
     def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
@@ -123,7 +123,7 @@ class Written:
     n_rows : int
     remarks : tuple of str
         What is to be known of the work: that memory was short, and rows were split.
-    report : Report, optional
+    report : RowReport, optional
         On all rows.
     copied : tuple of str
         Columns of the input that are beside the predictions.
@@ -131,7 +131,7 @@ class Written:
 
     n_rows: int
     remarks: tuple[str, ...]
-    report: Report | None = None
+    report: RowReport | None = None
     copied: tuple[str, ...] = ()
 
 

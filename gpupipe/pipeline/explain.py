@@ -59,8 +59,8 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         return []
     trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
     groups: dict[str, list[int]] = {}
-    for i, feature in enumerate(trained.features.features):
-        for name in feature.inputs:
+    for i, inputs in enumerate(trained.features.lineage.values()):
+        for name in inputs:
             groups.setdefault(name, []).append(i)
     X, y = _sample(outcome.explained.matrices["test"], outcome.explained_y, settings.rows, job.config.seed, backend)
     n_predictions = 0

@@ -30,7 +30,8 @@ class ColumnReport:
     Attributes
     ----------
     name : str
-    kind : {"numeric", "boolean", "categorical", "datetime", "text"}
+    kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
+        A raw column is read by ops over keys and texts as it is.
     n_null : int
         Rows without a value, or with a number too large for float32 arithmetic.
     n_unseen : int, optional
@@ -93,10 +94,9 @@ class ColumnReport:
         found = []
         if self.n_unseen:
             found.append(f"{self.n_unseen:,} with a level unknown from training{self._examples}")
-        if self.n_below:
-            found.append(f"{self.n_below:,} below the training range {self._range}")
-        if self.n_above:
-            found.append(f"{self.n_above:,} above the training range {self._range}")
+        sides = [f"{n:,} {side}" for n, side in ((self.n_below, "below"), (self.n_above, "above")) if n]
+        if sides:
+            found.append(f"{' and '.join(sides)} the training range {self._range}")
         return f"{self.name}: of {n_rows:,} rows, {', '.join(found)}" if found else ""
 
     def nulls(self, n_rows: int) -> str:
@@ -124,7 +124,7 @@ class PredictionReport:
     ----------
     n_rows : int
     columns : tuple of ColumnReport
-        One for each input column that the features read as numbers, levels, times or text.
+        One for each input column.
     """
 
     n_rows: int
@@ -212,11 +212,14 @@ def report_rows(
     """
     columns = {column.source: column for column in table.schema if not column.derived and column.hash_of is not None}
     columns |= {column.name: column for column in table.schema if not column.derived and column.hash_of is None}
-    names = [name for name in dict.fromkeys([*order, *columns]) if name in columns]
+    names = [name for name in dict.fromkeys([*order, *columns]) if name in columns or name in arrow.column_names]
     of_training = {} if training is None else training.columns
     counted = _count(table, columns, of_training, backend)
     reports = []
     for name in names:
+        if name not in columns:
+            reports.append(ColumnReport(name, "raw", arrow.column(name).null_count))
+            continue
         column = columns[name]
         report = ColumnReport(name, column.kind, **counted[name], **_of_training(training, name))
         if report.n_unseen:

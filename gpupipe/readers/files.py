@@ -148,7 +148,7 @@ def _no_such_file(path: Path) -> DataError:
         hint = did_you_mean(path.name, os.listdir(path.parent))
     elif not path.parent.exists():
         hint = f"the folder {path.parent} does not exist either"
-    fix = "check the path; a relative one is relative to the configuration"
+    fix = "check the path; it is relative to the working directory, or to the configuration that names it"
     return DataError("there is no such file or folder", where=str(path), fix=f"{hint}; {fix}" if hint else fix)
 
 

@@ -12,7 +12,10 @@ from gpupipe.errors import DataError, SchemaError
 from gpupipe.table.encode import require, require_distinct
 
 EXPECTED = "a pandas.DataFrame, a frame of polars, cuDF or DuckDB, a pyarrow.Table, or a dict of columns"
-EXPECTED_ROWS = f"{EXPECTED}; a row as a dict or a pandas.Series, or a list of dicts"
+EXPECTED_ROWS = (
+    "a frame (pandas, polars, pyarrow, cuDF, DuckDB), a dict of columns, one row as a dict or a pandas.Series, "
+    "a list of dicts, or a path"
+)
 
 
 def is_frame(data: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.config import load_config
+from gpupipe.config import load_config, parse_config
 from gpupipe.errors import ArtifactError
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.pipeline.api import Pipeline
@@ -131,3 +131,34 @@ def test_a_notebook_shows_a_model_and_a_report_as_tables(model: Model, rows: pd.
     model.predict(rows.astype({"Region": object}).assign(Region=["<b>", *rows["Region"].astype(object)[1:]]))
     report = model.last_prediction_report._repr_html_()
     assert "<td>Region</td>" in report and "<b>" not in report.replace("<b>column", "")
+
+
+def test_columns_that_only_keys_and_texts_are_made_of_are_reported_and_ranked_as_inputs(tmp_path: Path) -> None:
+    """The 8 hashes of a note are shuffled together, as one column of the input."""
+    rng, n = np.random.default_rng(0), 300
+    x = rng.normal(size=n)
+    rows = pd.DataFrame(
+        {
+            "note": [f"{'good' if value > 0 else 'bad'} {i}" for i, value in enumerate(x)],
+            "card": rng.integers(0, 20, n).astype(str),
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(n), unit="h"),
+            "x": x + rng.normal(size=n),
+            "y": np.where(x > 0, "yes", "no"),
+        }
+    )
+    rows.to_parquet(tmp_path / "rows.parquet")
+    settings = {
+        "source": {"path": str(tmp_path / "rows.parquet"), "target": "y", "schema": {"note": "text"}},
+        "features": [
+            {"text_hash": {"columns": "note", "buckets": 8}},
+            {"lag": {"key": "card", "time": "at", "columns": "x"}},
+        ],
+        "models": ["logistic_regression"],
+        "report": {"enabled": False},
+    }
+    model = run_pipeline(parse_config(settings), tmp_path / "run").model
+    assert set(model.importances["column"]) == {"note", "x", "at"}
+    assert model.importances["column"][0] == "note"
+    model.predict(rows.assign(note=[None, None, *rows["note"][2:]]))
+    nulls = {column.name: (column.kind, column.n_null) for column in model.last_prediction_report.columns}
+    assert nulls["note"] == ("raw", 2) and nulls["card"] == ("raw", 0) and set(nulls) == set(model.inputs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpupipe.cluster.scoring import Report
+    from gpupipe.cluster.scoring import RowReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ScoreSummary:
         Column to bad cells that were scored as missing.
     notes : tuple of str
         Warnings and remarks on the work, as printed.
-    report : Report, optional
+    report : RowReport, optional
         Nulls, unseen levels and values outside the training range.
     """
 
@@ -49,7 +49,7 @@ class ScoreSummary:
     reasons: Mapping[str, int] = field(default_factory=dict)
     nulled: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    report: Report | None = None
+    report: RowReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON values."""
