@@ -280,10 +280,8 @@ class _Checker:
                 path = f"features[{i}].{op.title()}"
                 with self._collected(path):
                     try:
-                        derivation = derive([op], found.sources)[1]
+                        derivation = derive([op], found.sources, [path])[1]
                     except GpupipeError as error:
-                        if error.where.startswith("features: "):
-                            error.where = path
                         advise_dropped(error, config)
                         raise
         return on_device(found.sources.main.table, self.backend), derivation

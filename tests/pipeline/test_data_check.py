@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
+from gpupipe import Pipeline
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.pipeline import data_check
@@ -184,3 +186,14 @@ def test_a_broken_file_is_named_not_its_sample(folder: Path) -> None:
     with pytest.raises(DataError, match=r"people\.csv") as caught:
         checked(folder, SOURCE)
     assert "gpupipe-sample" not in str(caught.value)
+
+
+def test_run_and_plan_warn_of_the_same_columns_once(folder: Path) -> None:
+    text = SOURCE.replace("drop: [id]", "drop: [id, joined]") + "split: {cv: 2}\nevaluate: {importance: false}\n"
+    (warning,) = checked(folder, text + MODELS).warnings
+    assert warning.startswith("note: text, so not among the features")
+    pipeline = Pipeline(load_config(folder / "c.yaml", ["report.enabled=false"]))
+    assert pipeline.plan().warnings == (warning,)
+    run = pipeline.run(folder / "run")
+    stages = json.loads((run.path / "timeline.json").read_text())["stages"]
+    assert [note for stage in stages for note in stage["notes"]].count(warning) == 1
