@@ -156,3 +156,31 @@ def test_very_many_mistakes_are_one_screen() -> None:
 def test_a_configuration_cannot_be_changed(load: Load) -> None:
     with pytest.raises(Exception, match="frozen"):
         load("").seed = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("target: left", "did you mean source.target?"),
+        ("cv: 5", "did you mean split.cv?"),
+        ("metrics: [roc_auc]", "did you mean evaluate.metrics?"),
+        ("time: at", "did you mean split.time or limits.time?"),
+        ("sead: 7", "did you mean 'seed'?"),
+    ],
+)
+def test_a_key_of_a_section_at_the_top_names_the_section(problems: Problems, key: str, hint: str) -> None:
+    (problem,) = problems(f"{key}\n")
+    assert problem.startswith("c.yaml:") and problem.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("source: people.csv\n", "write source: {path: customers.csv, target: churned}"),
+        ("features: {standardize: a}\n", "write each op as an item of a list, as in `- standardize: [age]`"),
+        ("split: {column: part}\n", "write column: {name: part, test: [test]}"),
+    ],
+)
+def test_a_section_in_another_form_shows_how_it_is_written(problems: Problems, text: str, form: str) -> None:
+    (problem,) = problems(text)
+    assert "expected a" in problem and problem.endswith(form)

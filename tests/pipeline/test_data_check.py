@@ -197,3 +197,12 @@ def test_run_and_plan_warn_of_the_same_columns_once(folder: Path) -> None:
     run = pipeline.run(folder / "run")
     stages = json.loads((run.path / "timeline.json").read_text())["stages"]
     assert [note for stage in stages for note in stage["notes"]].count(warning) == 1
+
+
+def test_an_error_of_the_run_has_its_line_too(folder: Path) -> None:
+    (folder / "c.yaml").write_text(f"{SOURCE}features:\n  - log1p: age\n  - encode: [city, paln]\n{MODELS}")
+    with pytest.raises(ConfigError, match="no column 'paln'") as caught:
+        Pipeline(load_config(folder / "c.yaml")).run(folder / "run")
+    where = f"{folder / 'c.yaml'}:4:20: features[1].encode[1]"
+    assert caught.value.where == where
+    assert str(caught.value).splitlines()[1] == f"  where: {where}"
