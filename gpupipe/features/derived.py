@@ -178,8 +178,15 @@ def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
     return tuple(name for name in keys if name not in named)
 
 
-def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivation]:
+def derive(ops: Sequence[DerivedOp], sources: Sources, places: Sequence[str] = ()) -> tuple[Table, Derivation]:
     """Run `ops` in their order; return the table with their columns, and how to do so again.
+
+    Parameters
+    ----------
+    ops : sequence of DerivedOp
+    sources : Sources
+    places : sequence of str, optional
+        Where each op stands in the configuration, for errors: ``features[2].lag``.
 
     Raises
     ------
@@ -189,7 +196,7 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
     from gpupipe.table.arrange import append
 
     main, made, kept = sources.main, dict[str, tuple[str, ...]](), []
-    for op in ops:
+    for i, op in enumerate(ops):
         columns = {}
         try:
             kept.append(op.bound(main))
@@ -199,7 +206,7 @@ def derive(ops: Sequence[DerivedOp], sources: Sources) -> tuple[Table, Derivatio
                 made[column.name] = column.inputs
                 columns[column.column] = column.values
         except GpupipeError as error:
-            error.place(f"features: {op.title()}")
+            error.place(places[i] if places else f"features: {op.title()}")
             raise
         main.table = append(main.table, columns, sources.backend.xp)
     tables = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
@@ -40,9 +41,11 @@ from gpupipe.readers.settings import JoinedTable, TableSource
 from gpupipe.readers.wanted import Wanted
 from gpupipe.readers.where import parse_where
 from gpupipe.table.arrange import on_device
+from gpupipe.table.time_formats import time_formats
 
 Array = Any
 MORE_ROWS = 1_000_000
+MOST_DATES = 1_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 
@@ -186,8 +189,11 @@ class _Checker:
 
     def _names(self, config: Config) -> Config:
         """Check every column that a source names; return the configuration without those that are absent."""
-        plain = {"": _column_names(config.source)}
-        plain |= {name: _column_names(table) for name, table in config.tables.items()}
+        sources: dict[str, TableSource] = {"": config.source, **config.tables}
+        tables_as_read = {name: _as_read(source) for name, source in sources.items()}
+        plain = {name: table.column_names for name, table in tables_as_read.items()}
+        for name, source in sources.items():
+            self.warnings += _ambiguous_dates(source, tables_as_read[name], f"tables.{name}" if name else "source")
         joined = [f"{table.prefix}{column}" for name, table in config.tables.items() if table.is_joined
                   for column in plain[name]]  # fmt: skip
         source = self._source_names(config.source, "source", plain[""], joined)
@@ -280,10 +286,8 @@ class _Checker:
                 path = f"features[{i}].{op.title()}"
                 with self._collected(path):
                     try:
-                        derivation = derive([op], found.sources)[1]
+                        derivation = derive([op], found.sources, [path])[1]
                     except GpupipeError as error:
-                        if error.where.startswith("features: "):
-                            error.where = path
                         advise_dropped(error, config)
                         raise
         return on_device(found.sources.main.table, self.backend), derivation
@@ -355,12 +359,26 @@ class _Checker:
                 self._add(error, f"{place}.{op.title()}", about, error.depends_on_rows)
 
 
-def _column_names(source: TableSource) -> list[str]:
-    """Return the columns of a table before any is dropped."""
+def _as_read(source: TableSource) -> pa.Table:
+    """Return a table before any column is dropped or declared."""
     update: dict[str, Any] = {"drop": (), "columns": None, "declared": {}, "where": None}
     if hasattr(source, "target"):
         update["target"] = None
-    return list(read_arrow(source.model_copy(update=update)).table.column_names)
+    return read_arrow(source.model_copy(update=update)).table
+
+
+def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iterator[str]:
+    """Yield a warning about each column that is declared as times, in a format that its values leave open."""
+    for name, column in source.declared.items():
+        if column.declared().kind == "datetime" and column.format is None and name in table.column_names:
+            values = table.column(name).unique().slice(0, MOST_DATES).to_pylist()
+            texts = [value for value in values if isinstance(value, str) and value.strip()]
+            formats = time_formats(texts)
+            if len(formats) > 1:
+                yield (
+                    f"{section}.schema.{name}: {texts[0]!r} is read as {formats[0]}, and could be {formats[1]}; "
+                    f"state one: {{{name}: {{kind: datetime, format: '{formats[0]}'}}}}"
+                )
 
 
 def _matched(pattern: str, names: Sequence[str]) -> bool:

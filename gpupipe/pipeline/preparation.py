@@ -12,7 +12,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, GpupipeError
-from gpupipe.features.derived import Derivation, derive, derived_ops
+from gpupipe.features.derived import Derivation, derive, derived_ops, key_columns
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import CLASSIFICATION, MODELS, early_refusal
@@ -87,7 +87,8 @@ def derive_columns(
     where = found.sources.backend
     with timeline.stage("derive", device=where.name, reason=where.reason, meter=backend) as stage:
         try:
-            table, derivation = derive(derived_ops(config.features), found.sources)
+            places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
+            table, derivation = derive(derived_ops(config.features), found.sources, places)
         except GpupipeError as error:
             advise_dropped(error, config)
             raise
@@ -95,6 +96,8 @@ def derive_columns(
         stage.rows = table.n_rows
         stage.interpreter = ", ".join(found.sources.engines) or None
         stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
+        for key in key_columns(config.features):
+            stage.note(f"{key}: a key of histories, so not a feature by itself; `- encode: {key}` makes it one")
     return table, derivation
 
 

@@ -164,3 +164,31 @@ def test_identifiers_are_not_read_unless_they_are_keys_or_the_split_needs_them()
     lag = {"lag": {"key": "b", "time": "at", "columns": "x"}}
     config = parse_config({"source": source, "tables": tables, "split": {"group": "c"}, "features": [lag]})
     assert config.source.drop == ("note", "d") and config.source.id == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("target: left", "did you mean source.target?"),
+        ("cv: 5", "did you mean split.cv?"),
+        ("metrics: [roc_auc]", "did you mean evaluate.metrics?"),
+        ("time: at", "did you mean split.time or limits.time?"),
+        ("sead: 7", "did you mean 'seed'?"),
+    ],
+)
+def test_a_key_of_a_section_at_the_top_names_the_section(problems: Problems, key: str, hint: str) -> None:
+    (problem,) = problems(f"{key}\n")
+    assert problem.startswith("c.yaml:") and problem.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("source: people.csv\n", "write source: {path: customers.csv, target: churned}"),
+        ("features: {standardize: a}\n", "write each op as an item of a list, as in `- standardize: [age]`"),
+        ("split: {column: part}\n", "write column: {name: part, test: [test]}"),
+    ],
+)
+def test_a_section_in_another_form_shows_how_it_is_written(problems: Problems, text: str, form: str) -> None:
+    (problem,) = problems(text)
+    assert "expected a" in problem and problem.endswith(form)

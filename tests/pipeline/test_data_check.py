@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
+from gpupipe import Pipeline
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.pipeline import data_check
@@ -184,3 +186,33 @@ def test_a_broken_file_is_named_not_its_sample(folder: Path) -> None:
     with pytest.raises(DataError, match=r"people\.csv") as caught:
         checked(folder, SOURCE)
     assert "gpupipe-sample" not in str(caught.value)
+
+
+def test_run_and_plan_warn_of_the_same_columns_once(folder: Path) -> None:
+    text = SOURCE.replace("drop: [id]", "drop: [id, joined]") + "split: {cv: 2}\nevaluate: {importance: false}\n"
+    (warning,) = checked(folder, text + MODELS).warnings
+    assert warning.startswith("note: text, so not among the features")
+    pipeline = Pipeline(load_config(folder / "c.yaml", ["report.enabled=false"]))
+    assert pipeline.plan().warnings == (warning,)
+    run = pipeline.run(folder / "run")
+    stages = json.loads((run.path / "timeline.json").read_text())["stages"]
+    assert [note for stage in stages for note in stage["notes"]].count(warning) == 1
+
+
+def test_an_error_of_the_run_has_its_line_too(folder: Path) -> None:
+    (folder / "c.yaml").write_text(f"{SOURCE}features:\n  - log1p: age\n  - encode: [city, paln]\n{MODELS}")
+    with pytest.raises(ConfigError, match="no column 'paln'") as caught:
+        Pipeline(load_config(folder / "c.yaml")).run(folder / "run")
+    where = f"{folder / 'c.yaml'}:4:20: features[1].encode[1]"
+    assert caught.value.where == where
+    assert str(caught.value).splitlines()[1] == f"  where: {where}"
+
+
+def test_a_date_that_can_be_read_two_ways_is_a_warning(folder: Path) -> None:
+    dates = [f"0{1 + i % 9}/1{i % 3}/2011" for i in range(9)]
+    rows = "\n".join(f"{date},{i},{'yes' if i % 2 else 'no'}" for i, date in enumerate(dates * 4))
+    (folder / "people.csv").write_text(f"day,age,left\n{rows}")
+    source = "source: {path: people.csv, target: left, schema: {day: %s}}\n" + MODELS
+    (warning,) = checked(folder, source % "datetime").warnings
+    assert warning.startswith("source.schema.day: '01/10/2011' is read as %m/%d/%Y, and could be %d/%m/%Y; state one:")
+    assert checked(folder, source % "{kind: datetime, format: '%d/%m/%Y'}").warnings == ()
