@@ -198,6 +198,7 @@ NO_TWIN: dict[str, Refusal] = {
     "HistGradientBoostingRegressor": _USE_XGBOOST,
     "LinearSVC": _CALIBRATED,
     "CalibratedClassifierCV": _CALIBRATED,
+    "OwnEstimator": Refusal("an estimator of your own is scikit-learn's and trains on the host", "fallback: allow"),
 }
 
 

@@ -13,7 +13,8 @@ from gpupipe.config.document import Node
 from gpupipe.config.environment import escape
 
 # The fields that hold paths; * stands for each item or each key.
-PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use")
+PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use",
+               "models.*.params.use")  # fmt: skip
 
 _ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # a URL, a drive, a full path, a home
 _FUNCTION = re.compile(r"(?<=\.py):\w+$")  # prepare: hooks.py:drop_test_rows

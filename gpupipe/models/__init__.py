@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # One line for each family: importing it registers its models. The order is the order of listings.
-from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition  # noqa: F401  # isort: skip
+from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition, estimator  # noqa: F401  # isort: skip
 from gpupipe.models.base import MODELS, Model, View
 from gpupipe.models.context import FitContext
 from gpupipe.models.device_fitting import early_refusal

@@ -85,6 +85,9 @@ class Model(Settings):
         """Return how many threads linear algebra gets while this model is trained."""
         return n_threads
 
+    def require_ready(self, task: Task) -> None:
+        """Raise ConfigError if the model could not be trained or exported, as far as that is known before any data."""
+
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
-from gpupipe.models.loaded_sklearn import check_estimator
+from gpupipe.models.loaded_sklearn import OURS, check_estimator
 from gpupipe.models.skops_file import read_skops, write_skops
 from gpupipe.models.task import CLASSIFICATION
 from gpupipe.models.threads import limit_threads
@@ -47,14 +47,17 @@ class FittedSklearn(FittedModel):
         """Predict the rows of `X`, in blocks."""
         import numpy as np
 
+        def blocked(predict: Callable[[Array], Array]) -> Array:
+            return _blocked(predict, X, copy=type(self.estimator).__name__ not in OURS)
+
         with limit_threads(blas=1):  # skinny matrices again: see gpupipe.models.linear
             if self.task in CLASSIFICATION:
-                return self._classification(_blocked(self.estimator.predict_proba, X))
+                return self._classification(blocked(self.estimator.predict_proba))
             if self.task == "regression":
-                return Prediction(self.task, value=_blocked(self.estimator.predict, X).astype(np.float64, copy=False))
+                return Prediction(self.task, value=blocked(self.estimator.predict).astype(np.float64, copy=False))
             if self.task == "embedding":
-                return Prediction(self.task, embedding=_blocked(self.estimator.transform, X))
-            distance = _blocked(self.estimator.transform, X)
+                return Prediction(self.task, embedding=blocked(self.estimator.transform))
+            distance = blocked(self.estimator.transform)
         label = distance.argmin(axis=1).astype(np.int32)
         return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
 
@@ -75,6 +78,8 @@ class FittedSklearn(FittedModel):
             return None
         if values.ndim == 2:
             values = values[0] if len(values) == 1 else np.abs(values).mean(axis=0)
+        if self.feature_names and len(values) != len(self.feature_names):  # of what a step before it has made
+            return None
         return {name: float(value) for name, value in zip(self._names(len(values)), values, strict=True)}
 
     def _write(self, path: Path) -> None:
@@ -84,10 +89,10 @@ class FittedSklearn(FittedModel):
         write_skops(self.estimator, path, compressed=False)
 
 
-def _blocked(predict: Callable[[Array], Array], X: Array) -> Array:
-    """Return ``predict(X)``, called on blocks of rows."""
+def _blocked(predict: Callable[[Array], Array], X: Array, copy: bool) -> Array:
+    """Return ``predict(X)``, called on blocks of rows, or on copies of these that it may write to."""
     import numpy as np
 
-    if len(X) <= BLOCK_ROWS:
-        return predict(X)
-    return np.concatenate([predict(X[start : start + BLOCK_ROWS]) for start in range(0, len(X), BLOCK_ROWS)])
+    blocks = (X[start : start + BLOCK_ROWS] for start in range(0, max(1, len(X)), BLOCK_ROWS))
+    found = [predict(block.copy() if copy else block) for block in blocks]
+    return found[0] if len(found) == 1 else np.concatenate(found)

@@ -14,6 +14,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_fitting
 from gpupipe.models.base import MODELS, Model
 from gpupipe.models.context import FitContext
+from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.fitted_device import HostModel, matrix_on_host
 from gpupipe.models.fitted_linear import FittedLinear
@@ -130,6 +131,8 @@ def load_library(model: Model, task: Task, backend: Backend) -> None:
     """
     if isinstance(model, Neural):
         from gpupipe.models.neural import fitting  # noqa: F401
+    elif isinstance(model, Estimator):
+        model.require_ready(task)
     else:
         backend.estimator(model.estimator_name(task), {})
 

@@ -15,12 +15,28 @@ _CLASSIFIERS = (
 _REGRESSORS = (
     "ElasticNet HistGradientBoostingRegressor KNeighborsRegressor Lasso LinearRegression RandomForestRegressor Ridge"
 )
+_OWN_CLASSIFIERS = (
+    "AdaBoostClassifier BaggingClassifier BernoulliNB ComplementNB DecisionTreeClassifier DummyClassifier "
+    "ExtraTreeClassifier ExtraTreesClassifier LinearDiscriminantAnalysis LogisticRegressionCV MLPClassifier "
+    "MultinomialNB QuadraticDiscriminantAnalysis SGDClassifier StackingClassifier VotingClassifier"
+)
+_OWN_REGRESSORS = (
+    "ARDRegression AdaBoostRegressor BaggingRegressor BayesianRidge DecisionTreeRegressor DummyRegressor ElasticNetCV "
+    "ExtraTreeRegressor ExtraTreesRegressor GammaRegressor HuberRegressor KernelRidge Lars LassoCV LassoLars "
+    "MLPRegressor OrthogonalMatchingPursuit PoissonRegressor QuantileRegressor RidgeCV SGDRegressor StackingRegressor "
+    "TheilSenRegressor TransformedTargetRegressor TweedieRegressor VotingRegressor"
+)
 KINDS: dict[str, frozenset[Task]] = {
     **{name: CLASSIFICATION for name in _CLASSIFIERS.split()},
     **{name: frozenset({"regression"}) for name in _REGRESSORS.split()},
+    **{name: CLASSIFICATION for name in _OWN_CLASSIFIERS.split()},
+    **{name: frozenset({"regression"}) for name in _OWN_REGRESSORS.split()},
+    "Pipeline": CLASSIFICATION | {"regression"},
     "KMeans": frozenset({"clustering"}),
     "PCA": frozenset({"embedding"}),
 }  # fmt: skip
+# What we train ourselves: these do not write to the rows that they predict.
+OURS = frozenset((_CLASSIFIERS + " " + _REGRESSORS).split()) | {"KMeans", "PCA"}
 CALLED = ("predict", "predict_proba", "transform")  # of the class, never of the object
 
 

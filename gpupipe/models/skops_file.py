@@ -59,7 +59,55 @@ _MODULES: dict[str, str] = {
     "sklearn.tree._tree": "Tree",
     "sklearn.utils.validation": "check_array",
 }
-ALLOWED_TYPES = frozenset(f"{module}.{name}" for module, names in _MODULES.items() for name in names.split())
+# What users' own estimators may be made of besides (`gpupipe.models.estimator`): classes that predict by NumPy, which
+# checks its indices, and trees, which are checked here. Not among them are those that hand what a file holds to native
+# code unchecked: libsvm's, GradientBoosting, splines.
+_OWN_MODULES: dict[str, str] = {
+    "numpy.random.mtrand": "RandomState",
+    "sklearn._loss._loss": "CyHalfTweedieLoss CyHalfTweedieLossIdentity",
+    "sklearn._loss.loss": "HalfTweedieLoss HalfTweedieLossIdentity",
+    "sklearn.compose._target": "TransformedTargetRegressor",
+    "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "sklearn.dummy": "DummyClassifier DummyRegressor",
+    "sklearn.ensemble._bagging": "BaggingClassifier BaggingRegressor",
+    "sklearn.ensemble._forest": "ExtraTreesClassifier ExtraTreesRegressor",
+    "sklearn.ensemble._stacking": "StackingClassifier StackingRegressor",
+    "sklearn.ensemble._voting": "VotingClassifier VotingRegressor",
+    "sklearn.ensemble._weight_boosting": "AdaBoostClassifier AdaBoostRegressor",
+    "sklearn.feature_selection._univariate_selection": "SelectKBest SelectPercentile f_classif f_regression",
+    "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+    "sklearn.isotonic": "IsotonicRegression",
+    "sklearn.kernel_approximation": "Nystroem RBFSampler",
+    "sklearn.kernel_ridge": "KernelRidge",
+    "sklearn.linear_model._bayes": "ARDRegression BayesianRidge",
+    "sklearn.linear_model._coordinate_descent": "ElasticNetCV LassoCV",
+    "sklearn.linear_model._glm.glm": "GammaRegressor PoissonRegressor TweedieRegressor",
+    "sklearn.linear_model._huber": "HuberRegressor",
+    "sklearn.linear_model._least_angle": "Lars LassoLars",
+    "sklearn.linear_model._logistic": "LogisticRegressionCV",
+    "sklearn.linear_model._omp": "OrthogonalMatchingPursuit",
+    "sklearn.linear_model._quantile": "QuantileRegressor",
+    "sklearn.linear_model._ridge": "RidgeCV",
+    "sklearn.linear_model._stochastic_gradient": "SGDClassifier SGDRegressor",
+    "sklearn.linear_model._theil_sen": "TheilSenRegressor",
+    "sklearn.naive_bayes": "BernoulliNB ComplementNB MultinomialNB",
+    "sklearn.neural_network._multilayer_perceptron": "MLPClassifier MLPRegressor",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
+    "sklearn.preprocessing._data": (
+        "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer QuantileTransformer RobustScaler StandardScaler"
+    ),
+    "sklearn.preprocessing._label": "LabelBinarizer",
+    "sklearn.preprocessing._polynomial": "PolynomialFeatures",
+    "sklearn.tree._classes": "ExtraTreeClassifier ExtraTreeRegressor",
+    "sklearn.utils._bunch": "Bunch",
+}
+ALLOWED_TYPES = frozenset(
+    f"{module}.{name}"
+    for found in (_MODULES, _OWN_MODULES)
+    for module, names in found.items()
+    for name in names.split()
+)
 # How skops may build them. Methods, operators and reduce calls are not among them: our models need none.
 ALLOWED_LOADERS = frozenset(
     {
@@ -72,6 +120,7 @@ ALLOWED_LOADERS = frozenset(
         "ObjectNode",
         "PartialNode",
         "RandomGeneratorNode",
+        "RandomStateNode",
         "SetNode",
         "SliceNode",
         "TreeNode",

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Array
 
 
+FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
+
+
 def check_nodes(left: Array, right: Array, column: Array, is_leaf: Array, n_columns: int) -> None:
     """Verify that a tree, whose root is node 0, stays in its nodes and columns and ends.
 
@@ -48,20 +51,46 @@ def check_nodes(left: Array, right: Array, column: Array, is_leaf: Array, n_colu
 def check_trees(estimator: Any, n_columns: int) -> None:
     """Verify every tree inside a scikit-learn estimator, wherever it is kept.
 
+    Estimators look at the width of their rows before they use a tree, except for the trees of a forest: the forest
+    looks once for all.
+
+    Parameters
+    ----------
+    estimator : object
+    n_columns : int
+        Of the model; a part of a pipeline may take another number, and says so itself.
+
     Raises
     ------
     ValueError
         If one is not sound.
     """
     for found, owner in _parts(estimator):
-        name = type(found).__name__
+        name, width = type(found).__name__, _width(owner, n_columns)
         if name == "Tree":
             leaf = found.children_left == -1  # scikit-learn's own sign of a leaf
-            check_nodes(found.children_left, found.children_right, found.feature, leaf, n_columns)
+            check_nodes(found.children_left, found.children_right, found.feature, leaf, width)
         elif name == "TreePredictor":
-            _check_predictor(found, owner, n_columns)
+            _check_predictor(found, owner, width)
         elif name in ("KDTree", "BallTree"):
-            _check_neighbours(found, n_columns)
+            _check_neighbours(found, width)
+        elif name in FORESTS:
+            _check_forest(found, n_columns)
+
+
+def _width(estimator: Any, n_columns: int) -> int:
+    """Return how many columns an estimator takes: it refuses rows of another width."""
+    width = getattr(estimator, "n_features_in_", n_columns)
+    if type(width) is not int or width < 1:
+        raise ValueError(f"{type(estimator).__name__} takes {width!r:.20} columns")
+    return width
+
+
+def _check_forest(forest: Any, n_columns: int) -> None:
+    width = _width(forest, n_columns)
+    for tree in getattr(forest, "estimators_", ()):
+        if _width(tree, n_columns) != width:
+            raise ValueError(f"a forest that takes {width:,} columns has a tree that takes another number")
 
 
 def _parts(estimator: Any) -> Iterator[tuple[Any, Any]]:

@@ -183,6 +183,8 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
         raise ConfigError(
             f"{', '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
+    for entry in config.models:
+        entry.params.require_ready(goal.task)
     if backend.name == "gpu":
         for entry in config.models:
             if refusal := early_refusal(entry.params, goal.task):

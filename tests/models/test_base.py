@@ -39,7 +39,9 @@ OTHER_DEFAULTS = {
     "hist_gradient_boosting": {"loss": "auto: by task", "early_stopping": "gives no rows away"},
 }
 # Networks are our own: no class elsewhere has their parameters.
-SCIKIT_LEARN = [name for name, model in MODELS.items() if name != "xgboost" and not issubclass(model, Neural)]
+SCIKIT_LEARN = [
+    name for name, model in MODELS.items() if name not in ("xgboost", "estimator") and not issubclass(model, Neural)
+]
 
 
 def _signature(name: str, task: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from gpupipe.models.fitted_device import DeviceModel, DeviceXGBoost, HostModel
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 
-CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks)]
+CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
 TWINS = [(n, task) for n, task in CASES if MODELS.get(n)().estimator_name(task) in gpu_estimators.ESTIMATORS]
 PARAMS: dict[str, dict[str, Any]] = {
     "lasso": {"alpha": 0.5},

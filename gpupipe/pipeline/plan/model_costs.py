@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupipe.backends.gpu_translation import Refusal
 from gpupipe.config import ModelEntry
+from gpupipe.models.estimator import Estimator
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.blocks import BLOCK_BYTES, rows_a_block
 from gpupipe.models.neural.settings import Neural
@@ -61,6 +62,11 @@ class ModelCosts(ABC):
     def export(self, n_rows: int) -> int:
         """Return what writing the model takes."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the plan says of the training."""
+        return ()
+
     @abstractmethod
     def refusal(self) -> Refusal | None:
         """Return why a device cannot train it, as far as settings and sample tell, or None."""
@@ -109,6 +115,12 @@ class EstimatorCosts(ModelCosts):
     def export(self, n_rows: int) -> int:
         """Return what packing a forest takes."""
         return int(costs.EXPORT_FACTOR * self.kept(n_rows))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not known of an estimator of the user's own."""
+        is_own = isinstance(self.entry.params, Estimator)
+        return ("an estimator of your own: what it takes beside two copies of the matrix is not predicted",) * is_own
 
     def refusal(self) -> Refusal | None:
         """Return what the table of the device's estimators says."""

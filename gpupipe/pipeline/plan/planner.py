@@ -292,7 +292,7 @@ class Planner:
             self._add(stage, n_rows, device=cost.device_training(n_rows), notes=notes)
             return
         moved = 0 if self.device is None else MATRIX_CELL * n_rows * cost.n_columns
-        self._add(stage, n_rows, moved + cost.training(n_rows), refusal=refusal)
+        self._add(stage, n_rows, moved + cost.training(n_rows), refusal=refusal, notes=cost.notes)
         self.host.hold("trained models", cost.kept(n_rows))
 
     def _predict(self, label: str, entry: ModelEntry, n_parts: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from gpupipe.features.builder import View
 from gpupipe.features.derived import Derivation
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, Resources
+from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted_device import HostModel
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.neural.launched import launched
@@ -177,7 +178,7 @@ class Round:
         return self.key.of(f"{self.label}features of the {view} view", the_view=view)
 
     def _model_key(self, entry: ModelEntry) -> Key:
-        model = [entry.name, entry.params.model_dump(mode="json")]
+        model = [entry.name, entry.params.model_dump(mode="json"), *_file_digest(entry)]
         return self.key.of(
             f"{self.label}train {entry.label}", the_model=digest(model), the_predicted_rows=self.predicted,
             the_code_of_training=code_of("training"),
@@ -186,6 +187,11 @@ class Round:
     @property
     def _resumes(self) -> bool:
         return self.stages.store.resume
+
+
+def _file_digest(entry: ModelEntry) -> list[str]:
+    """Return the hash of the user's file that makes an estimator."""
+    return [entry.params.sha256] if isinstance(entry.params, Estimator) else []
 
 
 def _on_host(model: FittedModel, backend: Backend) -> FittedModel:

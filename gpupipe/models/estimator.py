@@ -1,0 +1,226 @@
+"""Scikit-learn estimators of your own: a Python file makes them, skops exports them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+
+from gpupipe.backends.splitting import is_out_of_memory
+from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
+from gpupipe.models.base import MODELS, Model
+from gpupipe.models.loaded_sklearn import KINDS
+from gpupipe.models.skops_file import write_skops
+from gpupipe.models.sound_trees import check_trees
+from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+    from gpupipe.models.base import View
+    from gpupipe.models.context import FitContext
+
+FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
+FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"
+NAME = "OwnEstimator"
+"""What stands for the class name of scikit-learn, which only running the file tells."""
+
+
+@MODELS.register("estimator")
+class Estimator(Model):
+    """A scikit-learn estimator of your own: ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
+
+    ``make(**params)`` returns an unfitted classifier or regressor, by the task; a pipeline is one too. The file is run
+    when the model is trained, never to serve: what is exported are scikit-learn's own objects, so an estimator that
+    holds other types is refused, as are those whose trained state cannot be checked (support vector machines,
+    GradientBoosting). It trains on the CPU. A ``random_state`` that is not set becomes the seed.
+    """
+
+    tasks = SUPERVISED
+    takes_seed = False  # see `_with_seed`
+
+    use: str = Field(description="file.py:function, relative to the configuration.")
+    params: dict[str, Any] = Field({}, description="Keyword arguments of the function.")
+    encoding: Literal["dense", "codes"] = Field(
+        "dense",
+        alias="view",
+        description="The columns it sees. dense: numbers scaled and imputed, categories one-hot or target-encoded. "
+        "codes: numbers as they are, with NaN, and categories as integer ids, for trees.",
+    )
+
+    @field_validator("use")
+    @classmethod
+    def _names_a_function(cls, use: str) -> str:
+        match = FILE.fullmatch(use)
+        if match is None:
+            raise ValueError(f"expected file.py:function, got {use!r}")
+        _require_function(Path(match[1]), match[2])
+        return use
+
+    @property
+    def view(self) -> View:  # type: ignore[override]  # of this model a setting
+        """The columns that it sees."""
+        return self.encoding
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self.use.rpartition(":")[0])
+
+    @property
+    def sha256(self) -> str:
+        """The hexadecimal sha256 of the file: what was trained with another one is not resumed."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def estimator_name(self, task: Task) -> str:
+        return NAME
+
+    def estimator_params(self, task: Task) -> dict[str, Any]:
+        return {}
+
+    def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
+        return X.astype("float32", order="C")  # a copy: estimators may write to what they are given
+
+    def require_ready(self, task: Task) -> None:
+        self._make(task, seed=0)
+
+    def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
+        return self._make(context.task, context.seed)
+
+    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        with self._explained("fit"):
+            super().train(estimator, X, y, sample_weight, context)
+        if context.task in CLASSIFICATION:
+            self._require_probabilities(estimator)
+        self._check_export(estimator)
+        try:
+            check_trees(estimator, X.shape[1])
+        except ValueError as error:
+            raise self._refused(f"{type(estimator).__name__} cannot be exported: {error}", FIX) from None
+        return estimator
+
+    def _make(self, task: Task, seed: int) -> Any:
+        """Run the file and return the unfitted estimator.
+
+        Raises
+        ------
+        ConfigError
+            If the function fails, returns no estimator for the task, or one that could not be exported.
+        """
+        function = _load(self.path, self.use.rpartition(":")[2])
+        with self._explained(function.__name__):
+            estimator = function(**self.params)
+        self._check_kind(estimator, task)
+        made = _with_seed(estimator, seed)
+        self._check_export(made)
+        name = type(made).__name__
+        if task not in KINDS.get(name, ()):
+            raise self._refused(f"{name} cannot be exported: gpupipe does not load one for {task}", FIX)
+        return made
+
+    def _check_kind(self, estimator: Any, task: Task) -> None:
+        from sklearn.base import BaseEstimator, is_classifier, is_regressor
+
+        name = type(estimator).__name__
+        if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
+            raise self._refused(f"returned {name}; expected an unfitted scikit-learn estimator", "return one")
+        wanted = "classifier" if task in CLASSIFICATION else "regressor"
+        if not (is_classifier if task in CLASSIFICATION else is_regressor)(estimator):
+            raise self._refused(f"returned {name}; expected a {wanted}, as the task is {task}", f"return a {wanted}")
+        if task in CLASSIFICATION and not _has_default_end(estimator):
+            self._require_probabilities(estimator)
+
+    def _require_probabilities(self, estimator: Any) -> None:
+        if not hasattr(estimator, "predict_proba"):
+            raise self._refused(
+                f"{type(estimator).__name__} has no predict_proba",
+                "wrap it: sklearn.calibration.CalibratedClassifierCV",
+            )
+
+    def _check_export(self, estimator: Any) -> None:
+        """Raise ConfigError if skops could not write the estimator, or we would not read it back."""
+        from skops.io.exceptions import UnsupportedTypeException
+
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                write_skops(estimator, Path(folder, "estimator.skops"), compressed=False)
+            except (ArtifactError, UnsupportedTypeException) as error:
+                what = error.what if isinstance(error, ArtifactError) else str(error)
+                raise self._refused(f"{type(estimator).__name__} cannot be exported: {what}", FIX) from None
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Name the file and its line in whatever the user's code raises."""
+        try:
+            yield
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            raise self._refused(
+                f"{doing} failed: {type(error).__name__}: {error}", "correct it", _line(error, self.path)
+            ) from error
+
+    def _refused(self, what: str, fix: str, where: str = "") -> ConfigError:
+        return ConfigError(f"estimator {self.use}: {what}", where=where or "models: estimator", fix=fix)
+
+
+def _require_function(path: Path, name: str) -> None:
+    """Raise ValueError if a Python file, which is read and not run, defines no such name at its top."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{path} is not Python: {error}") from None
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    others = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom | ast.Import)
+              for alias in node.names}  # fmt: skip
+    others |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    if name not in functions and name not in others:
+        hint = did_you_mean(name, functions) or f"there are {', '.join(functions) or 'none'}"
+        raise ValueError(f"there is no function {name!r} in {path}; {hint}")
+
+
+def _load(path: Path, name: str) -> Any:
+    module = ModuleType(f"gpupipe_model_file_{path.stem}")
+    module.__file__ = str(path.absolute())
+    try:  # not by an import: that would go by the time of the file, and leave byte code beside it
+        exec(compile(path.read_bytes(), path.absolute(), "exec"), vars(module))
+    except Exception as error:  # whatever a user's file raises
+        raise ConfigError(
+            f"{path.name} cannot be run: {type(error).__name__}: {error}", where=_line(error, path), fix="correct it"
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ConfigError(f"{name} is not a function", where=str(path), fix=f"def {name}(**params): return …")
+    return function
+
+
+def _line(error: Exception, path: Path) -> str:
+    """Return the last line of a file that an error went through, or the file."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path.absolute()]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def _has_default_end(estimator: Any) -> bool:
+    """Return whether a stack is among the parts whose last estimator, and so its methods, fitting alone decides."""
+    params = estimator.get_params().items()
+    return any(value is None and name.rpartition("__")[2] == "final_estimator" for name, value in params)
+
+
+def _with_seed(estimator: Any, seed: int) -> Any:
+    """Return the estimator; every ``random_state`` of it and of its parts that is not set becomes the seed."""
+    unset = {
+        name: seed
+        for name, value in estimator.get_params().items()
+        if value is None and name.rpartition("__")[2] == "random_state"
+    }
+    return estimator.set_params(**unset) if unset else estimator
