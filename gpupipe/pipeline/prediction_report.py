@@ -76,9 +76,9 @@ class ColumnReport:
         """Return why no row of this column is like the training rows, or ``""``."""
         n_values = n_rows - self.n_null
         if self.n_unseen and self.n_unseen == n_values and self._is_unlikely(self.unseen_share, n_values):
-            return f"column {self.name!r}: no row has a level known from training{self._examples}"
+            return f"column {self.name!r}: no row has a level seen in training{self._examples}"
         if n_rows and not n_values and self.null_share != 1 and self._is_unlikely(self.null_share, n_rows):
-            then = "" if self.null_share is None else f", as were {self.null_share:.1%} in training"
+            then = "" if self.null_share is None else f" ({self.null_share:.1%} in training)"
             return f"column {self.name!r}: every row is null{then}"
         if self.kind == "numeric" and n_values >= FEWEST_ROWS and self.n_outside == n_values:
             return f"column {self.name!r}: every value is outside the training range {self._range}"
@@ -91,13 +91,13 @@ class ColumnReport:
 
     def novelty(self, n_rows: int) -> str:
         """Return the counts of unseen levels and of values outside the range in words, or ``""`` where all are 0."""
-        found = []
+        of = f"of {n_rows:,} rows"
         if self.n_unseen:
-            found.append(f"{self.n_unseen:,} with a level unknown from training{self._examples}")
-        sides = [f"{n:,} {side}" for n, side in ((self.n_below, "below"), (self.n_above, "above")) if n]
-        if sides:
-            found.append(f"{' and '.join(sides)} the training range {self._range}")
-        return f"{self.name}: of {n_rows:,} rows, {', '.join(found)}" if found else ""
+            return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
+        if self.n_outside:
+            sides = f"{self.n_below or 0:,} below, {self.n_above or 0:,} above"
+            return f"{self.name}: {self.n_outside:,} {of} are outside the training range {self._range}: {sides}"
+        return ""
 
     def nulls(self, n_rows: int) -> str:
         """Return the share of nulls in words, or ``""`` where there are none."""
@@ -109,7 +109,7 @@ class ColumnReport:
     @property
     def _examples(self) -> str:
         more = ", …" if (self.n_unseen or 0) > N_EXAMPLES <= len(self.unseen_levels) else ""
-        return f" ({', '.join(map(repr, self.unseen_levels))}{more})" if self.unseen_levels else ""
+        return f" (found {', '.join(map(repr, self.unseen_levels))}{more})" if self.unseen_levels else ""
 
     @property
     def _range(self) -> str:
@@ -147,7 +147,7 @@ class PredictionReport:
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
         lines = [*(f"warning: {alarm}" for alarm in self.alarms), *new[:limit]]
         if len(new) > limit:
-            lines.append(f"and {len(new) - limit} more columns with values that training never saw")
+            lines.append(f"and {len(new) - limit} more columns with values unseen in training")
         if nulls:
             more = f" and {len(nulls) - limit} more columns" if len(nulls) > limit else ""
             lines.append(f"nulls: {', '.join(nulls[:limit])}{more}")

@@ -202,7 +202,7 @@ def test_workers_count_together_what_training_never_saw(folder, trained, workers
     spread = several(workers, backend, 3)
     score_spread(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread, say=said.append)
     assert said == alone
-    assert "city: of 1,500 rows, 300 with a level unknown from training ('Oslo')" in said
+    assert "city: 300 of 1,500 rows have a level unseen in training (found 'Oslo')" in said
     assert said[0].startswith("warning: column 'y': every row is null")
 
 

@@ -122,9 +122,9 @@ def test_a_row_with_what_training_has_now_and_then_is_no_alarm(model: Model, odd
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(row)
-        with pytest.raises(PredictionWarning, match=r"'tenure': every row is null, as were 0\.0% in training"):
+        with pytest.raises(PredictionWarning, match=r"'tenure': every row is null \(0\.0% in training\)"):
             model.predict(row | {"tenure": None})
-        with pytest.raises(PredictionWarning, match=r"no row has a level known from training \('weekly'\)"):
+        with pytest.raises(PredictionWarning, match=r"no row has a level seen in training \(found 'weekly'\)"):
             model.predict(row | {"Contract": "weekly"})
         with pytest.raises(PredictionWarning, match="'City'"):
             model.predict([row | {"Age": 40.0}] * 20)
@@ -134,9 +134,11 @@ def test_the_command_line_says_it_instead_of_warning(churn_run: Run, odd: pd.Dat
     odd.to_parquet(tmp_path / "new.parquet")
     said: list[str] = []
     score(churn_run.path, str(tmp_path / "new.parquet"), tmp_path / "out.csv", say=said.append)
-    assert "Contract: of 500 rows, 100 with a level unknown from training ('weekly')" in said
-    (charges,) = [line for line in said if line.startswith("MonthlyCharges: of 500 rows")]
-    assert re.search(r"rows, 1\d below and 5\d above the training range \[[\d.]+, [\d.]+\]$", charges)
+    assert "Contract: 100 of 500 rows have a level unseen in training (found 'weekly')" in said
+    (charges,) = [line for line in said if line.startswith("MonthlyCharges: ")]
+    assert re.search(
+        r": 6\d of 500 rows are outside the training range \[[\d.]+, [\d.]+\]: 1\d below, 5\d above$", charges
+    )
     assert any(line.startswith("nulls: ") and "Partner 2.0% (training 0.0%)" in line for line in said)
 
 
