@@ -10,7 +10,7 @@ import click
 
 @click.command
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", metavar="INPUT")
+@click.argument("data", metavar="[INPUT]", required=False)
 @click.option(
     "-o",
     "--output",
@@ -30,7 +30,7 @@ import click
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     model: Path,
-    data: str,
+    data: str | None,
     output: Path,
     tables: tuple[str, ...],
     as_of: str | None,
@@ -43,6 +43,8 @@ def command(
 
     One row out for each row in, in the same order: the prediction, and the probability of each class. The workers of a
     cluster must reach INPUT and the output folder under the same paths.
+
+    Without INPUT, every key with an event before --as-of is scored; for models whose rows were made of events.
     """
     from gpupipe.config.cluster import settings_of
     from gpupipe.pipeline.scoring import score, score_on_cluster
@@ -52,7 +54,9 @@ def command(
             click.echo(text, err=True)
 
     further = dict(_named(table) for table in tables)
-    if cluster is None:
+    if cluster is not None and data is None:
+        raise click.UsageError("--cluster needs INPUT: a table of the rows to score")
+    if cluster is None or data is None:
         n_rows = score(model, data, output, device, further, as_of, allow_code, say)
     else:
         workers = settings_of(cluster)

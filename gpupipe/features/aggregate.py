@@ -46,9 +46,12 @@ class Aggregate(KeyedOp):
         wrong = [f for f in self.wanted().get(OF_ROWS, ()) if f != "count"]
         if wrong:
             raise ValueError(f"rows can be counted; {wrong[0]} is of a column")
-        if self.gaps and self.time is None:
-            raise ValueError("gaps are between times: give time")
         return self
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return bool(self.gaps)
 
     def wanted(self) -> dict[str, tuple[Function, ...]]:
         """Return the functions of each column; rows are counted where nothing is asked for."""

@@ -165,10 +165,13 @@ def where_derived(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
     return backend.host if of_the_host(ops) else backend
 
 
-def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
-    """Return the columns that only say whose row it is, unless an op names one of them as its column."""
+def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the key columns of `ops` and the `further` ones, without those that an op names as its column.
+
+    They identify a row and are not features.
+    """
     ops = tuple(ops)
-    keys = dict.fromkeys(name for op in derived_ops(ops) for name in op.key_columns())
+    keys = dict.fromkeys([*further, *(name for op in derived_ops(ops) for name in op.key_columns())])
     selections = (op.columns for op in ops if isinstance(op, Op))
     named = {name for s in selections for name in ([s] if isinstance(s, str) else s)}
     return tuple(name for name in keys if name not in named)

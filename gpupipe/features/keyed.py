@@ -18,8 +18,8 @@ from gpupipe.features.derived import DerivedOp, Made
 from gpupipe.features.histories import Keys, ordered, own_keys, shared_keys
 from gpupipe.features.key_parts import by_keys
 from gpupipe.features.sources import Rows, Sources
-from gpupipe.features.spans import UNITS_US, AsOf, is_time, time_us
 from gpupipe.settings import Names
+from gpupipe.table.spans import UNITS_US, AsOf, is_time, time_us
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
@@ -36,7 +36,9 @@ class KeyedOp(DerivedOp):
 
     table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
     key: Names | None = Field(None, min_length=1, description="Whose history: key columns of the main table itself.")
-    time: str | None = Field(None, description="The datetime column that orders the history.")
+    time: str | None = Field(
+        None, description="The datetime column that orders the history; default: the `time` of the further table."
+    )
     as_of: AsOf | None = Field(
         None,
         description="Up to when, exclusively: a date, or a datetime column of the main table. Without, and without "
@@ -45,14 +47,17 @@ class KeyedOp(DerivedOp):
     current: bool = Field(False, description="Whether a row sees itself as well, at the end of its history.")
     prefix: str | None = Field(None, description="Put before the names of the new columns; default: TABLE_ if any.")
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events, which a further table may lack."""
+        return False
+
     @model_validator(mode="after")
     def _says_whose_history(self) -> KeyedOp:
         if self.table is None and (self.key is None or self.time is None):
             raise ValueError("give key and time (of this table), or table (of `tables:`)")
         if self.table is not None and self.key is not None:
             raise ValueError("the key of another table is what `tables:` says: leave key out")
-        if self.table is not None and self.time is not None and self.as_of is None:
-            raise ValueError("give as_of, a date or a column: events after it must not be seen")
         if self.current and (self.table is not None or self.as_of is not None):
             raise ValueError("current is for a history in the main table, without as_of")
         return self

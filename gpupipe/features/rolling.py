@@ -11,8 +11,8 @@ from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
 from gpupipe.features.keyed import KeyedOp, View, listed
 from gpupipe.features.sources import Sources
-from gpupipe.features.spans import Span, span_us
 from gpupipe.settings import Names, OneOrMore
+from gpupipe.table.spans import Span, span_us
 
 Function = Literal["count", "sum", "mean", "min", "max", "std"]
 Window = Annotated[int, Field(ge=1)] | Span

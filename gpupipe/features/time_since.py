@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
@@ -27,11 +27,10 @@ class TimeSince(KeyedOp):
     of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
     unit: Unit = Field("days", description="Of the result.")
 
-    @model_validator(mode="after")
-    def _has_times(self) -> TimeSince:
-        if self.time is None:
-            raise ValueError("time since needs time")
-        return self
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield a column for each of `of`, and each column."""

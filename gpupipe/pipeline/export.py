@@ -21,6 +21,7 @@ from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.parity.write import write_parity
 from gpupipe.pipeline.rules import ServedRules
+from gpupipe.pipeline.served_events import ServedEvents
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.pipeline.user_code import write_kernels
@@ -82,7 +83,10 @@ def export_model(
         "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": {"csv": config.source.csv.model_dump(mode="json")},
+        "reading": {
+            "csv": config.source.csv.model_dump(mode="json"),
+            "events": ServedEvents.of(config, trained.features.derivation).to_json(),
+        },
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,

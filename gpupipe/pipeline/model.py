@@ -16,7 +16,6 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts
 from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.features.fitted import FittedFeatures
-from gpupipe.features.spans import time_us
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction, load_fitted
 from gpupipe.models.fitted_device import joined, matrix_on_host
@@ -25,6 +24,7 @@ from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules, enforce_served
+from gpupipe.pipeline.served_events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.soundness import (
     check_agreement,
     read_decision,
@@ -36,6 +36,7 @@ from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.settings import CsvSettings, TableSource
 from gpupipe.table.frames import frame_to_arrow
+from gpupipe.table.spans import time_us
 
 Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
@@ -62,6 +63,8 @@ class Model:
         What a table must be to be predicted.
     engine : {"numpy", "numba"}, optional
         The host's interpreter of the features where rows come in pieces; None: the one that suits so many rows.
+    events : ServedEvents
+        How the further tables are read.
     """
 
     goal: Goal
@@ -73,6 +76,7 @@ class Model:
     folder: Path
     rules: tuple[ServedRules, ...] = ()
     engine: str | None = None
+    events: ServedEvents = NO_EVENTS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -130,6 +134,35 @@ class Model:
         prediction = self._predict(data, tables, as_of)
         return prediction_table(prediction, self.goal, self.decision.threshold)
 
+    def predict_entities(self, tables: Mapping[str, Any], as_of: str) -> pa.Table:
+        """Return the predictions of every key that has an event before a date: one row for each.
+
+        This is for a model whose rows were made of events (``source: {entities: ...}``).
+
+        Parameters
+        ----------
+        tables : mapping of str to DataFrame, Table or path
+            The event tables, by the names that the configuration gave them.
+        as_of : str
+            The cut-off, an ISO date or time: features see the events before it.
+
+        Returns
+        -------
+        pyarrow.Table
+            The keys and ``as_of``, then the columns of `predict_table`; ordered by key.
+
+        Raises
+        ------
+        ConfigError
+            If the rows of the training were not made of events, or a table is absent.
+        DataError
+            If no key has an event before `as_of`.
+        """
+        now, events = time_us(as_of), self._events(tables)
+        rows = self.events.rows(events, now)
+        found = prediction_table(self._predict_rows(rows, events, now), self.goal, self.decision.threshold)
+        return pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **_columns_of(found)})
+
     def verify(self) -> Verification:
         """Check every file again, replay here what the training side recorded, and return how far they are apart.
 
@@ -145,8 +178,10 @@ class Model:
         label = mask(str(data)) if isinstance(data, (str, Path)) else "the table that was given"
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
-        events = self._events(tables or {})
         now = None if as_of is None else time_us(as_of)
+        return self._predict_rows(self.events.with_cut_off(arrow, now), self._events(tables or {}), now)
+
+    def _predict_rows(self, arrow: pa.Table, events: Mapping[str, pa.Table], now: int | None) -> Prediction:
         if self.features.derivation is not None:  # a history must not be cut
             return self._predict_batch(arrow, events, now)
 
@@ -158,10 +193,13 @@ class Model:
     def _events(self, tables: Mapping[str, Any]) -> dict[str, pa.Table]:
         derivation = self.features.derivation
         needed = {} if derivation is None else derivation.tables
-        if strange := [name for name in tables if name not in needed]:
-            hint = f"it reads {', '.join(needed)}" if needed else "it reads none but the rows to score"
+        if strange := [name for name in tables if name not in self.events.tables]:
+            known = ", ".join(self.events.tables)
+            hint = f"it reads {known}" if known else "it reads none but the rows to score"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
-        return {name: self._arrow(table, needed[name].inputs) for name, table in tables.items()}
+        self.events.require(list(tables), derivation)
+        inputs = {name: needed[name].inputs if name in needed else () for name in tables}
+        return {name: self.events.read(name, table, inputs[name]) for name, table in tables.items()}
 
     def _arrow(self, data: Any, columns: Sequence[str]) -> pa.Table:
         if isinstance(data, (str, Path)):
@@ -235,13 +273,14 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         decision = read_decision(manifest["decision"], goal)
         CsvSettings.model_validate(manifest["reading"]["csv"])
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
+        events = ServedEvents.from_json(manifest["reading"].get("events"), features.derivation)
         estimator = load_fitted(folder, manifest["estimator"])
         check_agreement(goal, features.features, estimator)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
-    return Model(goal, features, estimator, decision, backend, manifest, folder, rules)
+    return Model(goal, features, estimator, decision, backend, manifest, folder, rules, events=events)
 
 
 def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:
@@ -258,6 +297,10 @@ def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa
     if prediction.label is not None:
         return pa.table({"prediction": prediction.label, "distance": prediction.distance})
     return pa.table({"prediction": prediction.value})
+
+
+def _columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _columns(probability: Array) -> Array:

@@ -35,7 +35,7 @@ ROOM = "make room, or name an output on another disk"
 
 def score(
     model: str | Path,
-    data: str,
+    data: str | None,
     output: Path,
     device: str = "auto",
     tables: Mapping[str, str] | None = None,
@@ -49,8 +49,8 @@ def score(
     ----------
     model : str or Path
         A run directory or a model directory.
-    data : str
-        File, glob, folder or URL.
+    data : str, optional
+        File, glob, folder or URL. None: the rows are made of the event tables, see `Model.predict_entities`.
     output : Path
         ``.csv`` or ``.parquet``; written under another name and renamed, so it is there complete or not at all.
     device : {"auto", "cpu", "gpu"}
@@ -81,7 +81,10 @@ def score(
     hidden = output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     _require_writable(hidden)
     loaded = load_model(model, device, allow_code=allow_code)
-    table = loaded.predict_table(data, tables, as_of)
+    if data is None:
+        table = loaded.predict_entities(tables or {}, _required(as_of))
+    else:
+        table = loaded.predict_table(data, tables, as_of)
     for remark in loaded.backend.take_remarks():
         say(remark)
     try:
@@ -192,6 +195,13 @@ def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | N
     """Return the model for all rows; or, with an engine, for pieces of them, which were judged together before."""
     model = open_model(ArtifactReader(folder), backend, allow_code)
     return model if engine is None else replace(model, engine=engine, rules=())
+
+
+def _required(as_of: str | None) -> str:
+    if as_of is None:
+        fix = "name the INPUT to score; or give --as-of DATE, for a model whose rows are made of events"
+        raise ConfigError("no INPUT is named", fix=fix)
+    return as_of
 
 
 def _absolute(path: str) -> str:

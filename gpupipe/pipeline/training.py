@@ -8,6 +8,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
+from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import Derivation, key_columns
@@ -107,7 +108,8 @@ def input_schema(schema: Schema, goal: Goal, config: Config) -> Schema:
     """Return the columns that features may be made of: not the target, what the split is made by, or a mere key."""
     split = config.split
     kept_out = [goal.target, split.group, split.column.name if split.column else None]
-    kept_out += [name for name in key_columns(config.features) if name in schema]
+    keys = key_columns(config.features, entity_columns(config))
+    kept_out += [name for name in keys if name in schema]
     return schema.without([name for name in kept_out if name])
 
 

@@ -22,7 +22,7 @@ class OnDiskPlanner(Planner):
 
     def _read(self) -> None:
         seen = self.seen
-        if seen.n_derived or self.config.source.prepare:  # these need all rows at once
+        if seen.n_derived or self.config.source.prepare or self.config.source.entities:  # these need all rows at once
             super()._read()
             return
         found = cuts(self.config.source)

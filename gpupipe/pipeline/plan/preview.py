@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ from gpupipe.pipeline.training import fit_view
 from gpupipe.readers.join import read_joined
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.sample import SAMPLE_ROWS, Sampled, take_sample
+from gpupipe.readers.settings import Source
 from gpupipe.splits import hold_out
 
 Array = Any
@@ -127,6 +128,8 @@ def preview(config: Config, device: str = "cpu") -> Preview:
     GpupipeError
         As the run itself would, as far as the sample tells.
     """
+    if config.source.entities is not None:  # keys and labels need whole histories, not rows of some
+        return _look(config, device, MORE_ROWS)
     try:
         return _look(config, device, SAMPLE_ROWS)
     except (ConfigError, DataError):  # few rows may hold one class only, or too few members of one: look at more
@@ -137,10 +140,12 @@ def _look(config: Config, device: str, most: int) -> Preview:
     with TemporaryDirectory(prefix="gpupipe-plan-") as folder:
         tables = config.tables.items()
         sampled = {name: take_sample(table, _made(folder, f"table-{name}"), most) for name, table in tables}
-        main = take_sample(config.source, _made(folder, "main"), most)
         parts = {name: part.source for name, part in sampled.items()}
-        small = config.model_copy(update={"source": main.source, "tables": parts, "device": "cpu"})
+        main = None if config.source.entities else take_sample(config.source, _made(folder, "main"), most)
+        source = _of_sampled_events(config.source, sampled) if main is None else main.source
+        small = config.model_copy(update={"source": source, "tables": parts, "device": "cpu"})
         arrow = read_joined(small.source, small.tables).table
+        main = main or _made_of_events(source, arrow.num_rows, sampled)
         events = [part for name, part in sampled.items() if not config.tables[name].is_joined]
         try:
             job = prepare(small, choose("cpu"), Timeline())
@@ -153,6 +158,26 @@ def _look(config: Config, device: str, most: int) -> Preview:
         n_bytes = main.n_bytes + sum(part.n_bytes for part in sampled.values())
         n_events = max((part.n_rows for part in events), default=0)
         return replace(seen, file_bytes=n_bytes, events_bytes=sum(map(_bytes_of_all, events)), n_events=n_events)
+
+
+def _of_sampled_events(source: Source, sampled: Mapping[str, Sampled]) -> Source:
+    """Return a source whose rows are made of sampled events; the last events may not be among these."""
+    entities = source.entities
+    assert entities is not None
+    if _share(sampled[entities.table]) < 1:
+        entities = entities.model_copy(update={"until": "9999-12-31"})
+    return source.model_copy(update={"entities": entities, "cache": False})
+
+
+def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, Sampled]) -> Sampled:
+    """Return the rows of sampled events as a sample; there are at most as many more as there are more events."""
+    assert source.entities is not None
+    share = _share(sampled[source.entities.table])
+    return Sampled(source, round(n_rows / share), n_rows, 0, share == 1)
+
+
+def _share(part: Sampled) -> float:
+    return part.n_sample_rows / part.n_rows
 
 
 def _bytes_of_all(part: Sampled) -> int:

@@ -1,4 +1,4 @@
-"""Spans of time and points in time as people write them: ``30d``, ``2011-09-10``. Standard library only."""
+"""Parsers of durations and dates in configurations: ``30d``, ``2011-09-10``. Imports no data library."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def _checked_span(text: str) -> str:
     return text
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """Return a date or time, which YAML makes of ``2011-09-10``, as ISO text; anything else as it is."""
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 
@@ -73,6 +74,6 @@ Span = Annotated[str, AfterValidator(_checked_span)]
 """A span of time in a configuration."""
 
 AsOf = Annotated[
-    str, BeforeValidator(_as_text), Field(description="A date (2011-09-10), or a datetime column of the main table.")
+    str, BeforeValidator(as_text), Field(description="A date (2011-09-10), or a datetime column of the main table.")
 ]
 """A cut-off in a configuration: YAML makes a date of ``2011-09-10``."""

@@ -1,0 +1,148 @@
+"""The event tables of a model: how they are read when it serves, and the rows that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.config import Config
+from gpupipe.errors import ConfigError
+from gpupipe.features.derived import Derivation
+from gpupipe.readers.entities import entity_rows, with_cut_off
+from gpupipe.readers.event_settings import AS_OF, Entities
+from gpupipe.readers.read import plain_arrow, read_arrow
+from gpupipe.readers.row_steps import apply_steps, raw_columns
+from gpupipe.readers.settings import JoinedTable
+from gpupipe.table.frames import frame_to_arrow
+
+KEPT = {"csv", "declared", "where", "compute", "group_by", "on", "time", "cardinality"}
+GIVEN = "the table that was given"
+
+
+@dataclass(frozen=True)
+class ServedEvents:
+    """How a model reads its event tables.
+
+    The rows of a table that is given are computed, filtered and grouped as those of the training were.
+
+    Attributes
+    ----------
+    tables : mapping of str to JoinedTable
+    entities : Entities, optional
+        How the rows of the training were made of events; None where they were read.
+    """
+
+    tables: Mapping[str, JoinedTable] = field(default_factory=dict)
+    entities: Entities | None = None
+
+    @classmethod
+    def of(cls, config: Config, derivation: Derivation | None) -> ServedEvents:
+        """Return the event tables that the features of a run read, and those that its rows are made of."""
+        entities, names = config.source.entities, dict.fromkeys([] if derivation is None else derivation.tables)
+        if entities is not None:
+            names[entities.table] = None
+        return cls({name: config.tables[name] for name in names}, entities)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values, without paths."""
+        tables = {
+            name: table.model_dump(mode="json", by_alias=True, include=KEPT) for name, table in self.tables.items()
+        }
+        entities = None if self.entities is None else self.entities.model_dump(mode="json", exclude_none=True)
+        return {"tables": tables, "entities": entities}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any] | None, derivation: Derivation | None) -> ServedEvents:
+        """Return what `to_json` wrote; for a model that was written before there was any, tables without steps.
+
+        Raises
+        ------
+        ValueError, KeyError
+            If the document is not of this version.
+        """
+        if document is None:
+            found = {} if derivation is None else derivation.tables
+            ons = {name: {"left": table.left, "right": table.right} for name, table in found.items()}
+            tables = {name: {"on": on, "cardinality": "one_to_many"} for name, on in ons.items()}
+            document = {"tables": tables, "entities": None}
+        entities = document["entities"]
+        return cls(
+            {name: JoinedTable.model_validate({"path": GIVEN, **t}) for name, t in document["tables"].items()},
+            None if entities is None else Entities.model_validate(entities),
+        )
+
+    def read(self, name: str, data: Any, columns: Sequence[str]) -> pa.Table:
+        """Return the events of a table: a path, or a frame that `frame_to_arrow` takes.
+
+        Parameters
+        ----------
+        name : str
+            What the configuration calls the table.
+        data : path or frame
+        columns : sequence of str
+            Those of the result that are needed.
+
+        Raises
+        ------
+        DataError, SchemaError
+            If it cannot be read, or lacks a column.
+        """
+        settings = self.tables[name]
+        if isinstance(data, (str, Path)):
+            return read_arrow(settings.model_copy(update={"path": str(data)}), may_be_empty=True).table
+        if hasattr(data, "iloc"):
+            data = data[[column for column in raw_columns(settings, columns) if column in data.columns]]
+        return apply_steps(plain_arrow(frame_to_arrow(data)), settings)
+
+    def require(self, names: Sequence[str], derivation: Derivation | None) -> None:
+        """Raise ConfigError if an event table that is needed is not among `names`."""
+        for name, table in self.tables.items():
+            if name not in names:
+                read = derivation.tables[name].inputs if derivation and name in derivation.tables else ()
+                raise ConfigError(
+                    f"the model reads a further table: {name} (columns {', '.join(raw_columns(table, read))})",
+                    fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
+                )
+
+    def with_cut_off(self, rows: pa.Table, as_of: int | None) -> pa.Table:
+        """Return rows with their cut-off, where the features of the model end at it.
+
+        Raises
+        ------
+        ConfigError
+            If they have none, and no time is given.
+        """
+        if self.entities is None:
+            return rows
+        if as_of is not None:
+            return with_cut_off(rows, as_of)
+        if AS_OF not in rows.column_names:
+            raise ConfigError(
+                "the cut-off is missing: up to when features see events",
+                fix=f"give --as-of DATE (as_of= in Python), or a column {AS_OF!r} with the cut-off of each row",
+            )
+        return rows
+
+    def rows(self, events: Mapping[str, pa.Table], as_of: int | None) -> pa.Table:
+        """Return one row for each key with an event before `as_of`: its keys, and the cut-off.
+
+        Raises
+        ------
+        ConfigError
+            If the rows of the training were read from a table, or no time is given.
+        DataError
+            If there is no event before `as_of`.
+        """
+        if self.entities is None:
+            raise ConfigError("the rows of this model are not made of events", fix="give a table of rows to score")
+        if as_of is None:
+            raise ConfigError("the cut-off is missing: up to when features see events", fix="give --as-of DATE")
+        name = self.entities.table
+        return entity_rows(events[name], self.tables[name], self.entities, [as_of])
+
+
+NO_EVENTS = ServedEvents()
