@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import KeyedOp, listed
+from gpupipe.features.keyed import HistoryOp, listed
 from gpupipe.features.sources import Sources
 from gpupipe.settings import Names, OneOrMore
 from gpupipe.table.spans import Span, span_us
@@ -18,7 +18,7 @@ HalfLives = Annotated[tuple[Span, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("decay")
-class Decay(KeyedOp):
+class Decay(HistoryOp):
     """Join back sums weighted by ``0.5 ** (age / half_life)``: ``spend_decay_30d``; without columns, rows are counted.
 
     The age is that at the row's own time, or at its cut-off. A null adds nothing.

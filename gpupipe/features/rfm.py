@@ -8,13 +8,13 @@ from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import KeyedOp, Unit
+from gpupipe.features.keyed import HistoryOp, Unit
 from gpupipe.features.sources import Sources
 from gpupipe.features.time_since import since
 
 
 @OPS.register("rfm")
-class RFM(KeyedOp):
+class RFM(HistoryOp):
     """Join back the figures of customer value analysis.
 
     ``recency``: time since the last row of the key, ``tenure``: since the first, in `unit`; ``frequency``: how many

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
+from gpupipe.features.keyed import UNIT_US, HistoryOp, Unit, View, listed
 from gpupipe.features.sources import Sources
 from gpupipe.settings import Names
 
@@ -17,7 +17,7 @@ Which = Literal["last", "first"]
 
 
 @OPS.register("time_since")
-class TimeSince(KeyedOp):
+class TimeSince(HistoryOp):
     """Join back how long ago the last (or first) row of the key was: ``time_since_last``; null where there is none.
 
     With columns, it is the last row in which the column is neither null nor false: ``time_since_last_complaint``.

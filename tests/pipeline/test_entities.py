@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,18 @@ def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
     read = plan.stages[0]
     assert (plan.n_rows, plan.is_exact, read.rows) == (rows, True, rows)
     assert (read.device, read.reason) == ("cpu", "Arrow makes the rows and labels of events")
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({}, "each customer has a row for several cut-offs, and the split puts them on both sides"),
+        ({"time": "as_of", "cutoff": CUT_OFFS[-1]}, "test on is 31 days later, when they were not known yet"),
+        ({"group": "customer"}, ""),
+    ],
+)
+def test_a_split_that_flatters_is_warned_of(path: Path, tmp_path: Path, split: dict[str, Any], message: str) -> None:
+    run = run_pipeline(config(path, split=split), tmp_path / "run")
+    stages = json.loads((run.path / "timeline.json").read_text())["stages"]
+    notes = " ".join(note for stage in stages if stage["name"] == "split" for note in stage["notes"])
+    assert (message in notes) if message else ("cut-off" not in notes)
