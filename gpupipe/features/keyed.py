@@ -1,4 +1,4 @@
-"""What ops over the history of a key share: whose history, of which table, and up to when.
+"""Base of the ops over the history of a key: its key, table, order and cut-off.
 
 A *history* is the rows of one key in the order of their time; rows of the same time stand as they stand in the table.
 Each row of the main table *sees* a part of one history: what was before it, never what comes after. So nothing leaks
@@ -44,8 +44,8 @@ class KeyedOp(DerivedOp):
     )
     as_of: AsOf | None = Field(
         None,
-        description="Up to when, exclusively: a date, or a datetime column of the main table. Without, and without "
-        "`table`, each row sees the rows before it.",
+        description="Up to when, exclusively: a date, or a datetime column of the main table. Default: in a history of "
+        "the main table each row sees those before it; for a further table the cut-off of `source.entities`.",
     )
     current: bool = Field(False, description="Whether a row sees itself as well, at the end of its history.")
     prefix: str | None = Field(None, description="Put before the names of the new columns; default: TABLE_ if any.")

@@ -154,11 +154,12 @@ class Model:
         Raises
         ------
         ConfigError
-            If the rows of the training were not made of events, or a table is absent.
+            If the rows of the training were not made of events alone, or a table is absent.
         DataError
             If no key has an event before `as_of`.
         """
-        now, events = time_us(as_of), self._events(tables)
+        self.events.require_entities(self.inputs)
+        now, events = time_us(as_of), self._events(tables, for_rows=True)
         rows = self.events.rows(events, now)
         found = prediction_table(self._predict_rows(rows, events, now), self.goal, self.decision.threshold)
         return pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **_columns_of(found)})
@@ -179,7 +180,7 @@ class Model:
         for warning in enforce_served(arrow, self.rules, self.backend, label):
             self.backend.remark(warning)
         now = None if as_of is None else time_us(as_of)
-        return self._predict_rows(self.events.with_cut_off(arrow, now), self._events(tables or {}), now)
+        return self._predict_rows(self.events.with_cut_off(arrow, now, self.inputs), self._events(tables or {}), now)
 
     def _predict_rows(self, arrow: pa.Table, events: Mapping[str, pa.Table], now: int | None) -> Prediction:
         if self.features.derivation is not None:  # a history must not be cut
@@ -190,16 +191,14 @@ class Model:
 
         return joined(by_parts(predict, arrow.num_rows, self.backend, "predict", BATCH_ROWS))
 
-    def _events(self, tables: Mapping[str, Any]) -> dict[str, pa.Table]:
-        derivation = self.features.derivation
-        needed = {} if derivation is None else derivation.tables
-        if strange := [name for name in tables if name not in self.events.tables]:
-            known = ", ".join(self.events.tables)
-            hint = f"it reads {known}" if known else "it reads none but the rows to score"
+    def _events(self, tables: Mapping[str, Any], *, for_rows: bool = False) -> dict[str, pa.Table]:
+        known = self.events.tables
+        if strange := [name for name in tables if name not in known]:
+            hint = f"it reads {', '.join(known)}" if known else "it reads none but the rows to score"
             raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
-        self.events.require(list(tables), derivation)
-        inputs = {name: needed[name].inputs if name in needed else () for name in tables}
-        return {name: self.events.read(name, table, inputs[name]) for name, table in tables.items()}
+        needed = self.events.columns(self.features.derivation, for_rows=for_rows)
+        self.events.require(list(tables), needed)
+        return {name: self.events.read(name, tables[name], columns) for name, columns in needed.items()}
 
     def _arrow(self, data: Any, columns: Sequence[str]) -> pa.Table:
         if isinstance(data, (str, Path)):

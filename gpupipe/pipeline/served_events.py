@@ -98,25 +98,41 @@ class ServedEvents:
             data = data[[column for column in raw_columns(settings, columns) if column in data.columns]]
         return apply_steps(plain_arrow(frame_to_arrow(data)), settings)
 
-    def require(self, names: Sequence[str], derivation: Derivation | None) -> None:
-        """Raise ConfigError if an event table that is needed is not among `names`."""
-        for name, table in self.tables.items():
-            if name not in names:
-                read = derivation.tables[name].inputs if derivation and name in derivation.tables else ()
+    def columns(self, derivation: Derivation | None, *, for_rows: bool) -> dict[str, tuple[str, ...]]:
+        """Return the event tables that are needed, and the columns of each.
+
+        Parameters
+        ----------
+        derivation : Derivation, optional
+            What the features read.
+        for_rows : bool
+            Whether the rows are to be made of events too.
+        """
+        needed = {} if derivation is None else {name: table.inputs for name, table in derivation.tables.items()}
+        if for_rows and self.entities is not None:
+            table = self.tables[self.entities.table]
+            needed[self.entities.table] = (*needed.get(self.entities.table, ()), *table.on.right, str(table.time))
+        return needed
+
+    def require(self, given: Sequence[str], needed: Mapping[str, Sequence[str]]) -> None:
+        """Raise ConfigError if an event table that is needed is not among those that are given."""
+        for name, columns in needed.items():
+            if name not in given:
+                read = ", ".join(raw_columns(self.tables[name], columns))
                 raise ConfigError(
-                    f"the model reads a further table: {name} (columns {', '.join(raw_columns(table, read))})",
+                    f"the model reads a further table: {name} (columns {read})",
                     fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
                 )
 
-    def with_cut_off(self, rows: pa.Table, as_of: int | None) -> pa.Table:
-        """Return rows with their cut-off, where the features of the model end at it.
+    def with_cut_off(self, rows: pa.Table, as_of: int | None, inputs: Sequence[str]) -> pa.Table:
+        """Return rows with their cut-off, if the features of the model end at it, and so have it among their `inputs`.
 
         Raises
         ------
         ConfigError
             If they have none, and no time is given.
         """
-        if self.entities is None:
+        if self.entities is None or AS_OF not in inputs:
             return rows
         if as_of is not None:
             return with_cut_off(rows, as_of)
@@ -127,20 +143,26 @@ class ServedEvents:
             )
         return rows
 
-    def rows(self, events: Mapping[str, pa.Table], as_of: int | None) -> pa.Table:
-        """Return one row for each key with an event before `as_of`: its keys, and the cut-off.
+    def require_entities(self, inputs: Sequence[str]) -> None:
+        """Raise ConfigError unless events alone have all that a model reads of its rows, its `inputs`."""
+        if self.entities is None:
+            raise ConfigError("the rows of this model are not made of events", fix="give a table of rows to score")
+        known = (*self.tables[self.entities.table].on.left, AS_OF)
+        if more := [name for name in inputs if name not in known]:
+            fix = f"give a table of rows to score with {', '.join(dict.fromkeys([*known[:-1], *more]))}"
+            raise ConfigError(
+                f"the model reads columns of its rows that events do not have: {', '.join(more)}", fix=fix
+            )
+
+    def rows(self, events: Mapping[str, pa.Table], as_of: int) -> pa.Table:
+        """Return one row for each key with an event before `as_of`, in microseconds: its keys, and the cut-off.
 
         Raises
         ------
-        ConfigError
-            If the rows of the training were read from a table, or no time is given.
         DataError
             If there is no event before `as_of`.
         """
-        if self.entities is None:
-            raise ConfigError("the rows of this model are not made of events", fix="give a table of rows to score")
-        if as_of is None:
-            raise ConfigError("the cut-off is missing: up to when features see events", fix="give --as-of DATE")
+        assert self.entities is not None
         name = self.entities.table
         return entity_rows(events[name], self.tables[name], self.entities, [as_of])
 

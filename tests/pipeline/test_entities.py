@@ -47,16 +47,18 @@ def path(orders: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
+def table_of(path: Path) -> dict[str, Any]:
+    on = {"left": "customer", "right": "who"}
+    steps = {"where": "n > 0", "compute": {"spend": "n * price"}}
+    return {"path": str(path), "on": on, "time": "at", "cardinality": "one_to_many", **steps}
+
+
 def config(path: Path, as_of: Any = CUT_OFFS, **changes: Any) -> Config:
-    table = {
-        "path": str(path), "on": {"left": "customer", "right": "who"}, "time": "at", "cardinality": "one_to_many",
-        "where": "n > 0", "compute": {"spend": "n * price"},
-    }  # fmt: skip
     label = {"none": "orders", "within": "45d"}
     settings = {
         "name": "shop",
         "source": {"entities": {"table": "orders", "as_of": as_of, "label": label}, "target": "left"},
-        "tables": {"orders": table},
+        "tables": {"orders": table_of(path)},
         "features": [{"rfm": {"table": "orders", "amount": "spend"}}, {"log1p": "@numeric"}],
         "split": {"time": "as_of", "cutoff": CUT_OFFS[-1]},
         "models": ["logistic_regression"],
@@ -188,3 +190,24 @@ def test_a_split_that_flatters_is_warned_of(path: Path, tmp_path: Path, split: d
     stages = json.loads((run.path / "timeline.json").read_text())["stages"]
     notes = " ".join(note for stage in stages if stage["name"] == "split" for note in stage["notes"])
     assert (message in notes) if message else ("cut-off" not in notes)
+
+
+def test_a_model_of_joined_columns_alone_reads_no_events(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
+    people = pd.DataFrame({"who": range(300), "age": np.arange(300) % 70})
+    people.to_parquet(tmp_path / "people.parquet", index=False)
+    joined = {"path": str(tmp_path / "people.parquet"), "on": {"left": "customer", "right": "who"}}
+    label = {"sum": "orders.spend", "within": "30d"}
+    changes: dict[str, Any] = {
+        "source": {"target": "spent", "entities": {"table": "orders", "as_of": "2024-04-01", "label": label}},
+        "tables": {"orders": table_of(path), "people": joined | {"cardinality": "many_to_one"}},
+        "features": [{"standardize": "age"}],
+        "models": ["ridge"],
+        "split": {},
+    }
+    run = run_pipeline(config(path, **changes, evaluate={"importance": False}), tmp_path / "run")
+    model = gpupipe.load_model(run.path)
+
+    assert model.inputs == ("age",)
+    assert len(model.predict(people)) == 300
+    with pytest.raises(ConfigError, match="columns of its rows that events do not have: age"):
+        model.predict_entities({"orders": orders}, "2024-05-01")

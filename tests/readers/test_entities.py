@@ -171,3 +171,22 @@ def test_a_step_that_does_not_fit_the_columns_is_an_error(
 ) -> None:
     with pytest.raises(SchemaError, match=message):
         read_arrow(table(events[1], **steps))
+
+
+@pytest.mark.data
+def test_who_came_back_to_cdnow_is_what_pandas_says(data_dir: Path, tmp_path: Path) -> None:
+    file = data_dir / "cdnow-transactions" / "CDNOW_master.txt"
+    frame = pd.read_csv(file, sep=r"\s+", header=0, names=["id", "day", "n", "dollars"], dtype=str)
+    frame["day"] = pd.to_datetime(frame["day"], format="%Y%m%d")
+    frame.to_parquet(tmp_path / "cdnow.parquet", index=False)
+    label = {"none": "purchases", "within": "39w"}  # to 1998-06-30, the last day of the table
+    entities = {"table": "purchases", "as_of": "1997-10-01", "label": label}
+    source = Source.model_validate({"entities": entities, "target": "churned"})
+    loaded = read_entities(source, {"purchases": table(tmp_path / "cdnow.parquet", on="id", time="day")})
+
+    found = loaded.table.to_pandas()
+    later = frame.loc[frame["day"] >= "1997-10-01", "id"]
+    assert len(found) == 23_570
+    assert found["id"].astype(str).tolist() == sorted(frame["id"].unique())
+    assert found["churned"].tolist() == (~found["id"].isin(later)).tolist()
+    assert found["churned"].mean() == pytest.approx(0.7006, abs=5e-5)
