@@ -20,6 +20,7 @@ from gpupipe.readers.settings import JoinedTable
 from gpupipe.table.frames import frame_to_arrow
 
 KEPT = {"csv", "declared", "where", "compute", "group_by", "on", "time", "cardinality"}
+KEYS = {JoinedTable.model_fields[name].alias or name for name in KEPT}  # a model that names a hook must not run it
 GIVEN = "the table that was given"
 
 
@@ -67,13 +68,15 @@ class ServedEvents:
         if document is None:
             found = {} if derivation is None else derivation.tables
             ons = {name: {"left": table.left, "right": table.right} for name, table in found.items()}
-            tables = {name: {"on": on, "cardinality": "one_to_many"} for name, on in ons.items()}
-            document = {"tables": tables, "entities": None}
-        entities = document["entities"]
-        return cls(
-            {name: JoinedTable.model_validate({"path": GIVEN, **t}) for name, t in document["tables"].items()},
-            None if entities is None else Entities.model_validate(entities),
-        )
+            plain = {name: {"on": on, "cardinality": "one_to_many"} for name, on in ons.items()}
+            document = {"tables": plain, "entities": None}
+        tables = {name: _table(name, settings) for name, settings in document["tables"].items()}
+        entities = None if document["entities"] is None else Entities.model_validate(document["entities"])
+        if absent := {*({} if derivation is None else derivation.tables)} - {*tables}:
+            raise ValueError(f"the settings of table {min(absent)!r} are absent")
+        if entities is not None and (entities.table not in tables or tables[entities.table].time is None):
+            raise ValueError(f"the time of table {entities.table!r} is absent")
+        return cls(tables, entities)
 
     def read(self, name: str, data: Any, columns: Sequence[str]) -> pa.Table:
         """Return the events of a table: a path, or a frame that `frame_to_arrow` takes.
@@ -165,6 +168,12 @@ class ServedEvents:
         assert self.entities is not None
         name = self.entities.table
         return entity_rows(events[name], self.tables[name], self.entities, [as_of])
+
+
+def _table(name: str, settings: Mapping[str, Any]) -> JoinedTable:
+    if strange := set(settings) - KEYS:
+        raise ValueError(f"table {name!r} has the setting {min(strange)!r}")
+    return JoinedTable.model_validate({**settings, "path": GIVEN})
 
 
 NO_EVENTS = ServedEvents()

@@ -17,7 +17,7 @@ AS_OF = "as_of"
 """The column of the main table that holds the cut-off of each row."""
 
 Aggregation = Literal["sum", "mean", "min", "max", "first", "last", "count", "nunique"]
-Aggregations = Annotated[tuple[Aggregation, ...], Field(min_length=1), OneOrMore()]
+Aggregations = Annotated[tuple[Aggregation, ...], OneOrMore()]
 ROWS = "*"
 
 
@@ -33,6 +33,8 @@ Date = Annotated[str, BeforeValidator(as_text), AfterValidator(_is_a_date)]
 
 
 def _in_order(dates: tuple[str, ...]) -> tuple[str, ...]:
+    if not dates:
+        raise ValueError("give a date, or several")
     if len({time_us(date) for date in dates}) < len(dates):
         raise ValueError("a cut-off is listed twice")
     return tuple(sorted(dates, key=time_us))
@@ -42,9 +44,7 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-Dates = Annotated[
-    tuple[Date, ...], Field(min_length=1), BeforeValidator(_listed), AfterValidator(_in_order), OneOrMore()
-]
+Dates = Annotated[tuple[Date, ...], BeforeValidator(_listed), AfterValidator(_in_order), OneOrMore()]
 
 
 class GroupBy(Settings):
@@ -59,6 +59,8 @@ class GroupBy(Settings):
 
     @model_validator(mode="after")
     def _makes_distinct_columns(self) -> GroupBy:
+        if empty := [column for column, functions in self.columns.items() if not functions]:
+            raise ValueError(f"no function of {empty[0]!r} is named")
         if any(function != "count" for function in self.columns.get(ROWS, ())):
             raise ValueError('"*" stands for rows, which can be counted only: "*": count')
         names = [*self.keys, *self.made()]

@@ -11,6 +11,7 @@ import ast
 from gpupipe.errors import ConfigError
 from gpupipe.readers.where import parse_expression
 
+MOST_NODES = 500  # evaluated by recursion
 # The names of Arrow's functions.
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
@@ -31,6 +32,8 @@ def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:
     ['Quantity', 'Unit price']
     """
     tree, names = parse_expression(text, _refused)
+    if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
+        raise _refused(text[:80], f"has more than {MOST_NODES} parts", None)
     _check(tree, text)
     if not names:
         raise _refused(text, "names no column", None)

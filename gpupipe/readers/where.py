@@ -35,7 +35,10 @@ def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:
         If it is no expression, or one with more in it than a filter may have; the message has the position.
     """
     tree, names = parse_expression(text, _refused)
-    _check_condition(tree, text)
+    try:
+        _check_condition(tree, text)
+    except RecursionError:
+        raise _refused(text[:80], "is nested too deeply", None) from None
     return tree, names
 
 
@@ -61,6 +64,8 @@ def parse_expression(
     code = BACKTICKS.sub(lambda match: stand_ins[match[1]], text)
     try:
         tree = ast.parse(code.strip(), mode="eval").body
+    except (RecursionError, MemoryError):
+        raise refused(text[:80], "is nested too deeply", None) from None
     except (SyntaxError, ValueError) as error:
         position = getattr(error, "offset", None)
         raise refused(text, f"cannot be parsed: {getattr(error, 'msg', error)}", position) from None

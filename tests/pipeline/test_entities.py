@@ -15,10 +15,13 @@ import gpupipe
 from gpupipe.backends import choose
 from gpupipe.cli.predict import command
 from gpupipe.config import Config, parse_config
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.pipeline import room
+from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.make import make_plan
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.served_events import ServedEvents
 from gpupipe.pipeline.timeline import Timeline
 
 CUT_OFFS = ["2024-03-01", "2024-04-01"]
@@ -43,7 +46,7 @@ def orders() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def path(orders: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("shop") / "orders.parquet"
-    orders.to_parquet(path, index=False)
+    orders.to_parquet(path, index=False, row_group_size=250)
     return path
 
 
@@ -211,3 +214,40 @@ def test_a_model_of_joined_columns_alone_reads_no_events(orders: pd.DataFrame, p
     assert len(model.predict(people)) == 300
     with pytest.raises(ConfigError, match="columns of its rows that events do not have: age"):
         model.predict_entities({"orders": orders}, "2024-05-01")
+
+
+def test_a_manifest_cannot_name_a_hook_or_leave_out_a_table(run: gpupipe.Run) -> None:
+    model = gpupipe.load_model(run.path)
+    derivation, document = model.features.derivation, model.events.to_json()
+    assert ServedEvents.from_json(document, derivation).to_json() == document
+    orders = document["tables"]["orders"]
+    endless = {"compute": {"x": "y+" * 9_999 + "y"}}
+    for tables in ({}, {"orders": orders | {"prepare": "hook.py:f"}}, {"orders": orders | endless}):
+        with pytest.raises(ValueError, match=r"absent|prepare|compute"):
+            ServedEvents.from_json(document | {"tables": tables}, derivation)
+
+
+def test_a_model_of_an_older_version_takes_its_tables_as_they_are(run: gpupipe.Run) -> None:
+    events = ServedEvents.from_json(None, gpupipe.load_model(run.path).features.derivation)
+    assert (events.tables["orders"].on.right, events.tables["orders"].where, events.entities) == (("who",), None, None)
+
+
+def test_the_plan_estimates_the_rows_of_events_that_it_does_not_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = prepare(config(path), choose("cpu"), Timeline()).table.n_rows
+    monkeypatch.setattr(preview, "MORE_ROWS", 1_500)
+    plan = make_plan(config(path))
+    assert not plan.is_exact
+    assert plan.n_rows == pytest.approx(rows, rel=0.2)
+
+
+def test_a_large_run_goes_on_where_the_first_events_have_no_two_labels(
+    orders: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.to_parquet(tmp_path / "orders.parquet", index=False)  # a single row group, of which the plan reads the head
+    monkeypatch.setattr(preview, "MORE_ROWS", 1_500)
+    monkeypatch.setattr(room, "ENOUGH", 1 << 60)
+    with pytest.raises(DataError, match=r"in the .* rows that the plan looks at"):
+        make_plan(config(tmp_path / "orders.parquet"))
+    assert room.beyond_memory(config(tmp_path / "orders.parquet"), choose("cpu")) is None

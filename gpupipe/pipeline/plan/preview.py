@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -170,10 +171,22 @@ def _of_sampled_events(source: Source, sampled: Mapping[str, Sampled]) -> Source
 
 
 def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, Sampled]) -> Sampled:
-    """Return the rows of sampled events as a sample; there are at most as many more as there are more events."""
+    """Return the rows of sampled events as a sample, with an estimate of how many all events would make."""
     assert source.entities is not None
-    share = _share(sampled[source.entities.table])
-    return Sampled(source, round(n_rows / share), n_rows, 0, share == 1)
+    events, n_cut_offs = sampled[source.entities.table], len(source.entities.as_of)
+    if _share(events) == 1:
+        return Sampled(source, n_rows, n_rows, 0, True)
+    n_all = n_cut_offs * _n_keys_of_all(n_rows / n_cut_offs, events.n_sample_rows, events.n_rows)
+    return Sampled(source, round(n_all), n_rows, 0, False)
+
+
+def _n_keys_of_all(n_keys: float, n_sampled: int, n_events: int) -> float:
+    """Return how many keys all events have if some of them have `n_keys`, and events fall on keys at random."""
+    low, high = n_keys, n_keys * n_events / n_sampled
+    for _ in range(60):  # n_keys = n * (1 - exp(-n_sampled / n)) grows with n
+        n = (low + high) / 2
+        low, high = (n, high) if n * -math.expm1(-n_sampled / n) < n_keys else (low, n)
+    return min(-high * math.expm1(-n_events / high), n_keys * n_events / n_sampled)
 
 
 def _share(part: Sampled) -> float:
