@@ -15,7 +15,7 @@ from gpupipe.errors import ConfigError
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.argument("data", metavar="INPUT")
+@click.argument("data", metavar="[INPUT]", required=False)
 @click.option(
     "-o",
     "--output",
@@ -60,7 +60,7 @@ from gpupipe.errors import ConfigError
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     model: Path,
-    data: str,
+    data: str | None,
     output: Path,
     ids: tuple[str, ...],
     no_id: bool,
@@ -79,6 +79,8 @@ def command(
 
     One row out for each row in, in the same order: the copied columns, the prediction, and the probability of each
     class. The workers of a cluster must reach INPUT and the output folder under the same paths.
+
+    Without INPUT, every key with an event before --as-of is scored; for models whose rows were made of events.
     """
     if no_id and ids:
         raise click.UsageError("--no-id does not go with --id")
@@ -95,8 +97,10 @@ def command(
         from gpupipe.readers.settings import TableSource
         from gpupipe.report.text import printable
 
+        if cluster is not None and data is None:
+            raise click.UsageError("--cluster needs INPUT: a table of the rows to score")
         adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data))  # an option that is wrong is reported before the model is loaded
+        adjust(TableSource(path=data or "INPUT"))  # an option that is wrong is reported before the model is loaded
 
         def say(text: str) -> None:
             if not quiet:
@@ -105,7 +109,7 @@ def command(
         _require_date(as_of)
         further = dict(_named(table) for table in tables)
         chosen = () if no_id else ids or None
-        if cluster is None:
+        if cluster is None or data is None:
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
                 ids=chosen, keep=keep, adjust=adjust, on_error=on_error,
@@ -122,7 +126,7 @@ def command(
 
 
 def _require_date(as_of: str | None) -> None:
-    from gpupipe.features.spans import time_us
+    from gpupipe.table.spans import time_us
 
     try:
         time_us(as_of or "1970-01-01")

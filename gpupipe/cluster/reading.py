@@ -121,6 +121,8 @@ def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPiece
     """Return the rows of the source in pieces, joined; or None and why they must be read as a whole."""
     if config.source.prepare:
         return None, "prepare: may do anything to the rows"
+    if config.source.entities is not None:
+        return None, "entities: rows and labels are made of all events"
     joined = {name: table for name, table in config.tables.items() if table.is_joined}
     for name, table in joined.items():
         if table.cardinality != "many_to_one" or _n_bytes(table) > BROADCAST_BYTES:

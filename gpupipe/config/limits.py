@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpupipe.config.gpu import Size
-from gpupipe.features.spans import span_us
 from gpupipe.settings import Settings
+from gpupipe.table.spans import span_us
 
 
 def parse_duration(value: Any) -> Any:

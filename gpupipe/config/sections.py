@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.backends import DeviceOptions
 from gpupipe.config.borrowed import Borrowed
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
-from gpupipe.config.features import OpItem, default_features, op_name
+from gpupipe.config.event_ops import entity_mistakes, keyed_ops
+from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.parts import located
-from gpupipe.errors import did_you_mean
 from gpupipe.features.keyed import KeyedOp
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.readers.settings import JoinedTable, Source
@@ -98,20 +97,12 @@ class Config(Settings):
     __str__ = __repr__
 
     @model_validator(mode="after")
-    def _histories_are_of_tables_of_events(self) -> Config:
-        events = [name for name, table in self.tables.items() if not table.is_joined]
-        wrong = [
-            InitErrorDetails(
-                type=PydanticCustomError("no_events", "{what}", {"what": _no_events(op.table, events, self.tables)}),
-                loc=("features", i, op_name(op), "table"),
-                input=op.table,
-            )
-            for i, op in enumerate(self.features)
-            if isinstance(op, KeyedOp) and op.table is not None and op.table not in events
-        ]
-        if wrong:
-            raise located("Config", wrong)
-        return self
+    def _event_tables_are_used_as_such(self) -> Config:
+        ops, mistakes = keyed_ops(self.features, self.source, self.tables)
+        mistakes += entity_mistakes(self.source, self.tables)
+        if mistakes:
+            raise located("Config", mistakes)
+        return self if ops == self.features else self.model_copy(update={"features": ops})
 
     @model_validator(mode="after")
     def _does_not_read_identifiers(self) -> Config:
@@ -140,10 +131,3 @@ class Config(Settings):
     def origin(self) -> Origin:
         """The file it came from."""
         return self._origin
-
-
-def _no_events(name: str, events: list[str], tables: dict[str, JoinedTable]) -> str:
-    if name in tables:
-        return f"table {name!r} is joined to the source; a history needs cardinality: one_to_many"
-    there_are = f"there are {', '.join(events)}" if events else "`tables:` has none of events"
-    return f"there is no table {name!r} of events; {did_you_mean(name, events) or there_are}"

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gpupipe.errors import ConfigError
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
+from gpupipe.features.keyed import UNIT_US, HistoryOp, Unit, View, listed
 from gpupipe.features.sources import Sources
 from gpupipe.settings import Names, OneOrMore
 
@@ -26,7 +26,7 @@ Functions = Annotated[tuple[Function, ...], OneOrMore()]
 
 
 @OPS.register("aggregate")
-class Aggregate(KeyedOp):
+class Aggregate(HistoryOp):
     """Join back what the history of a row's key comes to: ``spend_sum``, ``country_last``, ``count``.
 
     ``columns`` is a list, each of whose columns gets all `functions`, or a mapping of column to function or functions,
@@ -46,9 +46,12 @@ class Aggregate(KeyedOp):
         wrong = [f for f in self.wanted().get(OF_ROWS, ()) if f != "count"]
         if wrong:
             raise ValueError(f"rows can be counted; {wrong[0]} is of a column")
-        if self.gaps and self.time is None:
-            raise ValueError("gaps are between times: give time")
         return self
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return bool(self.gaps) or super().needs_time
 
     def wanted(self) -> dict[str, tuple[Function, ...]]:
         """Return the functions of each column; rows are counted where nothing is asked for."""

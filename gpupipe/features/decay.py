@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import KeyedOp, listed
+from gpupipe.features.keyed import HistoryOp, listed
 from gpupipe.features.sources import Sources
-from gpupipe.features.spans import Span, span_us
 from gpupipe.settings import Names, OneOrMore
+from gpupipe.table.spans import Span, span_us
 
 HalfLives = Annotated[tuple[Span, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("decay")
-class Decay(KeyedOp):
+class Decay(HistoryOp):
     """Join back sums weighted by ``0.5 ** (age / half_life)``: ``spend_decay_30d``; without columns, rows are counted.
 
     The age is that at the row's own time, or at its cut-off. A null adds nothing.
@@ -27,11 +27,10 @@ class Decay(KeyedOp):
     columns: Names = Field((), description="Numeric or boolean columns; without any, rows are counted: decay_30d.")
     half_life: HalfLives = Field(description="A span of time (30d, 12h), or several.")
 
-    @model_validator(mode="after")
-    def _has_ages(self) -> Decay:
-        if self.time is None:
-            raise ValueError("ages need time")
-        return self
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield a column for each half-life of each column."""

@@ -170,10 +170,13 @@ def where_derived(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
     return backend.host if of_the_host(ops) else backend
 
 
-def key_columns(ops: Iterable[FeatureOp]) -> tuple[str, ...]:
-    """Return the columns that only say whose row it is, unless a row-wise op names one of them as its input."""
+def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the key columns of `ops` and the `further` ones, without those that an op names as its column.
+
+    They identify a row and are not features.
+    """
     ops = tuple(ops)
-    keys = dict.fromkeys(name for op in derived_ops(ops) for name in op.key_columns())
+    keys = dict.fromkeys([*further, *(name for op in derived_ops(ops) for name in op.key_columns())])
     named = {name for op in ops if not isinstance(op, DerivedOp) for name in op.named_inputs()}
     return tuple(name for name in keys if name not in named)
 

@@ -33,7 +33,10 @@ class Keys:
 
 
 def own_keys(main: Rows, names: Sequence[str], backend: Backend) -> Keys:
-    """Return the keys of a table whose rows are the events themselves."""
+    """Return the keys of a table whose rows are the events themselves; without names all rows have one key."""
+    if not names:
+        codes = backend.xp.zeros(main.n_rows, "int32")
+        return Keys(codes, codes, min(main.n_rows, 1))
     columns = [main.raw(name) for name in names]
     if backend.name == "gpu":
         from gpupipe.table import device_keys

@@ -66,9 +66,9 @@ class SomeRows(Rows):
         """Number of rows."""
         return len(self._rows)
 
-    def column(self, name: str, *kinds: str) -> tuple[Column, Array]:
+    def column(self, name: str, *kinds: str, past: bool = False) -> tuple[Column, Array]:
         """Return a column and its values at these rows; see `Rows.column`."""
-        column, values = self._of.column(name, *kinds)
+        column, values = self._of.column(name, *kinds, past=past)
         return column, values[self._rows]
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import KeyedOp, Unit
+from gpupipe.features.keyed import HistoryOp, Unit
 from gpupipe.features.sources import Sources
 from gpupipe.features.time_since import since
 
 
 @OPS.register("rfm")
-class RFM(KeyedOp):
+class RFM(HistoryOp):
     """Join back the figures of customer value analysis.
 
     ``recency``: time since the last row of the key, ``tenure``: since the first, in `unit`; ``frequency``: how many
@@ -25,11 +25,10 @@ class RFM(KeyedOp):
     amount: str | None = Field(None, description="The numeric column that was spent; without, no monetary value.")
     unit: Unit = Field("days", description="Of recency and tenure.")
 
-    @model_validator(mode="after")
-    def _has_times(self) -> RFM:
-        if self.time is None:
-            raise ValueError("recency needs time")
-        return self
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield the figures."""

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import KeyedOp, View, listed
+from gpupipe.features.keyed import HistoryOp, View, listed
 from gpupipe.features.sources import Sources
-from gpupipe.features.spans import Span, span_us
 from gpupipe.settings import Names, OneOrMore
+from gpupipe.table.spans import Span, span_us
 
 Function = Literal["count", "sum", "mean", "min", "max", "std"]
 Window = Annotated[int, Field(ge=1)] | Span
@@ -23,7 +23,7 @@ Functions = Annotated[tuple[Function, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("rolling")
-class Rolling(KeyedOp):
+class Rolling(HistoryOp):
     """Join back functions of the newest part of the history: ``spend_sum_30d``, ``spend_mean_5``, ``count_30d``.
 
     A window is a number of rows, or a span of time before the row (or its cut-off): a row exactly as old as the span is

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
 from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit
 from gpupipe.features.sources import Sources
-from gpupipe.features.spans import Span, span_us
+from gpupipe.table.spans import Span, span_us
 
 Figure = Literal["count", "rows", "age"]
 
@@ -28,11 +28,10 @@ class Sessions(KeyedOp):
     figures: tuple[Figure, ...] = Field(("count", "rows", "age"), min_length=1, description="What to join back.")
     unit: Unit = Field("minutes", description="Of session_age.")
 
-    @model_validator(mode="after")
-    def _has_gaps(self) -> Sessions:
-        if self.time is None:
-            raise ValueError("gaps need time")
-        return self
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield a column for each figure."""

@@ -48,20 +48,28 @@ class Rows:
         """Number of rows."""
         return self.table.n_rows
 
-    def column(self, name: str, *kinds: str) -> tuple[Column, Array]:
+    def column(self, name: str, *kinds: str, past: bool = False) -> tuple[Column, Array]:
         """Return a column and its encoded values, shape (n_rows,).
+
+        Parameters
+        ----------
+        name : str
+        *kinds : str
+            Those that it may be of.
+        past : bool
+            Whether each row uses only values of rows that were known by its time: then the target may be used.
 
         Raises
         ------
         ConfigError
             If there is none of that name, or it is of none of these kinds.
         """
-        self._require(name, self.table.schema.names)
+        self._require(name, self.table.schema.names, past)
         column = self.table.schema[name]
         if column.kind not in kinds:
             raise ConfigError(
                 f"column {name!r} of {self.label} is {column.kind}; {' or '.join(kinds)} is needed",
-                fix=f"declare it: schema: {{{name}: {kinds[0]}}}",
+                fix=f"declare it, if its values are: schema: {{{name}: {' or '.join(kinds)}}}",
             )
         if not column.derived:
             self._encoded[name] = None
@@ -90,9 +98,13 @@ class Rows:
 
         return pa.table({name: self.raw_columns[name] for name in names})
 
-    def _require(self, name: str, names: Sequence[str]) -> None:
-        if name in self.unknown:
-            raise ConfigError(f"{name!r} is the target: it is not known when the model serves", fix="use other columns")
+    def _require(self, name: str, names: Sequence[str], past: bool = False) -> None:
+        if name in self.unknown and not past:
+            raise ConfigError(
+                f"{name!r} is the target: it is not known when the model serves",
+                fix="use other columns; or its past values, in an op over the history of this table, without `as_of`: "
+                "`gap` says how old a value must be to be known, such as gap: 7d (gap: 0 if it is known at once)",
+            )
         if name not in names:
             known = list(dict.fromkeys([*(column.name for column in self.table.schema if not column.derived), *names]))
             hint = did_you_mean(name, known) or f"the columns are {', '.join(known[:20])}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpupipe.features.base import OPS
 from gpupipe.features.derived import Made
-from gpupipe.features.keyed import UNIT_US, KeyedOp, Unit, View, listed
+from gpupipe.features.keyed import UNIT_US, HistoryOp, Unit, View, listed
 from gpupipe.features.sources import Sources
 from gpupipe.settings import Names
 
@@ -17,7 +17,7 @@ Which = Literal["last", "first"]
 
 
 @OPS.register("time_since")
-class TimeSince(KeyedOp):
+class TimeSince(HistoryOp):
     """Join back how long ago the last (or first) row of the key was: ``time_since_last``; null where there is none.
 
     With columns, it is the last row in which the column is neither null nor false: ``time_since_last_complaint``.
@@ -27,11 +27,10 @@ class TimeSince(KeyedOp):
     of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
     unit: Unit = Field("days", description="Of the result.")
 
-    @model_validator(mode="after")
-    def _has_times(self) -> TimeSince:
-        if self.time is None:
-            raise ValueError("time since needs time")
-        return self
+    @property
+    def needs_time(self) -> bool:
+        """Whether the op cannot do without the times of events."""
+        return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:
         """Yield a column for each of `of`, and each column."""

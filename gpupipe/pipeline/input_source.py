@@ -12,7 +12,8 @@ from typing import Any
 from gpupipe.config import Config
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.rules import ServedRules
-from gpupipe.readers.settings import TableSource
+from gpupipe.pipeline.served_events import ServedEvents
+from gpupipe.readers.settings import ColumnSettings, JoinedTable, TableSource
 from gpupipe.table.schema import Column, Schema
 
 TEXT_TYPES = ("string", "large_string")
@@ -29,22 +30,21 @@ def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict
     schema : Schema
         Of the whole training table: keys and raw texts are no columns of the features.
     """
-    further = {} if features.derivation is None else features.derivation.tables
     return {
         "csv": config.source.csv.model_dump(mode="json"),
-        "tables": {name: config.tables[name].csv.model_dump(mode="json") for name in further},
+        "events": ServedEvents.of(config, features.derivation).to_json(),
         "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
     }
 
 
-def check_reading(reading: Mapping[str, Any], features: FittedFeatures) -> None:
+def check_reading(reading: Mapping[str, Any], features: FittedFeatures, events: ServedEvents) -> None:
     """Raise KeyError, TypeError or ValueError if the section ``reading`` of a manifest is not one of `reading_of`."""
     for name in ("id", "texts"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
             raise TypeError(f"reading.{name} is not a list of names")
     main_source("any", reading, features)
-    for name in () if features.derivation is None else features.derivation.tables:
-        event_source("any", reading, features, name)
+    for name in events.tables:
+        event_source("any", events, reading, features, name)
 
 
 def main_source(
@@ -66,13 +66,17 @@ def main_source(
     return _source(path, reading["csv"], {*_main_texts(reading, features), *ruled})
 
 
-def event_source(path: str, reading: Mapping[str, Any], features: FittedFeatures, name: str) -> TableSource:
-    """Return the source of the further table `name` of a model; its keys are read like those of the main table."""
-    derivation = features.derivation
-    assert derivation is not None  # or the model has no further table
-    table, main = derivation.tables[name], _main_texts(reading, features)
-    keys = {right for left, right in zip(table.left, table.right, strict=True) if left in main}
-    return _source(path, reading.get("tables", {}).get(name, reading["csv"]), {*_texts_of(table.schema), *keys})
+def event_source(
+    path: str, events: ServedEvents, reading: Mapping[str, Any], features: FittedFeatures, name: str
+) -> JoinedTable:
+    """Return the source of the event table `name` of a model; its keys are read like those of the main table."""
+    settings, main = events.tables[name], _main_texts(reading, features)
+    texts = {right for left, right in zip(settings.on.left, settings.on.right, strict=True) if left in main}
+    if features.derivation is not None and name in features.derivation.tables:
+        texts |= _texts_of(features.derivation.tables[name].schema)
+    made = {*settings.compute, *(() if settings.group_by is None else settings.group_by.made())}
+    declared = {text: ColumnSettings(kind="text") for text in sorted(texts - made)} | settings.declared
+    return settings.model_copy(update={"path": path, "declared": declared})
 
 
 def _source(path: str, csv: Mapping[str, Any], texts: Collection[str]) -> TableSource:

@@ -24,10 +24,10 @@ from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
-from gpupipe.pipeline.input_source import check_reading, main_source
+from gpupipe.pipeline.input_source import check_reading, event_source, main_source
 from gpupipe.pipeline.model_folder import model_folder
 from gpupipe.pipeline.model_pickle import files_of, load_files
-from gpupipe.pipeline.model_rows import RowsToPredict, rows_to_predict
+from gpupipe.pipeline.model_rows import RowsToPredict, entities_to_predict, rows_to_predict
 from gpupipe.pipeline.model_summary import model_html, model_text
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
@@ -39,6 +39,7 @@ from gpupipe.pipeline.prediction_table import (
     prediction_values,
 )
 from gpupipe.pipeline.rules import ServedRules
+from gpupipe.pipeline.served_events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.soundness import (
     check_agreement,
     read_decision,
@@ -82,6 +83,8 @@ class Model:
         The rules of ``data:`` that tables to predict must keep.
     engine : {"numpy", "numba"}, optional
         The host's interpreter of the features where rows come in pieces; None: chosen by the number of rows.
+    events : ServedEvents
+        How the further tables are read.
     device : {"auto", "cpu", "gpu"}
         The device that was asked for; an unpickled model asks for the same.
     warns : bool
@@ -105,6 +108,7 @@ class Model:
     folder: Path
     rules: tuple[ServedRules, ...] = ()
     engine: str | None = None
+    events: ServedEvents = NO_EVENTS
     device: str = "auto"
     warns: bool = True
     # Of each thread: a server predicts in several.
@@ -261,6 +265,35 @@ class Model:
 
         return pd.DataFrame(self.backend.to_host(X.T).T, columns=list(self.feature_names))
 
+    def predict_entities(self, tables: Mapping[str, Any], as_of: str | date | datetime) -> pa.Table:
+        """Return the predictions of every key that has an event before a date: one row for each.
+
+        This is for a model whose rows were made of events (``source: {entities: ...}``).
+
+        Parameters
+        ----------
+        tables : mapping of str to DataFrame, Table or path
+            The event tables, by the names that the configuration gave them.
+        as_of : str, date or datetime
+            The cut-off, an ISO date or time: features see the events before it.
+
+        Returns
+        -------
+        pyarrow.Table
+            The keys and ``as_of``, then the columns of `predict_table`; ordered by key.
+
+        Raises
+        ------
+        ConfigError
+            If the rows of the training were not made of events alone, or a table is absent.
+        DataError
+            If no key has an event before `as_of`.
+        """
+        rows = entities_to_predict(self, tables, as_of)
+        found = prediction_table(self._predict_rows(rows), self.goal, self.decision.threshold)
+        keys = rows.arrow
+        return pa.table([*keys.columns, *found.columns], names=[*keys.column_names, *found.column_names])
+
     def verify(self) -> Verification:
         """Check every file again, replay here what the training side recorded, and return how far they are apart.
 
@@ -272,7 +305,9 @@ class Model:
         return verify_model(self)
 
     def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Prediction:
-        rows = rows_to_predict(self, data, tables, as_of)
+        return self._predict_rows(rows_to_predict(self, data, tables, as_of))
+
+    def _predict_rows(self, rows: RowsToPredict) -> Prediction:
         if self.features.derivation is not None:  # a history must not be cut
             parts = [self._predict_batch(rows)]
         else:
@@ -300,6 +335,10 @@ class Model:
     def source_of(self, path: str) -> TableSource:
         """Return the source that reads a file, glob, folder or URL of rows to score as the training table was read."""
         return main_source(path, self.manifest["reading"], self.features, self.rules)
+
+    def event_source(self, name: str, path: str) -> TableSource:
+        """Return the source that reads the event table `name` from another file, glob, folder or URL."""
+        return event_source(path, self.events, self.manifest["reading"], self.features, name)
 
     def _encode(self, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
         table = self.features.encode(rows.arrow, self.backend, rows.events, rows.as_of)
@@ -379,16 +418,17 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         features = read_features(reader, read_kernels(reader, allow_code))
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
-        check_reading(manifest["reading"], features)
         read_importances(manifest.get("importances"))
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
+        events = ServedEvents.from_json(manifest["reading"].get("events"), features.derivation)
+        check_reading(manifest["reading"], features, events)
         estimator = load_fitted(folder, manifest["estimator"])
         check_agreement(goal, features.features, estimator)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(
             f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
         ) from error
-    return Model(goal, features, estimator, decision, backend, manifest, folder, rules)
+    return Model(goal, features, estimator, decision, backend, manifest, folder, rules, events=events)
 
 
 def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:

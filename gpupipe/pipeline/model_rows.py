@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.features.spans import time_us
-from gpupipe.pipeline.input_source import event_source
 from gpupipe.pipeline.rules import enforce_served
+from gpupipe.readers.event_settings import AS_OF
 from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
+from gpupipe.readers.row_steps import apply_steps, raw_columns
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.frames import frame_to_arrow, rows_to_arrow
+from gpupipe.table.spans import time_us
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model import Model
@@ -48,12 +49,25 @@ class RowsToPredict:
 
 def rows_to_predict(model: Model, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
     """Return what `gpupipe.Model.predict` was given; raise its errors, also where rules of ``data:`` are broken."""
-    arrow = _arrow(data, model.source_of, model.inputs, [each.column for each in model.rules])
+    made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # the cut-off may be given
+    required = [name for name in model.inputs if name not in made]
+    arrow = _arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
         model.backend.remark(warning)
-    return RowsToPredict(arrow, _events(model, tables), _cut_off(as_of))
+    now = _cut_off(as_of)
+    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _events(model, tables), now)
+
+
+def entities_to_predict(model: Model, tables: Any, as_of: Any) -> RowsToPredict:
+    """Return what `gpupipe.Model.predict_entities` was given: a row for each key with an event before the cut-off."""
+    model.events.require_entities(model.inputs)
+    now = _cut_off(as_of)
+    if now is None:
+        raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
+    events = _events(model, tables, for_rows=True)
+    return RowsToPredict(model.events.rows(events, now), events, now)
 
 
 def as_arrow(data: Any) -> pa.Table:
@@ -61,17 +75,23 @@ def as_arrow(data: Any) -> pa.Table:
     return plain_arrow(frame_to_arrow(data))
 
 
-def _events(model: Model, tables: Any) -> dict[str, pa.Table]:
+def _events(model: Model, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
     if not isinstance(tables, Mapping | None):
         raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
-    derivation, tables = model.features.derivation, tables or {}
-    needed = {} if derivation is None else derivation.tables
-    if strange := [name for name in tables if name not in needed]:
-        reads = f"it reads {', '.join(needed)}" if needed else "the features are made of the rows to score alone"
-        hint = did_you_mean(strange[0], needed) or f"leave the table out: {reads}"
+    known, tables = model.events.tables, tables or {}
+    if strange := [name for name in tables if name not in known]:
+        reads = f"it reads {', '.join(known)}" if known else "the features are made of the rows to score alone"
+        hint = did_you_mean(strange[0], known) or f"leave the table out: {reads}"
         raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
-    source_of = partial(event_source, reading=model.manifest["reading"], features=model.features)
-    return {name: _arrow(table, partial(source_of, name=name), needed[name].inputs) for name, table in tables.items()}
+    needed = model.events.columns(model.features.derivation, for_rows=for_rows)
+    model.events.require(list(tables), needed)
+    found = {}
+    for name, columns in needed.items():
+        raw = raw_columns(known[name], columns)
+        arrow = _arrow(tables[name], partial(model.event_source, name), raw)
+        is_read = isinstance(tables[name], str | Path | TableSource)  # with its steps
+        found[name] = arrow if is_read else apply_steps(arrow, known[name])
+    return found
 
 
 def _arrow(

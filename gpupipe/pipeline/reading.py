@@ -24,7 +24,7 @@ from gpupipe.readers.on_device.join import key_columns
 from gpupipe.readers.on_device.obstacles import Obstacle
 from gpupipe.readers.on_device.read import LoadedFrame, read_frame
 from gpupipe.readers.on_device.stream import FrameStream, frame_stream
-from gpupipe.readers.read import read_arrow
+from gpupipe.readers.read import Loaded, read_arrow
 from gpupipe.readers.settings import JoinedTable
 from gpupipe.readers.stream import in_parts
 from gpupipe.table.arrange import on_device, select
@@ -34,6 +34,8 @@ from gpupipe.table.encode_frame import encode_frame
 from gpupipe.table.encode_frame_parts import encode_frame_parts
 from gpupipe.table.encode_parts import encode_parts
 from gpupipe.table.schema import Declared
+
+NOTHING_READ: Mapping[str, Loaded] = {}
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
             return _sources_of_frame(loaded, config, where)
     _remark_frames(config, where)
     on_host = read_joined(ruled.source, ruled.tables)
-    found = _sources_of_arrow(on_host.table, config, where)
+    found = _sources_of_arrow(on_host.table, config, where, on_host.events)
     return replace(found, notes=(*on_host.notes, *found.notes))
 
 
@@ -179,9 +181,12 @@ def _where_derived(config: Config, backend: Backend) -> Backend:
     return where_derived(derived, backend)
 
 
-def _sources_of_arrow(arrow: pa.Table, config: Config, backend: Backend) -> ReadTable:
+def _sources_of_arrow(
+    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, Loaded] | None = None
+) -> ReadTable:
+    """Return the main table as it was read with the tables of events, of which `events` have been read already."""
     raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
-    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend)
+    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, events or {})
 
 
 def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable:
@@ -194,31 +199,35 @@ def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> 
     return replace(found, notes=(*loaded.notes.lines(), *found.notes))
 
 
-def _with_sources(table: Table, raw: Mapping[str, Any], config: Config, backend: Backend) -> ReadTable:
+def _with_sources(
+    table: Table, raw: Mapping[str, Any], config: Config, backend: Backend, read: Mapping[str, Loaded] = NOTHING_READ
+) -> ReadTable:
     """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
     found = ReadTable(_drop_kinds(table, with_ruled_columns(config)))
     gone, target = for_rules_alone(config, found.table.schema), config.source.target
     found = _enforced(found, config, backend)
-    events, notes = _read_events(config, backend)
+    events, notes = _read_events(config, backend, read)
     raw = {name: column for name, column in raw.items() if name not in gone}
     main = Rows(found.table, raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
 
 
-def _read_events(config: Config, backend: Backend) -> tuple[dict[str, Events], list[str]]:
-    """Read the tables whose rows are events, and say what was repaired."""
+def _read_events(config: Config, backend: Backend, read: Mapping[str, Loaded]) -> tuple[dict[str, Events], list[str]]:
+    """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
     events, notes = {}, []
     for name, settings in config.tables.items():
         if not settings.is_joined:
-            rows, said = _read_rows(name, settings, backend)
+            rows, said = _read_rows(name, settings, backend, read.get(name))
             events[name] = Events(rows, settings.on.left, settings.on.right)
             notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
     return events, notes
 
 
-def _read_rows(name: str, settings: JoinedTable, backend: Backend) -> tuple[Rows, list[str]]:
+def _read_rows(
+    name: str, settings: JoinedTable, backend: Backend, loaded: Loaded | None = None
+) -> tuple[Rows, list[str]]:
     label, declared = f"table {name!r}", settings.declarations()
-    if backend.name == "gpu" and settings.frame is None:
+    if backend.name == "gpu" and loaded is None and settings.frame is None:
         try:
             frame = read_frame(settings, backend)
         except Obstacle as obstacle:
@@ -229,7 +238,7 @@ def _read_rows(name: str, settings: JoinedTable, backend: Backend) -> tuple[Rows
             frame.columns.update(keys)
             table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
             return Rows(table, keys, label), frame.notes.lines()
-    loaded = read_arrow(settings)
+    loaded = loaded or read_arrow(settings)
     return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.readers.read import input_files
 
@@ -26,7 +27,12 @@ def beyond_memory(config: Config, backend: Backend) -> Plan | None:
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(config) < backend.memory().available:
         return None
-    plan = make_plan(config.model_copy(update={"device": "cpu"}))
+    try:
+        plan = make_plan(config.model_copy(update={"device": "cpu"}))
+    except (ConfigError, DataError):
+        if config.source.entities is None:
+            raise
+        return None  # some events may lack what all have, such as a second value of the label
     if not plan.on_disk:
         return None
     if plan.error is not None:

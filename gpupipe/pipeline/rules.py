@@ -253,7 +253,7 @@ def _rows_named(config: Config, n_rows: int, broken: Sequence[Broken]) -> tuple[
 
 def _rows_of_files(source: Source, n_rows: int) -> list[tuple[str, int]]:
     """Return how many rows each of several files has, which is read again for that; nothing if that cannot be told."""
-    files = [] if source.generate or source.prepare else input_files(source)
+    files = [] if source.generate or source.prepare or source.entities else input_files(source)
     files = [file for file in files if file.format in FORMATS]
     if len(files) < 2 or any(file.remote is not None for file in files):
         return []

@@ -23,6 +23,7 @@ from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
+from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits import within_limits
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.parity.rows import trial_rows
@@ -122,6 +123,8 @@ def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None
         if unseen:
             said = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
             stage.note(f"no row to train on has the target {said}: its rows to test on cannot be right", "warning")
+        for warning in split_warnings(job, folds):
+            stage.note(warning, "warning")
     if folder is not None:
         n_rows = sum(int(fold.test.sum()) for fold in folds)
         require_room(folder, n_rows * PREDICTED_BYTES, "predictions.parquet")

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
+from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import View
 from gpupipe.features.derived import Derivation, derived_ops, key_columns
@@ -109,9 +110,10 @@ def select_rows(
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     """Return the columns that features cannot be made of, each with the reason; some are not in the table at all."""
     split, names = config.split, {name: "source.drop drops it" for name in config.source.drop if name[:1] != "@"}
-    keys = key_columns(config.features)
+    keys, made = key_columns(config.features), key_columns(config.features, entity_columns(config))
     names |= {key: f"it is the key of {op.title()}" for op in derived_ops(config.features) for key in op.key_columns()
               if key in keys}  # fmt: skip
+    names |= dict.fromkeys([name for name in made if name not in names], "it identifies a row that is made of events")
     named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
     names |= {name: reason for name, reason in named if name}
     names |= dict.fromkeys(config.source.id, "it is an identifier (source.id)")

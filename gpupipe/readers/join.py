@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.readers.entities import read_entities
 from gpupipe.readers.read import BaseDir, Loaded, read_arrow
 from gpupipe.readers.settings import JoinedTable, Source, TableSource
 from gpupipe.table.keys import key_codes, repeated
@@ -28,7 +30,8 @@ def read_joined(
     ----------
     source : Source
     tables : mapping of str to JoinedTable, optional
-        Name to table, joined in this order; those of events (``one_to_many``) are not.
+        Name to table, joined in this order. Those of events (``one_to_many``) are not joined; a source with
+        ``entities`` is made of one of them.
     base_dir : path, optional
         The folder of the configuration.
     columns : iterable of str, optional
@@ -42,10 +45,14 @@ def read_joined(
         If a key column is absent, keys have types that cannot be compared, a key is there more often than the
         cardinality says, or two columns would have one name.
     """
-    tables = {name: joined for name, joined in (tables or {}).items() if joined.is_joined}
-    if not tables:
+    all_tables = tables or {}
+    tables = {name: joined for name, joined in all_tables.items() if joined.is_joined}
+    if source.entities is not None:
+        loaded = read_entities(source, all_tables, base_dir)
+    elif not tables:
         return read_arrow(source, base_dir, columns)
-    loaded = read_arrow(source, base_dir)
+    else:
+        loaded = read_arrow(source, base_dir)
     for name, joined in tables.items():
         loaded = _joined(loaded, name, joined, read_arrow(joined, base_dir))
     if columns is None:
@@ -54,7 +61,7 @@ def read_joined(
     for name in wanted:
         require_column(loaded.table.column_names, name, "the tables joined together")
     kept = [name for name in loaded.table.column_names if name in wanted]
-    return Loaded(loaded.table.select(kept), loaded.files, loaded.notes)
+    return replace(loaded, table=loaded.table.select(kept))
 
 
 def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, Declared]:
@@ -74,7 +81,7 @@ def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Load
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     table = _with_columns(left.table, right.table, matches, name, joined)
     notes = [*left.notes, *right.notes, match_note(f"table {name!r}", matches.null_count, len(matches))]
-    return Loaded(table, [*left.files, *right.files], list(dict.fromkeys(notes)))
+    return replace(left, table=table, files=[*left.files, *right.files], notes=list(dict.fromkeys(notes)))
 
 
 def can_be_joined_in_pieces(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,13 +13,13 @@ from gpupipe.readers.combine import clashes, combine, mixed_note
 from gpupipe.readers.csv import header_names
 from gpupipe.readers.csv import read as read_csv
 from gpupipe.readers.files import SourceFile, find_files, mask
-from gpupipe.readers.filter import filter_rows
 from gpupipe.readers.formats import FORMATS, load_generator, load_reader
 from gpupipe.readers.hook import hook_file, run_hook
 from gpupipe.readers.in_memory import FORMAT as MEMORY
 from gpupipe.readers.notes import Notes
 from gpupipe.readers.partitions import Partitions
 from gpupipe.readers.plain import plain_table, usable_names, without_null_texts
+from gpupipe.readers.row_steps import apply_steps
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.strings import TEXT
 from gpupipe.readers.trial import try_files
@@ -49,6 +49,8 @@ class Loaded:
         Rows of CSV files that were skipped because they have another number of fields than the header.
     names : tuple of str
         Every column of the files, those that were not read included.
+    events : mapping of str to Loaded
+        The event tables that the rows were made of, by name; see `gpupipe.readers.entities`.
     """
 
     table: pa.Table
@@ -56,6 +58,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     n_skipped: int = 0
     names: tuple[str, ...] = ()
+    events: Mapping[str, Loaded] = field(default_factory=dict)
 
 
 def read_arrow(
@@ -102,12 +105,13 @@ def read_arrow(
             names = _names_of(of_rows, wanted, source) if may_be_empty else []
             if not names:
                 raise
-            empty = pa.table({name: pa.chunked_array([], TEXT) for name in names})
+            empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
+            empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
             return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names))
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
     found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
-    return Loaded(_finish(table, wanted, source), files, notes.lines(), notes.n_skipped, found)
+    return Loaded(_finish(table, wanted, source, may_be_empty), files, notes.lines(), notes.n_skipped, found)
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:
@@ -172,7 +176,7 @@ def _names_of(files: Sequence[SourceFile], wanted: Wanted, source: TableSource) 
     for file in files:
         if file.format == "csv":
             names.update(dict.fromkeys(header_names(file, source.csv)))
-    return [name for name in names if wanted.is_wanted(name)]
+    return [name for name in names if wanted.is_wanted(name) or name in wanted.to_filter]
 
 
 def _read_file(
@@ -202,13 +206,13 @@ def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: Wanted,
     return without_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
 
 
-def _finish(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.Table:
-    """Filter the rows, then keep the columns that are asked for."""
-    if source.where:
-        table = filter_rows(table, source.where)
-        if table.num_rows == 0:
-            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
-    if table.num_rows == 0:
+def _finish(table: pa.Table, wanted: Wanted, source: TableSource, may_be_empty: bool) -> pa.Table:
+    """Compute, filter and group the rows, then keep the columns that are asked for."""
+    n_read = table.num_rows
+    table = apply_steps(table, source)
+    if n_read and not table.num_rows and not may_be_empty:
+        raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+    if n_read == 0:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
     return wanted_columns(table, wanted, source)
 

@@ -17,7 +17,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.readers.event_settings import Entities, GroupBy
 from gpupipe.readers.formats import GENERATORS
+from gpupipe.readers.formula import parse_formula
 from gpupipe.readers.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.readers.where import parse_where
 from gpupipe.settings import Names, Settings
@@ -207,10 +209,18 @@ class TableSource(Settings):
 
     @model_validator(mode="after")
     def _has_one_origin(self) -> TableSource:
-        if sum(origin is not None for origin in (self.path, self.frame, self.generate)) != 1:
+        if (
+            not self.is_made_of_events
+            and sum(origin is not None for origin in (self.path, self.frame, self.generate)) != 1
+        ):
             generators = ", ".join(GENERATORS)
             raise ValueError(f"give one of path (a file, folder or URL), frame (in Python) and generate ({generators})")
         return self
+
+    @property
+    def is_made_of_events(self) -> bool:
+        """Whether its rows are made of another table's instead of being read."""
+        return False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -230,6 +240,9 @@ class TableSource(Settings):
 class Source(TableSource):
     """The ``source:`` section: the main table, and its target."""
 
+    entities: Entities | None = Field(
+        None, description="Make the rows and their labels of an event table instead of reading a file."
+    )
     target: str | None = Field(None, description="The column to predict.")
     id: Names = Field(
         (), description="Columns that name a row: never features, copied beside the predictions of runs and `predict`."
@@ -249,6 +262,19 @@ class Source(TableSource):
         return names
 
     @model_validator(mode="after")
+    def _reads_no_file_for_entities(self) -> Source:
+        if self.entities is None:
+            return self
+        for_files = self.model_fields_set - {"entities", "target", "positive", "cache"}
+        if given := sorted(name for name in for_files if getattr(self, name) != type(self).model_fields[name].default):
+            raise ValueError(
+                f"{', '.join(given)}: the rows are made of the table {self.entities.table!r}; say there what it holds"
+            )
+        if self.entities.label is not None and self.target is None:
+            raise ValueError("name the column that the label makes: target: churned")
+        return self
+
+    @model_validator(mode="after")
     def _keeps_its_target(self) -> Source:
         for section, names in (("drop", self.drop), ("id", self.id)):
             if self.target is not None and self.target in names:
@@ -261,6 +287,16 @@ class Source(TableSource):
         if self.positive is None:
             return ()
         return self.positive if isinstance(self.positive, tuple) else (self.positive,)
+
+    @property
+    def is_made_of_events(self) -> bool:
+        """Whether its rows are made of another table's instead of being read."""
+        return self.entities is not None
+
+    @property
+    def label(self) -> str:
+        """What the table is called in messages."""
+        return super().label if self.entities is None else f"the keys of table {self.entities.table!r}"
 
     @property
     def checked(self) -> tuple[str, ...]:
@@ -302,6 +338,31 @@ class JoinedTable(TableSource):
         "one_to_many: not joined; its rows are events, for aggregate, rolling, decay, rfm and the like."
     )
     prefix: str = Field("", description="Put before the name of every column of this table but the keys.")
+    time: str | None = Field(
+        None, description="The datetime column of a table of events; what feature ops use that name none themselves."
+    )
+    compute: dict[str, str] = Field(
+        {},
+        description="New column to a formula over numeric columns: {spend: Quantity * UnitPrice}. Before where.",
+    )
+    group_by: GroupBy | None = Field(
+        None, description="Aggregate the rows that pass where, such as the lines of an order to one row."
+    )
+
+    @field_validator("compute")
+    @classmethod
+    def _are_formulas(cls, compute: dict[str, str]) -> dict[str, str]:
+        for text in compute.values():
+            try:
+                parse_formula(text)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return compute
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether its rows are computed or grouped once they are read, which only the host does."""
+        return bool(self.compute) or self.group_by is not None
 
     @property
     def is_joined(self) -> bool:

@@ -117,7 +117,7 @@ def in_parts(
     DataError, SchemaError
         As reading it would.
     """
-    if not source.path or source.prepare or any(table.is_joined for table in tables.values()):
+    if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
         return None
     try_files(source, base_dir)
     files = [file for file in input_files(source, base_dir) if file.format in FORMATS]

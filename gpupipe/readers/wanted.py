@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from gpupipe.errors import SchemaError, did_you_mean
-from gpupipe.readers.settings import WHITESPACE, Source, TableSource
+from gpupipe.readers.formula import formula_columns
+from gpupipe.readers.settings import WHITESPACE, JoinedTable, Source, TableSource
 from gpupipe.readers.where import columns_of
 
 
@@ -26,7 +27,12 @@ class Wanted:
         self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
         self.target = source.target if isinstance(source, Source) else None
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
-        self.to_filter = columns_of(source.where)
+        self.to_filter = columns_of(source.where)  # and to compute and group by
+        if isinstance(source, JoinedTable):
+            self.to_filter += tuple(name for text in source.compute.values() for name in formula_columns(text))
+            if source.group_by is not None:
+                self.to_filter += source.group_by.inputs
+                self.keep = self.keep or (*source.group_by.keys, *source.group_by.made())
         self.everything = source.prepare is not None  # a hook may make any column of any other
         self.seen: dict[str, None] = {}
 

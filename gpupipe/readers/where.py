@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 
 from gpupipe.errors import ConfigError
 
@@ -33,17 +34,43 @@ def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:
     ConfigError
         If it is no expression, or one with more in it than a filter may have; the message has the position.
     """
+    tree, names = parse_expression(text, _refused)
+    try:
+        _check_condition(tree, text)
+    except RecursionError:
+        raise _refused(text[:80], "is nested too deeply", None) from None
+    return tree, names
+
+
+def parse_expression(
+    text: str, refused: Callable[[str, str, int | None], ConfigError]
+) -> tuple[ast.expr, dict[str, str]]:
+    """Return the syntax tree of a Python expression over columns, and the column that each of its names stands for.
+
+    Parameters
+    ----------
+    text : str
+        Names that are not Python identifiers are written in backticks.
+    refused : callable
+        Makes the error of a text that is not an expression, from the text, the reason and the position.
+
+    Raises
+    ------
+    ConfigError
+        If `text` is not an expression.
+    """
     quoted = dict.fromkeys(BACKTICKS.findall(text))
     stand_ins = {name: f"column_{i}_in_backticks" for i, name in enumerate(quoted)}
     code = BACKTICKS.sub(lambda match: stand_ins[match[1]], text)
     try:
         tree = ast.parse(code.strip(), mode="eval").body
+    except (RecursionError, MemoryError):
+        raise refused(text[:80], "is nested too deeply", None) from None
     except (SyntaxError, ValueError) as error:
         position = getattr(error, "offset", None)
-        raise _refused(text, f"cannot be parsed: {getattr(error, 'msg', error)}", position) from None
+        raise refused(text, f"cannot be parsed: {getattr(error, 'msg', error)}", position) from None
     names = {node.id: node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     names.update({stand_in: name for name, stand_in in stand_ins.items() if stand_in in names})
-    _check_condition(tree, text)
     return tree, names
 
 

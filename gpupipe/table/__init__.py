@@ -4,6 +4,7 @@
 ``strings``  dictionary-encoded strings to codes
 ``numbers``  numbers, and text that holds numbers
 ``times``    time stamps, and text or numbers that hold them
+``spans``    durations and dates as a configuration writes them
 ``arrange``  row selections, and the same rows under another schema
 
 ``encode_frame``    a frame on a device to the same encoded table

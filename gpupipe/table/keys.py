@@ -45,7 +45,7 @@ def row_codes(table: pa.Table, names: Sequence[str]) -> pa.Array:
     """Return an int64 code for the key of each row, from 0 on; null where a part of the key is null."""
     codes: pa.Array | None = None
     for name in names:
-        column = _simple(table.column(name))
+        column = key_values(table.column(name))
         universe = column.drop_null().unique()
         part = _codes(column, universe)
         if codes is not None:
@@ -86,7 +86,7 @@ def _comparable(
     a: pa.ChunkedArray, b: pa.ChunkedArray, pair: str, label: str
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Return the two columns in one type: integers if both are whole numbers, text if both can be written so."""
-    a, b = _simple(a), _simple(b)
+    a, b = key_values(a), key_values(b)
     if a.type == b.type:
         return a, b
     kinds = {str(a.type), str(b.type)}
@@ -105,8 +105,8 @@ def _comparable(
     )
 
 
-def _simple(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column as int64, string, timestamp or what else it is; whole floats are integers with nulls."""
+def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a key column in the type in which keys are compared: int64 (also for whole floats), string or its own."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -14,51 +12,10 @@ from gpupipe.backends import choose
 from gpupipe.config import load_config
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
+from tests.configs.retail_by_hand import CUT_OFF, customers, purchases, read_lines
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 DAY = pd.Timedelta(days=1)
-
-
-@pytest.fixture(scope="module")
-def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("online_retail_hook", CONFIGS / "online_retail.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def lines(*rows: tuple[float | None, str, str, str, int, float]) -> pd.DataFrame:
-    names = ["CustomerID", "InvoiceNo", "InvoiceDate", "StockCode", "Quantity", "UnitPrice"]
-    return pd.DataFrame(list(rows), columns=names).assign(Country="Finland")
-
-
-def test_an_order_is_an_invoice_at_its_earliest_time(hook: ModuleType) -> None:
-    orders = hook.orders(
-        lines(
-            (1.0, "a", "2011-08-11 00:01:00", "pot", 1, 10.0),
-            (1.0, "a", "2011-08-11 00:00:00", "cup", 2, 5.0),
-            (1.0, "b", "2011-08-31 00:00:00", "cup", 4, 5.0),
-        )
-    )
-
-    assert orders["time"].tolist() == [pd.Timestamp("2011-08-11"), pd.Timestamp("2011-08-31")]
-    assert orders["spend"].tolist() == [20.0, 20.0]
-
-
-def test_returns_strangers_and_newcomers_are_no_customers(hook: ModuleType) -> None:
-    table = hook.customers(
-        lines(
-            (1.0, "a", "2011-08-11 00:00:00", "cup", 2, 5.0),
-            (1.0, "Cb", "2011-09-20 00:00:00", "cup", 2, 5.0),  # cancelled: no purchase, so customer 1 has churned
-            (2.0, "c", "2011-08-11 00:00:00", "cup", -2, 5.0),
-            (None, "d", "2011-08-11 00:00:00", "cup", 2, 5.0),
-            (3.0, "e", "2011-10-11 00:00:00", "cup", 2, 5.0),
-        )
-    )
-
-    assert table["CustomerID"].tolist() == [1.0]
-    assert table["churned"].tolist() == [True]
 
 
 def expected(lines: pd.DataFrame, cut_off: pd.Timestamp) -> pd.DataFrame:
@@ -92,15 +49,16 @@ def expected(lines: pd.DataFrame, cut_off: pd.Timestamp) -> pd.DataFrame:
 
 
 @pytest.mark.data
-def test_the_histories_of_3370_customers_are_those_of_pandas(hook: ModuleType, data_dir: Path) -> None:
-    raw = pd.read_csv(data_dir / "online-retail" / "online_retail.csv.gz", dtype={"InvoiceNo": "str"})
-    reference = expected(hook.purchases(raw), hook.CUT_OFF)
+def test_the_labels_and_histories_of_3370_customers_are_those_of_pandas(data_dir: Path) -> None:
+    bought = purchases(read_lines(data_dir))
+    reference, labels = expected(bought, CUT_OFF), customers(bought)
 
     job = prepare(load_config(CONFIGS / "online_retail.yaml"), choose("cpu"), Timeline())
 
     assert job.table.n_rows == 3_370
     assert job.y.mean() == pytest.approx(0.4300, abs=5e-5)
-    np.testing.assert_array_equal(job.table.column("CustomerID"), reference.index)
+    np.testing.assert_array_equal(job.table.column("CustomerID"), labels["CustomerID"])
+    np.testing.assert_array_equal(job.y, labels["churned"])
     for name in reference.columns.drop("lines_Country_last"):
         np.testing.assert_allclose(job.table.column(name), reference[name], rtol=1e-5, atol=1e-3, err_msg=name)
     countries = job.table.schema["lines_Country_last"].levels

@@ -25,7 +25,10 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
         ORDERS | {"columns": {"spend": ["sum", "std"], "kind": "last"}},
         {"table": "orders", "columns": {"spend": "max"}, "prefix": "timeless_"},
     ],
-    "lag": [OWN | {"columns": ["spend", "sent_back"], "periods": [1, 2]}],
+    "lag": [
+        OWN | {"columns": ["spend", "sent_back"], "periods": [1, 2]},
+        OWN | {"columns": "spend", "periods": [1, "3d"], "gap": "1d", "prefix": "late_"},
+    ],
     "difference": [OWN | {"columns": "spend"}, ORDERS | {"columns": "spend"}],
     "rolling": [
         OWN | {"columns": "spend", "functions": ["sum", "mean", "max"], "windows": [3, "4d"], "prefix": "rolled_"},
@@ -36,6 +39,9 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
     "time_since": [OWN | {"columns": "sent_back", "of": ["last", "first"]}, ORDERS],
     "rfm": [ORDERS | {"amount": "spend"}],
 }
+
+
+SINGLE_SERIES = {"key": [], "time": "at", "columns": "spend", "gap": 0, "prefix": "series_"}
 
 
 def ops_of(*names: str) -> tuple[DerivedOp, ...]:

@@ -11,12 +11,13 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.features.derived import derive
 from gpupipe.features.fitted import fit_features
+from gpupipe.features.lag import Lag
 from gpupipe.features.statistics import Statistics
 from gpupipe.table.device_columns import Known, Numbers
 from gpupipe.table.device_keys import in_order, key_codes, row_codes
 from tests.backends import double
 from tests.backends.double import DeviceDouble
-from tests.features.histories import ops_of, rows, sources
+from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
 
 N = 40
 SIZES = "cuda_engine.py"  # the one number of a compaction is read there
@@ -63,12 +64,13 @@ def strayed() -> list[str]:
 
 def test_every_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device() -> None:
     device, host = DeviceDouble(), choose("cpu")
+    ops = (*ops_of(), Lag.model_validate(SINGLE_SERIES))
     there = sources(device, N)
     double.uncounted.clear()
     device.open_stage()
-    found, how = derive(ops_of(), there)
+    found, how = derive(ops, there)
     use = device.close_stage()
-    expected, again = derive(ops_of(), sources(host, N))
+    expected, again = derive(ops, sources(host, N))
     assert_same(found, expected, device)
     assert (how.made, how.schema, how.tables) == (again.made, again.schema, again.tables)
     assert list(there.engines) == ["cuda"]

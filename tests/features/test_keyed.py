@@ -243,9 +243,7 @@ def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], 
     ("op", "message"),
     [
         ({"aggregate": {"time": "at"}}, "give key and time"),
-        ({"rolling": {"table": "orders", "time": "at", "windows": "7d"}}, "give as_of"),
         ({"rolling": HISTORY | {"windows": "7 moons"}}, "no span of time"),
-        ({"decay": {"table": "orders", "half_life": "7d"}}, "ages need time"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(op: dict[str, Any], message: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from gpupipe.backends import choose
@@ -19,6 +17,7 @@ from gpupipe.features.keyed import KeyedOp
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.reading import read_table
 from gpupipe.pipeline.run import run_pipeline
+from tests.configs.retail_by_hand import customers, orders, purchases, read_lines
 from tests.features.histories import OPS_BY_NAME, ops_of, rows, sources
 
 ROWS = 20_000
@@ -101,15 +100,17 @@ def test_what_is_read_of_an_array_that_cupy_made_is_waited_for() -> None:
 
 @pytest.fixture(scope="module")
 def online_retail(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Write the tables that the hooks of online_retail.yaml make, and return what sets them in its place."""
-    folder = tmp_path_factory.mktemp("retail")
-    hooks = runpy.run_path(str(Path(__file__).parents[2] / "configs" / "online_retail.py"))
-    lines = pd.read_csv(data_dir / "online-retail" / "online_retail.csv.gz", dtype={"StockCode": str, "InvoiceNo": str})
+    """Write the tables that online_retail.yaml makes of the lines, which a device does not."""
+    folder, bought = tmp_path_factory.mktemp("retail"), purchases(read_lines(data_dir))
+    for name, frame in (("customers", customers(bought)), ("orders", orders(bought)), ("lines", bought)):
+        frame.to_parquet(folder / f"{name}.parquet", index=False)
     said = ["source.cache=false", "models=[logistic_regression, xgboost]"]
-    for name, hook in (("source", "customers"), ("tables.orders", "orders"), ("tables.lines", "purchases")):
-        hooks[hook](lines).to_parquet(folder / f"{hook}.parquet", index=False)
-        said += [f"{name}.path={folder / f'{hook}.parquet'}", f"{name}.prepare=null"]
-    return said
+    said += ["source.entities=null", f"source.path={folder / 'customers.parquet'}"]
+    for name in ("orders", "lines"):
+        said += [f"tables.{name}.path={folder / f'{name}.parquet'}", f"tables.{name}.where=null"]
+    said += ["tables.orders.compute={}", "tables.orders.group_by=null"]
+    keyed = enumerate(("rfm", "aggregate", "decay", "rolling", "aggregate"))
+    return said + [f"features.{i}.{op}.as_of=2011-09-10" for i, op in keyed]
 
 
 @pytest.mark.data

@@ -328,3 +328,32 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(
     assert (derived["device"], derived["interpreter"], derived["bytes_to_host"]) == ("gpu", "cuda", 0)
     assert derived["bytes_to_device"] < 8 * 60  # the codes of the keys
     assert left_the_device() == []
+
+
+def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    at = pa.array(rng.integers(0, 10**13, 120), pa.timestamp("us"))  # 115 days
+    pq.write_table(pa.table({"who": rng.integers(0, 25, 120), "at": at, "n": np.arange(120)}), tmp_path / "v.parquet")
+    visits = {"path": str(tmp_path / "v.parquet"), "on": "who", "time": "at", "cardinality": "one_to_many"}
+    entities = {"table": "visits", "as_of": ["1970-02-20", "1970-03-20"], "label": {"any": "visits", "within": "20d"}}
+    settings = {
+        "source": {"entities": entities, "target": "back"},
+        "tables": {"visits": visits | {"compute": {"odd": "n * 3"}}},
+        "features": [{"rfm": {"table": "visits", "amount": "odd"}}, {"standardize": "@numeric"}],
+        "models": ["logistic_regression"],
+        "evaluate": {"metrics": ["roc_auc"], "importance": False},
+        "split": {"group": "who"},
+        "report": {"enabled": False},
+    }
+    uncounted.clear()
+    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there", monkeypatch)
+    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here", monkeypatch)
+    assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
+    stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
+    assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [
+        "on the CPU: Arrow makes the rows and labels of events"
+    ]
+    assert (stages["derive"]["device"], stages["derive"]["bytes_to_host"]) == ("gpu", 0)
+    assert left_the_device() == []

@@ -107,3 +107,9 @@ def test_nulls_are_unknown_as_in_sql(a: list[int | None], low: int, high: int, n
     mask = ((frame["a"] >= low) & (frame["a"] < high)) | (frame["a"] == high)
     mask = ~mask if negate else mask
     assert kept == frame.index[mask.fillna(False)].tolist()
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    for text in ("not " * 5_000 + "x", "(" * 5_000 + "x" + ")" * 5_000):
+        with pytest.raises(ConfigError):
+            parse_where(text)

@@ -22,7 +22,8 @@ class OnDiskPlanner(Planner):
 
     def _read(self) -> None:
         seen = self.seen
-        if seen.n_derived or self.config.source.prepare or self.config.has_frames:  # these need all rows at once
+        whole = self.config.source.prepare or self.config.source.entities or self.config.has_frames
+        if seen.n_derived or whole:  # these need all rows at once
             super()._read()
             return
         found = cuts(self.config.source)

@@ -129,6 +129,8 @@ def preview(config: Config, device: str = "cpu") -> Preview:
     GpupipeError
         As the run itself would, as far as the sample tells.
     """
+    if config.source.entities is not None:  # keys and labels need whole histories, not rows of some
+        return _look(config, device, MORE_ROWS)
     try:
         return _look(config, device, SAMPLE_ROWS)
     except (ConfigError, DataError):  # few rows may hold one class only, or too few members of one: look at more

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from tempfile import TemporaryDirectory
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
+from gpupipe.readers.join import read_joined
 from gpupipe.readers.sample import Sampled, take_sample
+from gpupipe.readers.settings import Source
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,12 @@ def sampled_tables(config: Config, most: int) -> Iterator[SampledTables]:
     with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
         tables = config.tables.items()
         further = {name: take_sample(table, _folder(folder, f"table-{name}"), most) for name, table in tables}
-        main = take_sample(config.source, _folder(folder, "main"), most)
         parts = {name: part.source for name, part in further.items()}
+        if config.source.entities is None:
+            main = take_sample(config.source, _folder(folder, "main"), most)
+        else:
+            source = _of_sampled_events(config.source, further)
+            main = _made_of_events(source, read_joined(source, parts).table.num_rows, further)
         small = config.model_copy(update={"source": main.source, "tables": parts, "device": "cpu"})
         found = SampledTables(small, main, further, Path(folder))
         rename = found.in_words_of(config)
@@ -76,3 +83,35 @@ def _folder(folder: str, name: str) -> Path:
     path = Path(folder) / name
     path.mkdir()
     return path
+
+
+def _of_sampled_events(source: Source, sampled: Mapping[str, Sampled]) -> Source:
+    """Return a source whose rows are made of sampled events; the last events may not be among these."""
+    entities = source.entities
+    assert entities is not None
+    if _share(sampled[entities.table]) < 1:
+        entities = entities.model_copy(update={"until": "9999-12-31"})
+    return source.model_copy(update={"entities": entities, "cache": False})
+
+
+def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, Sampled]) -> Sampled:
+    """Return the rows of sampled events as a sample, with an estimate of how many all events would make."""
+    assert source.entities is not None
+    events, n_cut_offs = sampled[source.entities.table], len(source.entities.as_of)
+    if _share(events) == 1:
+        return Sampled(source, n_rows, n_rows, 0, True)
+    n_all = n_cut_offs * _n_keys_of_all(n_rows / n_cut_offs, events.n_sample_rows, events.n_rows)
+    return Sampled(source, round(n_all), n_rows, 0, False)
+
+
+def _n_keys_of_all(n_keys: float, n_sampled: int, n_events: int) -> float:
+    """Return how many keys all events have if some of them have `n_keys`, and events fall on keys at random."""
+    low, high = n_keys, n_keys * n_events / n_sampled
+    for _ in range(60):  # n_keys = n * (1 - exp(-n_sampled / n)) grows with n
+        n = (low + high) / 2
+        low, high = (n, high) if n * -math.expm1(-n_sampled / n) < n_keys else (low, n)
+    return min(-high * math.expm1(-n_events / high), n_keys * n_events / n_sampled)
+
+
+def _share(part: Sampled) -> float:
+    return part.n_sample_rows / part.n_rows

@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.errors import SchemaError
+from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
-from gpupipe.pipeline.input_source import event_source
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, write_table
@@ -24,7 +23,7 @@ from gpupipe.readers.settings import TableSource
 
 def score(
     model: str | Path,
-    data: str,
+    data: str | None,
     output: Path,
     device: str = "auto",
     tables: Mapping[str, str] | None = None,
@@ -43,8 +42,8 @@ def score(
     ----------
     model : str or Path
         A run directory or a model directory.
-    data : str
-        File, glob, folder or URL.
+    data : str, optional
+        File, glob, folder or URL. None: the rows are made of the event tables, see `Model.predict_entities`.
     output : Path
         ``.csv`` or ``.parquet``; complete or not there at all.
     device : {"auto", "cpu", "gpu"}
@@ -84,6 +83,11 @@ def score(
 
     require_output_file(output)
     loaded_model = load_model(model, device, allow_code=allow_code)
+    if data is None:
+        if on_error != "error" or keep or ids:
+            options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
+            raise ConfigError(options, fix="leave them out: scores of event tables begin with the keys")
+        return _score_entities(loaded_model, output, tables or {}, as_of, note, started)
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
         source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
@@ -129,13 +133,36 @@ def score(
     )
 
 
+def _score_entities(
+    model: Model,
+    output: Path,
+    tables: Mapping[str, str],
+    as_of: str | None,
+    note: Callable[[str], None],
+    started: float,
+) -> ScoreSummary:
+    """Write the predictions of every key with an event before `as_of`."""
+    if as_of is None:
+        fix = "name the INPUT to score; or give --as-of DATE, for a model whose rows are made of events"
+        raise ConfigError("no INPUT is named", fix=fix)
+    served = replace(model, warns=False)  # the report is printed instead
+    table = served.predict_entities(tables, as_of)
+    for text in model.backend.take_remarks():
+        note(text)
+    write_table(table, output)
+    return ScoreSummary(
+        output=output,
+        n_rows=table.num_rows,
+        seconds=time.perf_counter() - started,
+        report=served.last_prediction_report,
+    )
+
+
 def _event_table(model: Model, name: str, path: str, isolate: bool) -> str | TableSource:
     """Return what reads a further table: isolated, if the main one is; one that the model does not know as it is."""
-    derivation = model.features.derivation
-    if not isolate or derivation is None or name not in derivation.tables:
+    if not isolate or name not in model.events.tables:
         return path
-    found = event_source(path, model.manifest["reading"], model.features, name)
-    return found.model_copy(update={"isolate": True})
+    return model.event_source(name, path).model_copy(update={"isolate": True})
 
 
 def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str) -> Path | None:

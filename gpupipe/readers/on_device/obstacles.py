@@ -21,7 +21,7 @@ from gpupipe.readers.files import SourceFile, reading
 from gpupipe.readers.formats import FORMATS, compression_of
 from gpupipe.readers.plain import TEXT_FORMATS
 from gpupipe.readers.read import BaseDir, input_files
-from gpupipe.readers.settings import WHITESPACE, CsvSettings, JoinedTable, TableSource
+from gpupipe.readers.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
@@ -94,6 +94,11 @@ def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable
 def _require_plain_settings(source: TableSource) -> None:
     if source.prepare:
         raise Obstacle("a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before")
+    if isinstance(source, Source) and source.entities is not None:
+        fix = "write the rows and labels to a file before"
+        raise Obstacle("Arrow makes the rows and labels of events", "source.entities", fix)
+    if isinstance(source, JoinedTable) and source.has_steps:
+        raise Obstacle("Arrow computes and groups the rows of events", "source", "do so before, and read the result")
     if source.where:
         _require_simple_filter(source.where)
     if source.generate == "churn" and source.rows > MOST_IDS and ID in Wanted(source).pick(SCHEMA.names):

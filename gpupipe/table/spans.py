@@ -1,10 +1,10 @@
-"""Spans of time and points in time as people write them: ``30d``, ``2011-09-10``. Standard library only."""
+"""Parsers of durations and dates in configurations: ``30d``, ``2011-09-10``. Imports no data library."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -33,6 +33,18 @@ def span_us(text: str) -> int:
     if not 0 < us < LONGEST_US:
         raise ValueError(f"{text!r} is {'too long' if us else 'no time at all'}")
     return us
+
+
+def gap_us(text: str) -> int:
+    """Return a span that may be nothing, such as ``7d`` or ``0``, in microseconds.
+
+    Raises
+    ------
+    ValueError
+        If it is not a span.
+    """
+    match = SPAN.fullmatch(text.strip())
+    return 0 if text.strip() == "0" or (match is not None and not float(match[1])) else span_us(text)
 
 
 def time_us(text: str) -> int:
@@ -65,14 +77,29 @@ def _checked_span(text: str) -> str:
     return text
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """Return a date or time, which YAML makes of ``2011-09-10``, as ISO text; anything else as it is."""
     return value.isoformat() if isinstance(value, date | datetime) else value
 
+
+def _checked_gap(text: str) -> str:
+    gap_us(text)
+    return text
+
+
+def _zero_as_text(value: Any) -> Any:
+    return "0" if value == 0 and not isinstance(value, bool) else value
+
+
+Gap = Annotated[
+    str, BeforeValidator(_zero_as_text, json_schema_input_type=str | Literal[0]), AfterValidator(_checked_gap)
+]
+"""A span of time in a configuration that may be 0."""
 
 Span = Annotated[str, AfterValidator(_checked_span)]
 """A span of time in a configuration."""
 
 AsOf = Annotated[
-    str, BeforeValidator(_as_text), Field(description="A date (2011-09-10), or a datetime column of the main table.")
+    str, BeforeValidator(as_text), Field(description="A date (2011-09-10), or a datetime column of the main table.")
 ]
 """A cut-off in a configuration: YAML makes a date of ``2011-09-10``."""

@@ -1,0 +1,102 @@
+"""Defaults and checks of the configuration's parts that refer to event tables: entities, labels, keyed ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from gpupipe.config.features import op_name
+from gpupipe.errors import did_you_mean
+from gpupipe.features.keyed import KeyedOp
+from gpupipe.readers.event_settings import AS_OF
+from gpupipe.table.spans import is_time, time_us
+
+if TYPE_CHECKING:
+    from gpupipe.config.sections import Config
+    from gpupipe.features.base import FeatureOp
+    from gpupipe.readers.settings import JoinedTable, Source
+
+Tables = Mapping[str, "JoinedTable"]
+Mistakes = list[InitErrorDetails]
+
+
+def entity_columns(config: Config) -> tuple[str, ...]:
+    """Return the columns that identify a row made of events: its keys and its cut-off."""
+    entities = config.source.entities
+    return () if entities is None else (*config.tables[entities.table].on.left, AS_OF)
+
+
+def entity_mistakes(source: Source, tables: Tables) -> Mistakes:
+    """Return what is wrong with the tables that ``source.entities`` names."""
+    entities, found = source.entities, Mistakes()
+    if entities is None:
+        return found
+    named: list[tuple[tuple[str, ...], str]] = [(("table",), entities.table)]
+    if entities.label is not None:
+        named.append((("label", entities.label.function), entities.label.table))
+    for place, name in named:
+        what = _no_events(name, tables)
+        if not what and tables[name].time is None:
+            what = f"table {name!r} needs `time`, the datetime column of its events"
+        if what:
+            found.append(_mistake(what, ("source", "entities", *place), name))
+    if entities.label is not None and not found:
+        keys, others = tables[entities.table].on.left, tables[entities.label.table].on.left
+        if keys != others:
+            what = f"the rows are keys {', '.join(keys)}; table {entities.label.table!r} is on {', '.join(others)}"
+            found.append(_mistake(what, ("source", "entities", "label"), others))
+        if entities.label.column == "":
+            what = f"{entities.label.function} is of a column: {entities.label.function}: {entities.label.table}.COLUMN"
+            found.append(_mistake(what, ("source", "entities", "label", entities.label.function), None))
+    return found
+
+
+def keyed_ops(ops: Sequence[FeatureOp], source: Source, tables: Tables) -> tuple[tuple[FeatureOp, ...], Mistakes]:
+    """Return the ops with the time of their table and the cut-off of the rows filled in, and their mistakes."""
+    done, found = [], Mistakes()
+    for i, op in enumerate(ops):
+        if isinstance(op, KeyedOp) and op.table is not None:
+            field, what = "table", _no_events(op.table, tables)
+            if not what:
+                op = op.model_copy(update={"time": op.time or tables[op.table].time})
+                field, what = _cut_off_mistake(op, source)
+            if what:
+                found.append(_mistake(what, ("features", i, op_name(op), field), getattr(op, field)))
+            elif source.entities is not None:
+                op = op.model_copy(update={"as_of": AS_OF})
+        done.append(op)
+    return tuple(done), found
+
+
+def _cut_off_mistake(op: KeyedOp, source: Source) -> tuple[str, str]:
+    """Return the field that is wrong about the times that an op sees, and what is wrong; ``""`` where nothing is."""
+    if op.time is None and op.needs_time:
+        return "time", f"{op_name(op)} needs the time of events: name it here, or as `time` of table {op.table!r}"
+    if source.entities is None:
+        missing = op.time is not None and op.as_of is None
+        return "as_of", "give as_of, a date or a column: events after it must not be seen" if missing else ""
+    if op.time is None:
+        return "time", f"name the time of table {op.table!r}: events from the cut-off on must not be seen"
+    dates = source.entities.as_of
+    is_cut_off = op.as_of is None or op.as_of == AS_OF
+    if not is_cut_off and len(dates) == 1 and is_time(op.as_of or ""):
+        is_cut_off = time_us(op.as_of or "") == time_us(dates[0])
+    if is_cut_off:
+        return "as_of", ""
+    return "as_of", f"the cut-off of the rows is source.entities.as_of, {', '.join(dates)}: leave as_of out"
+
+
+def _no_events(name: str, tables: Tables) -> str:
+    events = [each for each, table in tables.items() if not table.is_joined]
+    if name in events:
+        return ""
+    if name in tables:
+        return f"table {name!r} is joined to the source; a history needs cardinality: one_to_many"
+    there_are = f"there are {', '.join(events)}" if events else "`tables:` has none of events"
+    return f"there is no table {name!r} of events; {did_you_mean(name, events) or there_are}"
+
+
+def _mistake(what: str, at: tuple[str | int, ...], value: Any) -> InitErrorDetails:
+    return InitErrorDetails(type=PydanticCustomError("no_events", "{what}", {"what": what}), loc=at, input=value)
