@@ -90,8 +90,8 @@ def score(
     loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":
         note(
-            f"{loaded.n_skipped:,} rows with another number of fields were skipped (csv.bad_rows: skip) and are not in "
-            "the output; --on-error reject writes them to a file and numbers the rows"
+            f"skipped {loaded.n_skipped:,} {'row' if loaded.n_skipped == 1 else 'rows'} with another number of fields "
+            "(csv.bad_rows=skip); --on-error reject writes such rows to a file and numbers the others"
         )
     columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
     require_free_names(columns, output_names(loaded_model.goal, numbered=on_error != "error"))
