@@ -225,9 +225,12 @@ def test_rows_that_are_skipped_are_reported(model: Model, tmp_path: Path) -> Non
 
 
 def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"(?s)all 10 rows were rejected.*age: expected a number: 10 rows"):
+    with pytest.raises(SchemaError, match=r"no row is left to score, 10 rejected:\nage: expected a number: 10 rows"):
         scored(model, batch().assign(age="old"), tmp_path, on_error="reject")
     assert len(pd.read_csv(tmp_path / "scores.rejected.csv")) == 10 and not (tmp_path / "scores.csv").exists()
+    header = batch().to_csv(index=False).splitlines()[0]
+    with pytest.raises(SchemaError, match="no row is left to score, 2 rejected"):
+        scored(model, f"{header}\nshort\n1,2\n", tmp_path, on_error="null")
 
 
 def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:

@@ -101,10 +101,10 @@ def score(
     rejected = _write_rejected(screened, output, on_error, label)
     copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
     further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
-    # The rules were checked above, with the rows that are rejected now.
+    scorer = replace(loaded_model, rules=())  # they were checked above
     with errors_in(label):
-        predicted = replace(loaded_model, rules=()).predict_table(screened.table, further, as_of)
-    for text in loaded_model.backend.take_remarks():
+        predicted = scorer.predict_table(screened.table, further, as_of)
+    for text in scorer.backend.take_remarks():
         note(text)
     if screened.passed is not None:
         copied = copied.filter(pa.array(screened.passed)) if copied.num_columns else copied
@@ -153,7 +153,8 @@ def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, lab
     if not screened.table.num_rows:
         reasons = "\n".join(reason_line(reason, n) for reason, n in screened.reasons.items())
         raise SchemaError(
-            f"all {screened.n_rejected:,} rows were rejected:\n{reasons}", where=f"{label}; the rows are in {path}",
+            f"no row is left to score, {screened.n_rejected:,} rejected:\n{reasons}",
+            where=f"{label}; the rows are in {path}",
             fix="check that it is the right file for this model, and how it is written (--source)",
-        )  # fmt: skip
+        )
     return path
