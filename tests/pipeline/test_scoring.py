@@ -190,7 +190,7 @@ def test_rejected_rows_are_in_a_file_and_the_others_scored_as_ever(model: Model,
     np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(batch().iloc[good])[:, 1])
     rejected = pd.read_csv(tmp_path / "scores.rejected.csv").fillna("").to_numpy().tolist()
     assert [row[:4] for row in rejected] == [
-        [1, "", "", "3 fields; the header has 9 columns"],
+        [1, "", "", "3 fields; expected 9"],
         [3, "age", "old", "expected a number"],
         [5, "active", "perhaps", "expected a boolean (true/false, yes/no, 1/0)"],
         [6, "since", "yesterday", "expected a time"],
@@ -214,10 +214,23 @@ def test_bad_cells_become_null_where_the_rules_let_them(model: Model, tmp_path: 
     np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(as_null)[:, 1])
 
 
+def test_rows_that_are_skipped_are_reported(model: Model, tmp_path: Path) -> None:
+    def skip(source: TableSource) -> TableSource:
+        return source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
+
+    text = batch().to_csv(index=False) + "short\n"
+    summary, found = scored(model, text, tmp_path, adjust=skip)
+    assert len(found) == 10 and summary.notes[0].startswith("skipped 1 row with another number of fields")
+    assert summary.n_rejected == 0 and "row" not in found
+
+
 def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"(?s)all 10 rows were rejected.*age: expected a number: 10 rows"):
+    with pytest.raises(SchemaError, match=r"no row is left to score, 10 rejected:\nage: expected a number: 10 rows"):
         scored(model, batch().assign(age="old"), tmp_path, on_error="reject")
     assert len(pd.read_csv(tmp_path / "scores.rejected.csv")) == 10 and not (tmp_path / "scores.csv").exists()
+    header = batch().to_csv(index=False).splitlines()[0]
+    with pytest.raises(SchemaError, match="no row is left to score, 2 rejected"):
+        scored(model, f"{header}\nshort\n1,2\n", tmp_path, on_error="null")
 
 
 def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:

@@ -253,10 +253,16 @@ def _set_aside(
     if not n_rejected:
         return ScreenedRows(table, None, numbers)
     records: list[tuple[int, str | None, str | None, str, str]] = [
-        (row, None, None, f"{it.n_fields:,} fields; the header has {it.n_columns:,} columns", it.text)
+        (
+            row,
+            None,
+            None,
+            f"{it.n_fields:,} {'field' if it.n_fields == 1 else 'fields'}; expected {it.n_columns:,}",
+            it.text,
+        )
         for row, it in malformed
     ]
-    reasons = {"another number of fields than the header": len(malformed)} if malformed else {}
+    reasons = {"another number of fields": len(malformed)} if malformed else {}
     if is_bad.any():
         stored = require_rows(read_stored(source, loaded.names), n_rows, source)
         places = np.flatnonzero(is_bad)

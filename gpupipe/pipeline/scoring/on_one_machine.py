@@ -94,8 +94,8 @@ def score(
     loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":
         note(
-            f"{loaded.n_skipped:,} rows with another number of fields were skipped (csv.bad_rows: skip) and are not in "
-            "the output; --on-error reject writes them to a file and numbers the rows"
+            f"skipped {loaded.n_skipped:,} {'row' if loaded.n_skipped == 1 else 'rows'} with another number of fields "
+            "(csv.bad_rows=skip); --on-error reject writes such rows to a file and numbers the others"
         )
     columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
     require_free_names(columns, output_names(loaded_model.goal, numbered=on_error != "error"))
@@ -105,11 +105,11 @@ def score(
     rejected = _write_rejected(screened, output, on_error, label)
     copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
     further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
-    # The rules were checked above, with the rows that are rejected now.
-    served = replace(loaded_model, rules=(), warns=False)  # the report is printed instead
+    # The rules were checked above; the report is printed instead of its warnings.
+    scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):
-        predicted = served.predict_table(screened.table, further, as_of)
-    for text in loaded_model.backend.take_remarks():
+        predicted = scorer.predict_table(screened.table, further, as_of)
+    for text in scorer.backend.take_remarks():
         note(text)
     if screened.passed is not None:
         copied = copied.filter(pa.array(screened.passed)) if copied.num_columns else copied
@@ -129,7 +129,7 @@ def score(
         reasons=screened.reasons,
         nulled=screened.nulled,
         notes=tuple(notes),
-        report=served.last_prediction_report,
+        report=scorer.last_prediction_report,
     )
 
 
@@ -182,7 +182,8 @@ def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, lab
     if not screened.table.num_rows:
         reasons = "\n".join(reason_line(reason, n) for reason, n in screened.reasons.items())
         raise SchemaError(
-            f"all {screened.n_rejected:,} rows were rejected:\n{reasons}", where=f"{label}; the rows are in {path}",
+            f"no row is left to score, {screened.n_rejected:,} rejected:\n{reasons}",
+            where=f"{label}; the rows are in {path}",
             fix="check that it is the right file for this model, and how it is written (--source)",
-        )  # fmt: skip
+        )
     return path
