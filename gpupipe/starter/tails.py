@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpupipe.starter.facts import Facts
-from gpupipe.starter.power import targets_of
-from gpupipe.starter.sample import Sample
+from gpupipe.starter.power import share_explained, targets_of
+from gpupipe.starter.sample import FOLDS, Sample
 
 Array = Any
 MIN_SKEWNESS = 2.0
@@ -17,26 +17,38 @@ MIN_DISTINCT = 20
 
 
 def long_tails(sample: Sample, numbers: Sequence[Facts]) -> list[str]:
-    """Return the columns of which the logarithm says more of the target, in a straight line, than the number does.
+    """Return the columns to take the logarithm of, if a linear model of all numbers is better for it.
 
-    None of their values is negative; they are skewed, and half as much so as logarithms.
+    None of their values is negative; they are skewed, and half as much so as logarithms. Whether the model is better is
+    measured on rows that it was not fitted to.
     """
-    targets = targets_of(sample)
-    return [
+    columns = {column.name: _filled(sample.columns[column.name]) for column in numbers}
+    tails = [
         column.name
         for column in numbers
-        if column.n_distinct >= MIN_DISTINCT
-        and column.range[0] >= 0
-        and _has_long_tail(x := sample.columns[column.name])
-        and _line_explains(np.log1p(x), targets) > _line_explains(x, targets)
+        if column.n_distinct >= MIN_DISTINCT and column.range[0] >= 0 and _has_long_tail(columns[column.name])
     ]
+    logs = {name: np.log1p(columns[name]) for name in tails}
+    return tails if tails and _linear_fit(columns | logs, sample) > _linear_fit(columns, sample) else []
 
 
-def _line_explains(x: Array, targets: Array) -> float:
-    """Return the sum over the targets of the squared correlation with `x`, its missing values at the median."""
-    x = np.where(np.isnan(x), np.nanmedian(x), x)
-    with np.errstate(invalid="ignore"):
-        return float(np.nansum([np.corrcoef(x, target)[0, 1] ** 2 for target in targets.T]))
+def _filled(x: Array) -> Array:
+    """Return a column with its missing values at the median."""
+    known = ~np.isnan(x)
+    return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
+
+
+def _linear_fit(columns: Mapping[str, Array], sample: Sample) -> float:
+    """Return the share of the target that a ridge regression on standardized columns explains."""
+    from sklearn.linear_model import Ridge
+
+    X, targets = np.stack(list(columns.values()), axis=1), targets_of(sample)
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    predicted = np.empty_like(targets)
+    for k in range(FOLDS):
+        test = sample.fold == k
+        predicted[test] = Ridge().fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
+    return share_explained(targets, predicted)
 
 
 def _has_long_tail(x: Array) -> bool:

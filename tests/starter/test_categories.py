@@ -35,3 +35,13 @@ def test_long_tails_are_logged(init: Init) -> None:
     spend, height = np.exp(3 + 2 * generator.normal(size=ROWS)), generator.normal(170, 10, ROWS)
     made = init(pd.DataFrame({"spend": spend, "height": height, "y": np.log(spend) + generator.normal(size=ROWS)}))
     assert made.values["features"] == [{"log1p": ["spend"]}, {"auto": "@all"}]
+
+
+def test_a_long_tail_of_which_the_far_end_counts_stays_as_it_is(init: Init) -> None:
+    spend = np.exp(3 + np.random.default_rng(0).normal(size=ROWS))
+    made = init(
+        pd.DataFrame({"spend": spend, "y": np.where(spend > np.quantile(spend, 0.97), "Yes", "No")}).assign(
+            spend=spend * np.random.default_rng(1).uniform(0.5, 2, ROWS)
+        )
+    )
+    assert made.values["features"] == [{"auto": "@all"}]

@@ -145,7 +145,7 @@ class TestPublicTables:
         assert made.source["drop"] == ["pickup_census_tract"]
         assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
         assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}  # type: ignore[index]
-        assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds"]}
+        assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
 
     def test_diamonds_are_enough_for_one_split(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "diamonds" / "diamonds.csv", "price")
