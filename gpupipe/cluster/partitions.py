@@ -113,6 +113,10 @@ class PartitionedTable:
         """
         return np.concatenate(self.ask(_column, name, label=f"column {name}"))
 
+    def text_nulls(self, name: str) -> int:
+        """Return the number of nulls of a column of text."""
+        return sum(self.ask(_text_nulls, name, label=f"column {name}"))
+
     def rows(self, positions: Array, names: Sequence[str]) -> dict[str, Array]:
         """Return columns of the rows at some positions (int, shape (m,)), in their order, gathered on the host."""
         positions = np.asarray(positions)
@@ -172,6 +176,10 @@ class PartitionedTable:
 
 def _column(backend: Backend, table: Table, name: str) -> Array:
     return backend.to_host(table.column(name))
+
+
+def _text_nulls(backend: Backend, table: Table, name: str) -> int:
+    return table.text_nulls(name)
 
 
 def _rows(backend: Backend, table: Table, names: list[str], positions: Array) -> dict[str, Array]:

@@ -79,6 +79,8 @@ class Composer:
             hint = "; quote a value with ${...} inside brackets or braces"
         elif "mapping values are not allowed" in str(error.problem):
             hint = "; quote a text that holds ': '"
+        elif "unknown escape character" in str(error.problem):
+            hint = r"""; in double quotes a backslash is written twice: "\\s+", or '\s+'"""
         return where, f"not valid YAML: {error.problem or error.context}{hint}"
 
     def _node(self, raw: yaml.Node, path: str, key_where: str, depth: int) -> Node:

@@ -35,9 +35,8 @@ def column_quality(
 
 def _summary(table: AnyTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
     if column.kind == "text":
-        text = table.texts[column.name]
-        return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype,
-                             null_fraction=text.null_count / max(1, len(text)), notes=("free text",))  # fmt: skip
+        null = table.text_nulls(column.name) / max(1, table.n_rows)
+        return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, null_fraction=null, notes=("free text",))
     values = table.column(column.name)
     if column.levels is not None:
         found = _levels(column, values, backend)

@@ -52,6 +52,10 @@ class Table:
         block, row = self.places[name]
         return self.blocks[block][row]
 
+    def text_nulls(self, name: str) -> int:
+        """Return the number of nulls of a column of text."""
+        return int(self.texts[name].null_count)
+
     @property
     def n_columns(self) -> int:
         """Number of columns, text included."""

@@ -16,6 +16,7 @@ from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.cluster.workers import Inline, Workers
 from gpupipe.errors import SchemaError
+from gpupipe.pipeline.quality import column_quality
 from gpupipe.table.arrange import arrange, select, take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -34,7 +35,7 @@ def table(backend: Backend) -> Table:
             "small": rng.integers(0, 9, N).astype(np.float32),
             "plan": rng.choice(["a", "b", None], N),
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 999, N), unit="h"),
-            "words": [f"row {i}" for i in range(N)],
+            "words": [f"row {i}" if i % 7 else None for i in range(N)],
         }
     )
     return encode(pa.Table.from_pandas(frame), backend, {"words": declare("text")})
@@ -52,6 +53,13 @@ def assert_same(one: PartitionedTable, other: Table) -> None:
             np.testing.assert_array_equal(one.column(column.name), other.column(column.name))
         else:
             assert texts_of(one, column.name) == other.texts[column.name].to_pylist()
+
+
+@pytest.mark.parametrize("cuts", CUTS, ids=str)
+def test_the_report_summarises_their_columns_as_those_of_the_table(
+    table: Table, backend: Backend, workers: Workers, divide: Any, cuts: list[int]
+) -> None:
+    assert column_quality(divide(table, cuts, workers), "x", backend) == column_quality(table, "x", backend)
 
 
 @pytest.mark.parametrize("cuts", CUTS, ids=str)

@@ -106,6 +106,7 @@ def test_a_file_that_is_no_mapping_is_refused(text: str, kind: str) -> None:
         ("a: b: c\n", "c.yaml:1:5", "quote a text that holds ': '"),
         ("a: [1, 2\nb: 3\n", "c.yaml:2:", "not valid YAML"),
         ('a: "open\n', "c.yaml:", "not valid YAML"),
+        (r'a: "\s+"', "c.yaml:1:", "a backslash is written twice"),
     ],
 )
 def test_a_slip_of_syntax_is_one_line_with_its_place_and_what_to_do(text: str, place: str, hint: str) -> None:

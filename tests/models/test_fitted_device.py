@@ -219,6 +219,23 @@ def test_a_model_without_a_twin_is_trained_on_the_host_or_refused(
     np.testing.assert_array_equal(loaded.predict(data.X_test).probability, predicted.probability)
 
 
+def test_an_estimator_of_the_user_is_trained_on_the_host_or_refused(
+    device: StandIn, tables: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("from sklearn.ensemble import ExtraTreesClassifier as make\n")
+    data, use = tables["binary"], f"{tmp_path}/mine.py:make"
+    if device.fallback == "forbid":
+        with pytest.raises(DeviceError, match="an estimator of your own is scikit-learn's"):
+            _fit("estimator", data, device, use=use)
+        return
+    fitted = _fit("estimator", data, device, use=use)
+    assert isinstance(fitted, HostModel) and device.to_host_bytes == data.X.nbytes
+    assert device.notes[0].endswith("(models: estimator)")
+    on_host = fit(MODELS.get("estimator")(use=use), data.X, data.y, data.context)
+    expected = on_host.predict(data.X_test).probability
+    np.testing.assert_array_equal(fitted.predict(data.X_test).probability, expected)
+
+
 def test_a_parameter_that_the_device_lacks_is_honoured_on_the_host_or_refused(
     device: StandIn, tables: dict[str, Any]
 ) -> None:
