@@ -16,25 +16,23 @@ import pyarrow as pa
 from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.backends.splitting import by_parts
 from gpupipe.errors import ArtifactError, ConfigError, DataError, PredictionWarning
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted
-from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.feature_files import read_features
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.input_source import check_reading, event_source, main_source
 from gpupipe.pipeline.model_folder import model_folder
+from gpupipe.pipeline.model_inference import encode_rows, predict_rows
 from gpupipe.pipeline.model_pickle import files_of, load_files
 from gpupipe.pipeline.model_rows import RowsToPredict, entities_to_predict, rows_to_predict
 from gpupipe.pipeline.model_summary import model_html, model_text
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.prediction_report import PredictionReport, merged, report_rows
+from gpupipe.pipeline.prediction_report import PredictionReport
 from gpupipe.pipeline.prediction_table import (
     class_probabilities,
-    no_predictions,
     prediction_table,
     prediction_values,
 )
@@ -49,14 +47,12 @@ from gpupipe.pipeline.soundness import (
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.settings import TableSource
-from gpupipe.table.blocks import Table
 from gpupipe.table.frames import frame_to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = Any
-BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +181,9 @@ class Model:
         PredictionWarning
             If no row of a column is like the training rows; the counts are in `last_prediction_report`.
         """
-        return prediction_values(self._predict(data, tables, as_of), self.goal, self.decision.threshold)
+        return prediction_values(
+            self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision.threshold
+        )
 
     def predict_proba(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
@@ -203,7 +201,7 @@ class Model:
         """
         if not self.goal.labels:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
-        return class_probabilities(self._predict(data, tables, as_of).probability)
+        return class_probabilities(self._predict(rows_to_predict(self, data, tables, as_of)).probability)
 
     def predict_table(
         self,
@@ -229,7 +227,7 @@ class Model:
         if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
             data = frame_to_arrow(data)  # a stream can be read once
         copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
-        prediction = self._predict(data, tables, as_of)
+        prediction = self._predict(rows_to_predict(self, data, tables, as_of))
         table = prediction_table(prediction, self.goal, self.decision.threshold)
         require_free_names(IdColumns(kept=tuple(copied.column_names)), table.column_names)
         names = [*copied.column_names, *table.column_names]
@@ -258,7 +256,7 @@ class Model:
         SchemaError, ConfigError, DataError
             As `predict`.
         """
-        X = self._transform(data, tables, as_of)
+        X = self._transform(rows_to_predict(self, data, tables, as_of))
         if not as_frame:
             return X
         import pandas as pd
@@ -290,7 +288,7 @@ class Model:
             If no key has an event before `as_of`.
         """
         rows = entities_to_predict(self, tables, as_of)
-        found = prediction_table(self._predict_rows(rows), self.goal, self.decision.threshold)
+        found = prediction_table(self._predict(rows), self.goal, self.decision.threshold)
         keys = rows.arrow
         return pa.table([*keys.columns, *found.columns], names=[*keys.column_names, *found.column_names])
 
@@ -304,32 +302,22 @@ class Model:
         """
         return verify_model(self)
 
-    def _predict(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Prediction:
-        return self._predict_rows(rows_to_predict(self, data, tables, as_of))
+    def _predict(self, rows: RowsToPredict) -> Prediction:
+        prediction, report = predict_rows(self, rows)
+        self._keep_report(report)
+        return prediction
 
-    def _predict_rows(self, rows: RowsToPredict) -> Prediction:
-        if self.features.derivation is not None:  # a history must not be cut
-            parts = [self._predict_batch(rows)]
-        else:
-            n_rows = rows.arrow.num_rows
-            parts = by_parts(
-                lambda a, b: self._predict_batch(rows.between(a, b)), n_rows, self.backend, "predict", BATCH_ROWS
-            )
-        self._keep_report([report for _, report in parts])
-        return joined([prediction for prediction, _ in parts])
-
-    def _transform(self, data: Any, tables: Mapping[str, Any] | None, as_of: str | date | datetime | None) -> Array:
-        rows = rows_to_predict(self, data, tables, as_of)
-        table, report = self._encode(rows)
+    def _transform(self, rows: RowsToPredict) -> Array:
+        table, report = encode_rows(self, rows)
         X = self.features.transform(table, self.backend, self.engine)
-        self._keep_report([report])
+        self._keep_report(report)
         return X
 
-    def _keep_report(self, reports: Sequence[PredictionReport]) -> None:
+    def _keep_report(self, report: PredictionReport) -> None:
         """Keep the report of a prediction, and issue its alarms as warnings of the line that called the model."""
-        self._last.report = merged(reports)
+        self._last.report = report
         if self.warns:
-            for alarm in self._last.report.alarms:
+            for alarm in report.alarms:
                 warnings.warn(alarm, PredictionWarning, stacklevel=4)
 
     def source_of(self, path: str) -> TableSource:
@@ -339,30 +327,6 @@ class Model:
     def event_source(self, name: str, path: str) -> TableSource:
         """Return the source that reads the event table `name` from another file, glob, folder or URL."""
         return event_source(path, self.events, self.manifest["reading"], self.features, name)
-
-    def _encode(self, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
-        table = self.features.encode(rows.arrow, self.backend, rows.events, rows.as_of)
-        return table, report_rows(table, rows.arrow, self.features.training, self.backend, self.inputs)
-
-    def _predict_batch(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-        table, report = self._encode(rows)  # the columns must be right, even if there are no rows
-        if rows.arrow.num_rows == 0:
-            return no_predictions(self.goal), report
-        X = self.features.transform(table, self.backend, self.engine)
-        X = matrix_on_host(X, self.backend)  # the estimator is the host's
-        parts = by_parts(lambda a, b: self._estimate(X[a:b]), X.shape[0], self.backend, "predict")
-        return self.decision.apply(joined(parts)), report
-
-    def _estimate(self, X: Array) -> Prediction:
-        """Return what the estimator says of `X`; that a file was sound does not mean that its numbers fit together."""
-        try:
-            return self.estimator.predict(X)
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
-            raise ArtifactError(
-                f"the estimator fails on rows that suit its features: {type(error).__name__}: {error}",
-                where=str(self.folder),
-                fix="`gpupipe verify` says whether it gives what it gave where it was trained",
-            ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         files = files_of(self.folder, self.manifest)

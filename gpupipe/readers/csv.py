@@ -390,12 +390,11 @@ def _ragged(
     if not bad:
         return wrong_encoding(file, settings.encoding)
     row = bad[0]
-    text = row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text
-    excerpt = repr(text if len(text) <= 80 else text[:80] + "...")
+    text = repr(row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text)
     more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
     return DataError(
         f"row {row.number:,} has {row.actual_columns:,} fields, the file has {row.expected_columns:,} columns: "
-        + (excerpt if len(excerpt) <= 100 else excerpt[:100] + "..."),
+        + (text if len(text) <= 100 else text[:100] + "..."),
         where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
         fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
     )

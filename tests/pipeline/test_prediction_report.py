@@ -17,7 +17,7 @@ import pytest
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError, PredictionWarning
-from gpupipe.pipeline import model as model_module
+from gpupipe.pipeline import model_inference
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.scoring import score
@@ -79,7 +79,7 @@ def test_batches_and_parts_are_counted_together(
 ) -> None:
     model.predict(odd)
     whole = model.last_prediction_report
-    monkeypatch.setattr(model_module, "BATCH_ROWS", 64)
+    monkeypatch.setattr(model_inference, "BATCH_ROWS", 64)
     model.predict(odd)
     assert model.last_prediction_report == whole
 

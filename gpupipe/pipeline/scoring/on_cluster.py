@@ -17,7 +17,8 @@ from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
-from gpupipe.pipeline.model import BATCH_ROWS, Model, load_model, open_model
+from gpupipe.pipeline.model import Model, load_model, open_model
+from gpupipe.pipeline.model_inference import BATCH_ROWS
 from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.rundir import RunDirectory
 from gpupipe.pipeline.scoring.outputs import ENDINGS, ROOM, require_folder
