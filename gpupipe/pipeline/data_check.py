@@ -204,7 +204,7 @@ class _Checker:
             lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
             self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")
             for key in (c for c in table.on.left if c in plain[""] and not Wanted(config.source).is_wanted(c)):
-                error = ConfigError(f"{key!r} is the key of tables.{name}, and source.drop drops it")
+                error = ConfigError(f"{key!r} is the key of tables.{name}, so it must be read")
                 advise_dropped(error, config)
                 self._add(error, "source.drop")
                 source = source.model_copy(update={"drop": tuple(n for n in source.drop if n != key)})

@@ -74,7 +74,7 @@ def test_a_constant_level_is_found_whatever_it_is_written_as(fit) -> None:
 
 
 def test_a_constant_that_is_no_level_is_an_error(fit) -> None:
-    with pytest.raises(ConfigError, match=r"'x' is no level of 'c'[^$]*one of a, b"):
+    with pytest.raises(ConfigError, match=r"'x' is not a level of 'c'[^$]*one of a, b"):
         fit({"c": ["a", "b"]}, [{"impute": {"columns": "c", "strategy": "constant", "value": "x"}}])
 
 

@@ -216,3 +216,17 @@ def test_a_date_that_can_be_read_two_ways_is_a_warning(folder: Path) -> None:
     (warning,) = checked(folder, source % "datetime").warnings
     assert warning.startswith("source.schema.day: '01/10/2011' is read as %m/%d/%Y, and could be %d/%m/%Y; state one:")
     assert checked(folder, source % "{kind: datetime, format: '%d/%m/%Y'}").warnings == ()
+
+
+def test_a_key_of_a_table_that_is_dropped_says_where_to_drop_it_instead(folder: Path) -> None:
+    tables = "tables: {orders: {path: orders.csv, on: id, cardinality: one_to_many}}\n"
+    rfm = "{rfm: {table: orders, time: at, as_of: 2024-02-01, amount: spend}}"
+    key, amount = mistakes(folder, f"{SOURCE}{tables}features: [{rfm.replace('spend', 'spent')}]\n{MODELS}")
+    assert key == (
+        "1:66: source.drop[0]: 'id' is the key of tables.orders, so it must be read; source.drop drops 'id': "
+        "remove it there; `- drop: id` among the features keeps it out of the models"
+    )
+    assert "features[0].rfm.amount: table 'orders' has no column 'spent'; did you mean 'spend'?" in amount
+    found = checked(folder, f"{SOURCE.replace(', drop: [id]', '')}{tables}features: [{rfm}, {{drop: id}}]\n{MODELS}")
+    assert "orders_monetary" in found.features["dense"].names
+    assert [text.split(":")[0] for text in found.warnings] == ["joined", "note"]
