@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,6 +16,7 @@ from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError
 from gpupipe.features.builder import View
 from gpupipe.pipeline.arguments import (
+    in_python,
     python_errors,
     read_size,
     require_choice,
@@ -308,7 +310,10 @@ class Pipeline:
             backend = choose(config.device, config.device_options)
             job = prepare(config, backend, Timeline())
             rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
-            return fit_view(rows, view, config.features, backend)[1], job.y
+            fitted, X = fit_view(rows, view, config.features, backend)
+            for text in fitted.warnings:
+                warnings.warn(in_python(text, config), stacklevel=2)
+            return X, job.y
 
     def tensors(
         self,

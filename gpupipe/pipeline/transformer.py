@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast, get_args
 
@@ -145,6 +146,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             table = on_device(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
+        for text in self.fitted_.warnings:
+            warnings.warn(text, stacklevel=3)
         return statistics.table, backend
 
     def _handed(self, matrix: Array, backend: Backend) -> Array:

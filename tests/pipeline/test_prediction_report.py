@@ -132,8 +132,7 @@ def test_a_row_with_what_training_has_now_and_then_is_no_alarm(model: Model, odd
 
 def test_the_command_line_says_it_instead_of_warning(churn_run: Run, odd: pd.DataFrame, tmp_path: Path) -> None:
     odd.to_parquet(tmp_path / "new.parquet")
-    said: list[str] = []
-    score(churn_run.path, str(tmp_path / "new.parquet"), tmp_path / "out.csv", say=said.append)
+    said = score(churn_run.path, str(tmp_path / "new.parquet"), tmp_path / "out.csv").lines()
     assert "Contract: 100 of 500 rows have a level unseen in training (found 'weekly')" in said
     (charges,) = [line for line in said if line.startswith("MonthlyCharges: ")]
     assert re.search(
