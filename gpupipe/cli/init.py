@@ -9,7 +9,6 @@ import click
 
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.errors import ConfigError
-from gpupipe.readers.settings import TableSource
 
 
 @click.command
@@ -36,7 +35,11 @@ def command(
     """
     if clustering and target is not None:
         raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
-    source = parse_source_options(source_options, TableSource(path=data)) if source_options else None
+    source = None
+    if source_options:
+        from gpupipe.readers.settings import TableSource
+
+        source = parse_source_options(source_options, TableSource(path=data))
     config = output if output is not None else Path(f"{_stem(data)}.yaml")
     if target is None and not clustering:
         from gpupipe.starter.listing import list_columns
