@@ -128,12 +128,12 @@ def references(frame: Any, y: Any, task: str, stratify: bool) -> Iterator[tuple[
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import LabelEncoder, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-    frame = frame.dropna(axis=1, how="all")
+    frame = frame.dropna(axis=1, thresh=20)  # scikit-learn cannot bin a column without values in some fold
     is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame}
     numbers = [name for name in frame if is_number[name]]
     texts = [name for name in frame if not is_number[name]]
-    frame = frame.assign(**{name: frame[name].astype(float) for name in numbers})
-    frame = frame.assign(**{name: frame[name].astype(object).where(frame[name].notna(), np.nan) for name in texts})
+    frame = frame.astype(dict.fromkeys(numbers, float) | dict.fromkeys(texts, object))
+    frame[texts] = frame[texts].where(frame[texts].notna(), np.nan)
     if task != "regression":
         y = LabelEncoder().fit_transform(y)
     boosting = HistGradientBoostingRegressor if task == "regression" else HistGradientBoostingClassifier

@@ -24,7 +24,8 @@ FOLDS = 5
 PLAIN_TREES = {"early_stopping": "auto"}
 # Small steps, each on a part of the rows and columns: what Friedman (2002) and the guides of XGBoost and LightGBM
 # advise before any tuning. benchmarks/starter.md has what it brings on public tables.
-SMALL_STEPS = {"learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5}
+SMALL_STEPS = {"learning_rate": 0.05, "max_iter": 300, "max_features": 0.5}
+SMALL_TREES = {"learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5}
 XGBOOST = {
     "n_estimators": 300,
     "learning_rate": 0.05,
@@ -148,14 +149,18 @@ def write_models(document: Document, learning: Learning, device: DeviceReport) -
         document.line(f"  # {plain}")
     else:
         document.line(f"  {plain}", "boosted trees, with scikit-learn's own settings")
+        document.line(f"  - {_own_trees('small_steps', SMALL_STEPS)}", "in small steps, each on half of the columns")
         if has_xgboost():
-            document.line(f"  {steps}", "boosted trees in small steps, each on a part of the rows and columns")
+            document.line(f"  {steps}", "smaller trees, each on a part of the rows and columns too")
         else:
-            own = {"name": "hist_gradient_boosting", "as": "small_steps", "params": SMALL_STEPS}
-            document.line(f"  - {flow(own)}", "boosted trees in small steps, each on a part of the columns")
+            document.line(f"  - {_own_trees('small_trees', SMALL_TREES)}", "smaller trees too")
             document.remark("Often better, once it is installed (pip install 'gpupipe[cpu]'):", "  ")
             document.line(f"  # {steps}")
     document.blank()
+
+
+def _own_trees(label: str, params: dict[str, Any]) -> str:
+    return flow({"name": "hist_gradient_boosting", "as": label, "params": params})
 
 
 def has_xgboost() -> bool:

@@ -35,6 +35,7 @@ from gpupipe.starter.sample import FOLDS, Sample
 Array = Any
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
 MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
+MIN_EXTREMES = 5  # the same of an interval of a number: five extremes of a hundred rows are none by chance
 FEW_ERRORS, MORE_ERRORS = 0.01, 0.05  # of those rows; with more, other columns must not make up for it
 MAX_CLASSES = 100
 MAX_BANDS = 50
@@ -146,16 +147,17 @@ class Determination:
     n_rows: int
     n_errors: int
     n_others: int  # rows beside the most frequent outcome: errors without the column
+    min_others: int = MIN_OTHERS
 
     @property
     def is_exact(self) -> bool:
         """Whether errors are so few that they are slips."""
-        return self.n_others >= MIN_OTHERS and self.n_errors <= FEW_ERRORS * self.n_others
+        return self.n_others >= self.min_others and self.n_errors <= FEW_ERRORS * self.n_others
 
     @property
     def is_near(self) -> bool:
         """Whether errors are few."""
-        return self.n_others >= MIN_OTHERS and self.n_errors <= MORE_ERRORS * self.n_others
+        return self.n_others >= self.min_others and self.n_errors <= MORE_ERRORS * self.n_others
 
 
 def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
@@ -293,7 +295,7 @@ def _banding(y: Array, codes: Array) -> Determination:
 
     tree = DecisionTreeClassifier(max_leaf_nodes=int(codes.max()) + 1, random_state=0).fit(y[:, None], codes)
     n_errors = int((tree.predict(y[:, None]) != codes).sum())
-    return Determination(len(y), n_errors, len(y) - int(np.bincount(codes).max()))
+    return Determination(len(y), n_errors, len(y) - int(np.bincount(codes).max()), MIN_EXTREMES)
 
 
 def _nearly_perfect(sample: Sample) -> dict[str, float]:

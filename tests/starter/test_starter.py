@@ -47,8 +47,8 @@ def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
 @pytest.mark.parametrize(
     ("has_xgboost", "models"),
     [
-        (True, ["logistic_regression", "hist_gradient_boosting", "xgboost"]),
-        (False, ["logistic_regression", "hist_gradient_boosting", "small_steps"]),
+        (True, ["logistic_regression", "hist_gradient_boosting", "small_steps", "xgboost"]),
+        (False, ["logistic_regression", "hist_gradient_boosting", "small_steps", "small_trees"]),
     ],
 )
 def test_xgboost_is_a_candidate_where_it_is_installed(
