@@ -17,6 +17,7 @@
 ``leaks``       columns that restate the target, and columns that dominate it
 ``uninformative``  names and numbers that say nothing of the target
 ``categories``  integers that may be names rather than sizes
+``overlaps``    levels and classes that are bands of one quantity
 ``tails``       numbers to take the logarithm of
 
 ``source``      the ``source:`` section

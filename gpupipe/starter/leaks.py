@@ -6,10 +6,12 @@ A column is dropped where its relation to the target is one that no measurement 
 - *nulls*: it is filled in, or missing, only where the target is one class; or several columns are, together;
 - *bands*: the target determines it (a colour for a band of the score, a coarser label); of classes, only where a model
   of the other columns does not know what it says;
+- *shared bands*: its values and the classes overlap as two sets of intervals of one number do (a colour for a band of
+  the score that the class is another band of), and other columns do not know what it says;
 - *alone*: it predicts nearly without error, and no model of the other columns comes near; unless three columns do.
 
 Everything is measured on rows that were not learned from. A column that is merely strong (the odour of a mushroom, the
-carat of a diamond) fails all four: its levels overlap, or other columns know what it says.
+carat of a diamond) fails all of them: its levels overlap, or other columns know what it says.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from gpupipe.starter.overlaps import shared_bands
 from gpupipe.starter.power import (
     alone,
     can_join,
@@ -101,6 +104,7 @@ def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> Leak
     suspects = _by_levels(sample, target)
     suspects |= _by_null_pattern(sample.without(suspects), target)
     suspects |= _by_bands(sample.without(suspects), target)
+    suspects |= _by_shared_bands(sample.without(suspects), target)
     suspects |= _by_nulls(sample.without(suspects), target, classes)
     perfect = _nearly_perfect(sample.without(suspects))
     others = _Others(sample, {*suspects, *perfect})
@@ -270,6 +274,18 @@ def _by_bands(sample: Sample, target: str) -> Suspicions:
         for name, band in finer.items()
         if band
     }
+
+
+def _by_shared_bands(sample: Sample, target: str) -> Suspicions:
+    """Find the columns whose levels and the classes are two sets of bands of one quantity."""
+    if sample.task == "regression":
+        return {}
+    found = {}
+    for name, x in sample.columns.items():
+        if name in sample.coded and (n_levels := shared_bands(x, sample.y)):
+            evidence = f"its {n_levels} values and {target} overlap as bands of one quantity do"
+            found[name] = Suspicion(evidence, MIN_GAIN)
+    return found
 
 
 def _least_gain(name: str, sample: Sample, n_levels: int, shown: Determination) -> float:

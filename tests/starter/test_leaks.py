@@ -91,6 +91,41 @@ def test_a_finer_label_and_a_band_with_a_few_slips_are_leaks(init: Init) -> None
     assert init(table.assign(y=np.where(score > 0.5, "hot", "cold"))).source["drop"] == ["colour"]
 
 
+def test_a_colour_whose_bands_are_not_those_of_the_classes_is_a_leak(init: Init) -> None:
+    """The class is another band of the score: a colour meets at most the classes beside its limits."""
+    generator = np.random.default_rng(0)
+    score = generator.normal(size=2_000)
+    table = pd.DataFrame(
+        {
+            "x": score + 2 * generator.normal(size=2_000),
+            "region": generator.choice(["north", "south", "west"], 2_000),
+            "colour": pd.cut(
+                score, [-np.inf, -0.8, 0.1, 1.0, np.inf], labels=["green", "yellow", "amber", "red"]
+            ).astype(str),
+            "y": pd.cut(score, [-np.inf, -0.3, 0.6, np.inf], labels=["low", "mid", "high"]).astype(str),
+        }
+    )
+    made = init(table)
+    assert made.source["drop"] == ["colour"]
+    assert "overlap as bands of one quantity do" in made.comment_on("- colour")
+
+
+def test_a_place_that_tells_the_class_as_other_columns_do_is_kept(init: Init) -> None:
+    """The species of a penguin and its island overlap without a cycle too: most species live on one island."""
+    generator = np.random.default_rng(0)
+    species = generator.integers(0, 3, 900)
+    homes = np.array([["east", "west", "south"], ["west", "west", "west"], ["south", "south", "south"]])
+    table = pd.DataFrame(
+        {
+            "bill": 3.0 * species + generator.normal(size=900),
+            "weight": 3.0 * (species == 1) + generator.normal(size=900),
+            "island": homes[species, generator.integers(0, 3, 900)],
+            "species": np.array(["Adelie", "Gentoo", "Chinstrap"])[species],
+        }
+    )
+    assert "drop" not in init(table, "species").source
+
+
 def test_a_coarser_label_is_a_leak(init: Init) -> None:
     generator = np.random.default_rng(0)
     grade = generator.integers(0, 6, 2_000)
