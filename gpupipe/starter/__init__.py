@@ -10,7 +10,7 @@
 ``kinds``       dates and numbers in text, times in numbers: what goes into ``schema:``
 ``useless``     identifiers, constants, split markers, free text: what goes into ``drop:``
 
-``learning``    what is to be learned, and what helps: puts the next seven together
+``learning``    what is to be learned, and what helps: puts the next eight together
 ``target``      the column to predict: found, suggested, and its positive label
 ``sample``      some rows as numbers, for the next five
 ``power``       what columns predict of held-out rows, alone and together
