@@ -117,7 +117,7 @@ class Watch:
         if isinstance(error, MemoryError):
             return LimitError(f"a worker is out of memory: {error}", where=label, fix=MORE_MEMORY)
         if isinstance(error, KilledWorker):
-            return self._killed(error)
+            return self._killed(error, label)
         if isinstance(error, (NoValidWorkerError, NoWorkerError)):
             return self._homeless(label)
         if isinstance(error, asyncio.CancelledError) or type(error).__module__.startswith("distributed."):
@@ -130,9 +130,11 @@ class Watch:
         """Return what a worker printed last, as lines to put behind what is said of its end."""
         return last_words(self._outputs, address)
 
-    def _killed(self, error: KilledWorker) -> GpupipeError:
+    def _killed(self, error: KilledWorker, waiting_for: str) -> GpupipeError:
         """Return the error of a task, not always the one waited for, that cost one worker after another."""
-        label, count = label_of(error.task), error.allowed_failures + 1
+        # A value that was sent does nothing: it is sent again because of the task that needs it.
+        label = waiting_for if str(error.task).startswith(SENT) else label_of(error.task)
+        count = error.allowed_failures + 1
         if self._killed_by_memory():
             limit = max((worker["memory_limit"] or 0 for worker in self.workers.values()), default=0)
             having = f" of {limit / 2**30:.1f} GiB" if limit else ""
@@ -186,6 +188,9 @@ class Watch:
         if self.lost:
             what += f"; {len(self.lost)} were lost ({', '.join(self.lost[-3:])})"
         return ClusterError(what, where=where, fix=fix)
+
+
+SENT = "put-"  # begins the keys of values that are sent to workers
 
 
 def label_of(key: Any) -> str:

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from gpupipe.backends import Backend, choose
+from gpupipe.config.advice import yaml_to_python
 from gpupipe.config.ops import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.base import FeatureOp
@@ -147,7 +148,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(yaml_to_python(text), stacklevel=3)
         return statistics.table, backend
 
     def _handed(self, matrix: Array, backend: Backend) -> Array:

@@ -182,11 +182,11 @@ def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, traine
     (tmp_path / "out").mkdir()
     said: list[str] = []
     model = load_model(run, "cpu")
-    score_spread(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
+    done = score_spread(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
     assert pq.read_table(tmp_path / "out").equals(on_one_machine(run, folder / "all.parquet", tmp_path))
-    assert said[0] == "features of keys and texts need all rows at once: one worker reads and scores them"
-    assert said[1:] == ["nulls: y 12.6% (training 11.8%)"]
+    assert said == ["features of keys and texts need all rows at once: one worker reads and scores them"]
+    assert "nulls: y 12.6% (training 11.8%)" in done.lines()
 
 
 def test_workers_count_together_what_training_never_saw(folder, trained, workers, backend, tmp_path) -> None:
@@ -196,12 +196,12 @@ def test_workers_count_together_what_training_never_saw(folder, trained, workers
     frame["day"] = frame["day"] - pd.Timedelta(days=1)
     frame["y"] = np.nan
     frame.to_parquet(tmp_path / "new.parquet", row_group_size=97)
-    run, alone, said = trained("linear", MODELS["linear"]), list[str](), list[str]()
-    score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", "cpu", say=alone.append)
+    run = trained("linear", MODELS["linear"])
+    alone = score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", "cpu").lines()
     (tmp_path / "out").mkdir()
     spread = several(workers, backend, 3)
-    score_spread(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread, say=said.append)
-    assert said == alone
+    said = score_spread(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
+    assert said[:-1] == alone[:-1]  # but for the name of the output
     assert "city: 300 of 1,500 rows have a level unseen in training (found 'Oslo')" in said
     assert said[0].startswith("warning: column 'y': every row is null")
 

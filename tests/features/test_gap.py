@@ -11,6 +11,7 @@ import pytest
 from gpupipe import FeatureProgram
 from gpupipe.backends import choose
 from gpupipe.config.features import read_op
+from gpupipe.errors import ConfigError
 from gpupipe.features.derived import derived_ops
 from gpupipe.features.key_parts import merged, part_of
 from gpupipe.features.keyed import KeyedOp
@@ -162,7 +163,7 @@ def test_some_keys_at_a_time_give_the_same() -> None:
     ],
 )
 def test_a_gap_that_makes_no_sense_is_refused(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(sales)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -139,7 +138,7 @@ def test_a_name_that_is_taken_is_refused(fit, frame) -> None:
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_anything_runs(settings, words) -> None:
-    with pytest.raises(ValidationError, match=words):
+    with pytest.raises(ConfigError, match=words):
         FeatureProgram([{"kernel": settings}]).fit(np.ones((3, 1)))
 
 

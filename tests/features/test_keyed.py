@@ -247,5 +247,5 @@ def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], 
     ],
 )
 def test_settings_that_make_no_sense_are_refused(op: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(pd.DataFrame({"x": [1.0]}))

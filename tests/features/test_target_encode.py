@@ -118,5 +118,5 @@ def test_the_folds_of_one_column_are_those_of_the_columns_left_to_auto(fit) -> N
 
 
 def test_without_a_target_there_is_nothing_to_encode_by(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)target_encode needs a target.*source:"):
+    with pytest.raises(ConfigError, match=r"(?s)target_encode needs a target.*source\.target"):
         fit({"c": ["a"]}, [{"target_encode": "c"}])

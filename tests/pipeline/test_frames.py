@@ -24,6 +24,8 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.stopping import Stopping
 from gpupipe.readers.churn import customers, events
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
+
 ROWS = 600
 TABLE = customers(ROWS, 7)
 TAKEN = "taken from the interrupted run"

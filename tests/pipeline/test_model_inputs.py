@@ -168,8 +168,8 @@ def test_a_model_is_loaded_from_a_path_only(path: Any) -> None:
 
 
 def test_a_path_that_is_no_directory_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="does not exist"):
+    with pytest.raises(ArtifactError, match="there is no such model"):
         load_model(tmp_path / "nope")
     (tmp_path / "file").touch()
-    with pytest.raises(GpupipeError, match="is a file, not a directory"):
+    with pytest.raises(GpupipeError, match="a file, not a model directory"):
         load_model(tmp_path / "file")

@@ -100,8 +100,8 @@ def test_a_row_sees_no_target_that_is_younger_than_the_gap(path: Path, sales: pd
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"lag": OWN}, r"'sold' is the target.*\n.*`gap` says how old a value must be to be known"),
-        ({"lag": OWN | {"gap": "7d", "as_of": "day"}}, "'sold' is the target.*\n.*without `as_of`"),
+        ({"lag": OWN}, "(?s)'sold' is the target.*`gap` says how old a value must be to be known"),
+        ({"lag": OWN | {"gap": "7d", "as_of": "day"}}, "(?s)'sold' is the target.*without `as_of`"),
         ({"aggregate": OWN | {"columns": {"day": "last"}, "key": "sold", "gap": "7d"}}, "'sold' is the target"),
     ],
 )
