@@ -7,6 +7,7 @@ Here such a call is watched from outside; who is left waiting is started again, 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -98,21 +99,47 @@ def _await_return(workers: DaskWorkers) -> None:
 
 
 def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: str) -> None:
-    """Cancel the tasks of a call and restart the workers that still wait for each other.
+    """Cancel the tasks of a call and restart the workers that still wait for each other, until the call has ended.
 
     Nothing else ends a collective. Without the cancellation, Dask would give the tasks to the restarted workers, which
-    would wait again, while the next call waits for them.
+    would wait again, while the next call waits for them. A call that was waiting for workers submits its tasks to the
+    restarted ones, so these are looked for again.
 
     Parameters
     ----------
     known : set
         Keys of the futures that are older than the call.
     """
-    if running.done():
-        return
-    client = workers.client
-    client.cancel([distributed.Future(key, client) for key in {*client.futures} - known], force=True)
+    until, is_first = time.monotonic() + RETURN_SECONDS, True
+    while True:
+        has_ended = running.done()
+        states = {key: state.status for key, state in list(workers.client.futures.items()) if key not in known}
+        if "pending" in states.values() or (is_first and not has_ended):
+            workers.client.cancel([distributed.Future(key, workers.client) for key in states], force=True)
+            _restart(workers, where)
+        elif has_ended or time.monotonic() > until:
+            return
+        is_first = False
+        wait([running], LOOK_SECONDS)
+
+
+def _settle(workers: DaskWorkers) -> None:
+    """Wait until the nannies know that their workers run: one that is ended before is not restarted (Dask 2026.8)."""
+    until = time.monotonic() + RETURN_SECONDS
+    while time.monotonic() < until:
+        found = workers.client.run(_nanny_status, nanny=True, on_error="ignore")
+        if len(found) >= workers.n_workers_at_first and set(found.values()) == {"running"}:
+            return
+        time.sleep(0.05)  # a nanny tells nobody
+
+
+def _nanny_status(dask_worker: Any) -> str:
+    return str(dask_worker.status.name)
+
+
+def _restart(workers: DaskWorkers, where: str) -> None:
     try:
+        _settle(workers)
         for use in workers.usage():
             workers.client.restart_workers([use.address], RETURN_SECONDS, raise_for_error=False)
     except ValueError as error:  # they have no nanny

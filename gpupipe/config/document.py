@@ -88,7 +88,7 @@ def marked(value: Any, where: str = "", path: str = "") -> Node:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is a scalar or a one-dimensional array of NumPy, or a Series or Index of pandas."""
+    """Return whether a value is a NumPy scalar or 1-D array, or a pandas Series or Index."""
     package = type(value).__module__.partition(".")[0]
     return package in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) < 2
 

@@ -95,7 +95,7 @@ def _no_events(name: str, tables: Tables) -> str:
     if name in tables:
         return f"table {name!r} is joined to the source; a history needs cardinality: one_to_many"
     there_are = f"there are {', '.join(events)}" if events else "`tables:` has none of events"
-    return f"there is no table {name!r} of events; {did_you_mean(name, events) or there_are}"
+    return f"no event table {name!r}; {did_you_mean(name, events) or there_are}"
 
 
 def _mistake(what: str, at: tuple[str | int, ...], value: Any) -> InitErrorDetails:

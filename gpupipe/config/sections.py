@@ -106,7 +106,7 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _does_not_read_identifiers(self) -> Config:
-        """Drop the columns of ``source.id``, but for those that are keys or that the split needs."""
+        """Drop the columns of ``source.id``, except keys and columns that the split needs."""
         keys = {name for table in self.tables.values() for name in table.on.left}
         keys |= {name for op in self.features if isinstance(op, KeyedOp) for name in op.key_columns()}
         split = self.split
@@ -124,7 +124,7 @@ class Config(Settings):
 
     @property
     def has_frames(self) -> bool:
-        """Whether the source or a further table is in memory, given from Python."""
+        """True if the source or a further table is a frame in memory."""
         return any(table.frame is not None for table in (self.source, *self.tables.values()))
 
     @property

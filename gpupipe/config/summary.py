@@ -19,7 +19,8 @@ SECTIONS = ("device", "seed", "split", "evaluate", "limits", "cluster", "gpu")
 def summary_yaml(config: Config) -> str:
     """Return the settings of a configuration that differ from their defaults, as compact YAML for people.
 
-    Values of the environment and passwords are hidden. It is no configuration file: the source is its label.
+    Values of the environment and passwords are hidden. It is not a configuration file: the
+    source is shown as its label.
     """
     dumped = config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     shown: dict[str, Any] = {"source": config.source.label}

@@ -60,7 +60,7 @@ SCALARS = (str, int, float, dt.date, dt.time)
 
 @dataclass(frozen=True)
 class Words:
-    """What values are called where they were written: in a YAML file, or in Python.
+    """Names of values in messages: as in a YAML file, or as in Python.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ class Aggregate(HistoryOp):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events."""
+        """True if the op needs the times of events."""
         return bool(self.gaps) or super().needs_time
 
     def wanted(self) -> dict[str, tuple[Function, ...]]:

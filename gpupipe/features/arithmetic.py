@@ -61,7 +61,7 @@ class Arithmetic(FeatureOp):
 
     @property
     def _kind(self) -> str:
-        """Which of the four is given."""
+        """Name of the given one of the four."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     def named_inputs(self) -> tuple[str, ...]:

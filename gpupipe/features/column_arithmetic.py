@@ -198,7 +198,7 @@ def constant(value: float) -> float:
     """
     low, high = FLOAT32
     if value and not low <= abs(value) <= high:
-        raise Unsupported(f"the number {value:g} is beyond float32", f"between {low:.1e} and {high:.1e}")
+        raise Unsupported(f"the number {value:g} exceeds float32", f"between {low:.1e} and {high:.1e}")
     return value
 
 

@@ -174,7 +174,7 @@ class Numbers:
 def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
     """Return the column that an instruction makes of several others, beside them.
 
-    Null where one of them is, and where the result is beyond float32: so it may be null, whatever they are.
+    Null where one of them is, and where the result exceeds float32: so it may be null, whatever they are.
 
     Raises
     ------

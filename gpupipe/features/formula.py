@@ -50,11 +50,11 @@ FUNCTIONS = {
     "min": "min(x, y)",
     "where": "where(condition, x, y)",
 }
-"""How each function of an expression is called; ``low``, ``high`` and ``number`` are constants."""
+"""Signature of each function of an expression; ``low``, ``high`` and ``number`` are constants."""
 
 
 class FormulaError(ValueError):
-    """A text is no expression of numbers; the message has the place."""
+    """Raised for a text that is not a numeric expression; the message has the position."""
 
 
 class Formula:
@@ -63,7 +63,7 @@ class Formula:
     Parameters
     ----------
     text : str
-        Python's syntax. A column whose name is no identifier is quoted: ```monthly charges` / tenure``.
+        Python's syntax. Quote a column whose name is not an identifier: ```monthly charges` / tenure``.
 
     Raises
     ------
@@ -181,7 +181,7 @@ class _Translation:
             if (n := n_instructions(made)) > MOST_INSTRUCTIONS:
                 raise Unsupported(f"this takes {n} instructions; at most {MOST_INSTRUCTIONS}", "split the expression")
         except OverflowError:
-            raise self.formula.error(node, "the number is beyond float32", "at most 3.4e38") from None
+            raise self.formula.error(node, "the number exceeds float32", "at most 3.4e38") from None
         except Unsupported as error:
             raise self.formula.error(node, error.what, error.fix) from None
         return made

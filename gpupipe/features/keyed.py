@@ -52,7 +52,7 @@ class KeyedOp(DerivedOp):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events, which a further table may lack."""
+        """True if the op needs the times of events, which a further table may lack."""
         return False
 
     @model_validator(mode="after")
@@ -67,7 +67,7 @@ class KeyedOp(DerivedOp):
 
     @property
     def gap_us(self) -> int | None:
-        """How old events must be to be seen, in microseconds; None where they are seen at once."""
+        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
         return None
 
     def key_columns(self) -> tuple[str, ...]:
@@ -164,12 +164,12 @@ class HistoryOp(KeyedOp):
 
     @property
     def gap_us(self) -> int | None:
-        """How old events must be to be seen, in microseconds; None where they are seen at once."""
+        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
         return None if self.gap is None else gap_us(self.gap)
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events."""
+        """True if the op needs the times of events."""
         return self.gap is not None
 
 

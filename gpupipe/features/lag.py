@@ -43,7 +43,7 @@ class Lag(_Earlier):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events."""
+        """True if the op needs the times of events."""
         return super().needs_time or any(isinstance(k, str) for k in self.periods)
 
     def derive(self, sources: Sources) -> Iterable[Made]:

@@ -27,7 +27,7 @@ class RFM(HistoryOp):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events."""
+        """True if the op needs the times of events."""
         return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:

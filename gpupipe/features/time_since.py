@@ -29,7 +29,7 @@ class TimeSince(HistoryOp):
 
     @property
     def needs_time(self) -> bool:
-        """Whether the op cannot do without the times of events."""
+        """True if the op needs the times of events."""
         return True
 
     def derive(self, sources: Sources) -> Iterable[Made]:

@@ -42,7 +42,7 @@ class Importance(Settings):
 
 
 class Costs(Settings):
-    """What each kind of decision costs, in any one unit; a benefit is a negative cost.
+    """Cost of each kind of decision, in any one unit; a benefit is a negative cost.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Costs(Settings):
 
 
 class Evaluate(Settings):
-    """How models are evaluated.
+    """Evaluation of models.
 
     Attributes
     ----------

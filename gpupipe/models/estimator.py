@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"
 NAME = "OwnEstimator"
-"""What stands for the class name of scikit-learn, which only running the file tells."""
+"""Placeholder for the scikit-learn class name, which is known once the file has run."""
 
 
 @MODELS.register("estimator")

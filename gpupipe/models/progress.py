@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """How far a step has come.
+    """Progress of a step.
 
     Attributes
     ----------

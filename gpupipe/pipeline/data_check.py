@@ -51,7 +51,7 @@ NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What some rows show of a configuration.
+    """Findings of a configuration on some rows.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class _Checker:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row has been looked at."""
+        """True if every row was looked at."""
         return self.tables.is_whole
 
     def check(self) -> None:

@@ -17,7 +17,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class Decision:
-    """How probabilities become decisions.
+    """Map from probabilities to decisions.
 
     Attributes
     ----------

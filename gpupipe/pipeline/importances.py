@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Importances:
-    """How much worse a metric gets when an input column is shuffled.
+    """Loss of a metric when an input column is shuffled.
 
     Attributes
     ----------

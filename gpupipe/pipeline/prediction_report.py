@@ -118,7 +118,7 @@ class ColumnReport:
 
 @dataclass(frozen=True, repr=False)
 class PredictionReport:
-    """How the rows of a prediction compare with the training rows; see `gpupipe.Model.last_prediction_report`.
+    """Comparison of predicted rows with the training rows; see `gpupipe.Model.last_prediction_report`.
 
     Attributes
     ----------

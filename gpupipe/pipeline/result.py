@@ -139,7 +139,7 @@ class Run:
 
     @property
     def timeline(self) -> Timeline:
-        """What each stage did, where, and for how long; of a run of this process alone: see `plan`."""
+        """Device, time and memory of each stage, for a run of this process only; see `plan`."""
         if self._timeline is None:
             fix = "run.plan() has the stages, and timeline.json all of it"
             raise ConfigError("the timeline of a run that was loaded is its file", where=str(self.path), fix=fix)

@@ -23,7 +23,7 @@ GIVEN = "the table that was given"
 
 @dataclass(frozen=True)
 class ServedEvents:
-    """How a model reads its event tables.
+    """Event tables of a model and the way it reads them.
 
     The rows of a table that is given are computed, filtered and grouped as those of the training were.
 

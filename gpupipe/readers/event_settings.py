@@ -119,7 +119,7 @@ class EventLabel(Settings):
 
     @property
     def needs_column(self) -> bool:
-        """Whether the function is of a column, not of rows."""
+        """True if the function takes a column, not rows."""
         return self.function in ("sum", "mean", "min", "max")
 
     @property

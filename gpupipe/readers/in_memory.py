@@ -55,7 +55,7 @@ class InMemoryTable:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows are here, not their description alone."""
+        """True if the rows are present, not only their description."""
         return self._table is not None
 
     @property

@@ -219,7 +219,7 @@ class TableSource(Settings):
 
     @property
     def is_made_of_events(self) -> bool:
-        """Whether its rows are made of another table's instead of being read."""
+        """True if its rows are made of another table instead of being read."""
         return False
 
     @property
@@ -229,7 +229,7 @@ class TableSource(Settings):
 
     @property
     def label(self) -> str:
-        """What the table is called in messages."""
+        """Name of the table in messages."""
         return self.frame.label if self.frame is not None else self.generate or ", ".join(self.paths)
 
     def declarations(self) -> dict[str, Declared]:
@@ -290,12 +290,12 @@ class Source(TableSource):
 
     @property
     def is_made_of_events(self) -> bool:
-        """Whether its rows are made of another table's instead of being read."""
+        """True if its rows are made of another table instead of being read."""
         return self.entities is not None
 
     @property
     def label(self) -> str:
-        """What the table is called in messages."""
+        """Name of the table in messages."""
         return super().label if self.entities is None else f"the keys of table {self.entities.table!r}"
 
     @property
@@ -361,7 +361,7 @@ class JoinedTable(TableSource):
 
     @property
     def has_steps(self) -> bool:
-        """Whether its rows are computed or grouped once they are read, which only the host does."""
+        """True if its rows are computed or grouped after reading, which only the host does."""
         return bool(self.compute) or self.group_by is not None
 
     @property

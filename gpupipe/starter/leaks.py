@@ -63,7 +63,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class LeakReport:
-    """What was found.
+    """Leaks and suspicions found.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class LeakReport:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What speaks against a column, and how much of the target it must add to a model of the others to be dropped."""
+    """Evidence against a column, and the gain over a model of the other columns from which it is dropped."""
 
     evidence: str
     least_gain: float = -np.inf
@@ -265,7 +265,7 @@ def _by_bands(sample: Sample, target: str) -> Suspicions:
         shown = _banding(y, codes) if sample.task == "regression" else determination(level_codes(y), codes, fold)
         if shown.is_near:
             what = "band" if sample.task == "regression" else "group of classes"
-            overlap = "without overlap" if shown.is_exact else f"but for {shown.n_errors:,} of {shown.n_rows:,} rows"
+            overlap = "without overlap" if shown.is_exact else f"except {shown.n_errors:,} of {shown.n_rows:,} rows"
             evidence = f"each of its {codes.max() + 1} values is one {what} of {target}, {overlap}"
             bands[name] = Suspicion(evidence, _least_gain(name, sample, codes.max() + 1, shown))
     finer = {name: _determined_by(name, sample, bands) for name in sample.columns if name not in bands}

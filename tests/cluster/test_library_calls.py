@@ -78,6 +78,7 @@ def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_aga
     def call() -> float:
         calls.append(len(calls))
         if len(calls) == 1:
+            settle()
             os.kill(victim, signal.SIGKILL)
             collective(chores.stuck, chores.stuck)
         return sum(values.sum() for values in default_client().gather([part.future for part in parts]))

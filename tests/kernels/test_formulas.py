@@ -41,7 +41,7 @@ def over(formula: Any, *arrays: Any) -> np.ndarray:
 
 
 def assert_near(got: np.ndarray, expected: np.ndarray, rtol: float, atol: float = 0.0) -> None:
-    """Compare with float64: what is beyond float32 must be infinite."""
+    """Compare with float64: what exceeds float32 must be infinite."""
     assert got.dtype == np.float32
     with np.errstate(over="ignore"):
         single = np.asarray(expected).astype(np.float32)

@@ -64,7 +64,7 @@ class ModelCosts(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the plan says of the training."""
+        """Note of the plan on the training."""
         return ()
 
     @abstractmethod
@@ -118,7 +118,7 @@ class EstimatorCosts(ModelCosts):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not known of an estimator of the user's own."""
+        """Unknowns of a user-defined estimator."""
         is_own = isinstance(self.entry.params, Estimator)
         return ("an estimator of your own: what it takes beside two copies of the matrix is not predicted",) * is_own
 

@@ -39,7 +39,7 @@ class SampledTables:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row of every table is in the samples."""
+        """True if the samples hold every row of every table."""
         return all(part.n_sample_rows >= part.n_rows for part in (self.main, *self.further.values()))
 
     def in_words_of(self, config: Config) -> Callable[[str], str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSummary:
-    """What a batch scoring wrote.
+    """Result of a batch scoring.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ def test_hard_columns_spoil_nothing(kind: type) -> None:
     most = np.finfo(np.float32).max
     wild = np.where(np.arange(400) % 50 == 0, most, np.where(np.arange(400) % 50 == 1, -most, X[:, 1]))
     hard = [np.full(400, 3.0), np.full(400, 1e30), X[:, 0] > 0, wild, X[:, 2] * 1e-40, np.zeros(400)]
-    hard.append(np.where(X[:, 0] > 0, most, -most))  # their distance is beyond float32
+    hard.append(np.where(X[:, 0] > 0, most, -most))  # their distance exceeds float32
     many = np.asfortranarray(np.column_stack([*hard, X]), np.float32)
     context = _context(many, categorical={10: 5, 11: 5})
     fitted = fit(kind(epochs=10, batch_size=32, learning_rate=1e-2, width=16), many, y, context)
