@@ -231,7 +231,7 @@ def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> No
         ({"aggregate": HISTORY | {"columns": {"shop": "mean"}}}, "'shop' is categorical and has no mean"),
         ({"aggregate": HISTORY | {"columns": {"spent": "mean"}}}, "no column 'spent'"),
         ({"lag": HISTORY | {"columns": "*"}}, "take columns by their names"),
-        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "no event table 'orders'"),
+        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "there is no table 'orders' of events"),
     ],
 )
 def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
