@@ -357,7 +357,7 @@ class Pipeline:
             require_choice("library", library, tuple(LIBRARIES))
         config = with_data(self.config, data, tables)
         with python_errors(config):
-            # JAX has 32 bits unless it is told otherwise.
+            # JAX uses 32-bit integers by default.
             train, test = make_tensors(config, view, "int32" if library == "jax" else "int64")
             return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
 

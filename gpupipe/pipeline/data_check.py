@@ -153,7 +153,7 @@ class _Checker:
         self._features(config, job)
 
     def result(self) -> DataCheck:
-        """Return what was found, which is no error."""
+        """Return the findings that are not errors."""
         of_the_sample = f"in a sample of {self.n_rows:,} rows"
         asked = [f"{problem} ({of_the_sample})" for problem in self.open_questions]
         warnings = tuple(dict.fromkeys([*self.warnings, *asked]))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import rich.text
 
 UNLIMITED = 10_000  # columns
-PIPE_WIDTH = 120  # columns of a table where there is no terminal to ask
+PIPE_WIDTH = 120  # characters, without a terminal
 BAR_WIDTH = 24
 WIDTH_WITH_BAR = 100  # on narrower terminals the words alone show the progress
 LEVEL_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
-SAMPLE_SECONDS = 1.0  # between two looks at the progress, where there is no terminal that is redrawn
+SAMPLE_SECONDS = 1.0  # between two readings of the progress, without a terminal
 REPORT_SECONDS = 30.0  # between two lines about a stage that runs, where there is no terminal
 
 

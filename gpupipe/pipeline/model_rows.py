@@ -18,7 +18,7 @@ from gpupipe.readers.files import mask
 from gpupipe.readers.read import plain_arrow, read_arrow
 from gpupipe.readers.row_steps import apply_steps, raw_columns
 from gpupipe.readers.settings import TableSource
-from gpupipe.table.frames import frame_to_arrow, rows_to_arrow
+from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.spans import time_us
 
 if TYPE_CHECKING:
@@ -68,11 +68,6 @@ def entities_to_predict(model: Model, tables: Any, as_of: Any) -> RowsToPredict:
         raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
     events = _events(model, tables, for_rows=True)
     return RowsToPredict(model.events.rows(events, now), events, now)
-
-
-def as_arrow(data: Any) -> pa.Table:
-    """Return a frame as the readers would deliver it: the same nulls, the same types; see `frame_to_arrow`."""
-    return plain_arrow(frame_to_arrow(data))
 
 
 def _events(model: Model, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:

@@ -37,7 +37,7 @@ class ColumnReport:
     n_unseen : int, optional
         Rows with a level that no training row has; None for columns without levels.
     n_below, n_above : int, optional
-        Rows outside the training range; None where there is no range.
+        Rows outside the training range; None without a range.
     low, high : float or int, optional
         The training range: numbers, or microseconds since 1970-01-01 UTC.
     null_share, unseen_share : float, optional
@@ -141,7 +141,7 @@ class PredictionReport:
         Parameters
         ----------
         limit : int
-            Name at most so many columns for each of the latter two.
+            Maximum number of columns named for each of the latter two.
         """
         new = [line for column in self.columns if (line := column.novelty(self.n_rows))]
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
