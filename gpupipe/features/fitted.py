@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.splitting import by_parts, too_large
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.auto import Auto
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.builder import Builder, View
@@ -22,6 +22,7 @@ from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program import Program, block_id
+from gpupipe_kernels.user.language import KernelError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,6 +166,8 @@ class FittedFeatures:
             If the table lacks a column, or has one of another kind.
         LimitError
             If the matrix does not fit into memory.
+        DataError
+            If a user's kernel cannot compute a value.
         """
         return self._run(self.program, table, None, backend, engine)
 
@@ -187,7 +190,10 @@ class FittedFeatures:
             fold = None if folds is None else folds[start:stop]
             backend.run_program(program.moved(_moves(old, part.places)), part.blocks, out[start:stop], fold, engine)
 
-        by_parts(write, table.n_rows, backend, "features")
+        try:
+            by_parts(write, table.n_rows, backend, "features")
+        except KernelError as error:
+            raise DataError(error.what, where=error.where, fix=error.fix) from error
         return out
 
 

@@ -7,6 +7,7 @@ from, and a changed one never is.
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -19,8 +20,8 @@ from numba.core.errors import NumbaError
 
 from gpupipe_kernels.launch import DeviceLoop, _kept_in_our_folder, formula
 from gpupipe_kernels.user.definition import Definition
-from gpupipe_kernels.user.language import KernelError
-from gpupipe_kernels.user.source import Piece
+from gpupipe_kernels.user.language import BUILTINS, KernelError, check
+from gpupipe_kernels.user.source import Piece, verify
 
 Function = Callable[..., Any]
 
@@ -48,6 +49,10 @@ def _truth(x: Any) -> Any:
     return float32((x | False) != 0)
 
 
+USABLE_BUILTINS = {name: getattr(builtins, name) for name in sorted(BUILTINS)}
+# What Numba lets through where it computes constants itself, beside errors of its own.
+COMPILER_FAILURES = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError, AssertionError)
+
 RESULTS: Mapping[str, Function] = {"float32": _number, "int32": _whole, "bool": _truth}
 """What is made of that which the function returns."""
 
@@ -63,10 +68,15 @@ class Compiled:
     @cached_property
     def plain(self) -> Function:
         """The user's function; what it calls is a formula, and so becomes part of it."""
-        names: dict[str, Any] = {"__name__": __name__}
+        verify(self.kernel.pieces)
+        names: dict[str, Any] = {"__name__": __name__, "__builtins__": USABLE_BUILTINS}
         for piece in self.kernel.pieces:
-            _run(ast.Module([piece.node], []), piece.file or "<kernel>", names)
-            if piece.function is not None and piece is not self.kernel.pieces[-1]:
+            if piece.function is None:
+                names[piece.name] = piece.value
+                continue
+            checked = check(piece.function, piece.file)  # again: this tree, and no other, is run
+            _run(ast.Module([checked], []), piece.file or "<kernel>", names)
+            if piece is not self.kernel.pieces[-1]:
                 names[piece.name] = formula(names[piece.name])
         function: Function = names[self.kernel.name]
         return function
@@ -101,6 +111,9 @@ class Compiled:
                 return vectorize([float32(*[float32] * self.kernel.n_inputs)], cache=kept)(self.guard)
         except NumbaError:
             raise self._explained() from None
+        except COMPILER_FAILURES as error:
+            what = f"{self.kernel.name}: cannot be compiled: {type(error).__name__}: {error}"
+            raise KernelError(what, self.kernel.pieces[-1].file, "write its constants as plain numbers") from None
 
     @cached_property
     def loop(self) -> DeviceLoop:
@@ -150,9 +163,8 @@ def compiled(kernel: Definition) -> Compiled:
 
 
 def _run(tree: ast.Module, file: str, names: dict[str, Any]) -> None:
-    # The text of a kernel begins with the same import: what it annotates is never looked at.
     try:
-        code = compile(tree, file, "exec", annotations.compiler_flag, dont_inherit=True)
+        code = compile(tree, file, "exec", dont_inherit=True)
     except RecursionError:
         raise KernelError("is nested too deeply", file, "give parts of it names") from None
     exec(code, names)

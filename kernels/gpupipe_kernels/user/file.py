@@ -6,10 +6,11 @@ Standard library only.
 from __future__ import annotations
 
 import ast
+import tokenize
 from pathlib import Path
 
 from gpupipe_kernels.user.language import KernelError, check, parameters
-from gpupipe_kernels.user.source import MODULES, Piece, check_names, verify
+from gpupipe_kernels.user.source import MODULES, Piece, check_names, function_piece, is_number, require_plain, verify
 
 WRITE = "write @gp.kernel above it"
 
@@ -25,8 +26,9 @@ def declared(path: Path, name: str) -> tuple[str, ...] | None:
         If there is no such file or kernel, or it is not written in the language of kernels.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with tokenize.open(path) as file:  # in the encoding that Python takes it for
+            text = file.read()
+    except (OSError, UnicodeDecodeError, SyntaxError) as error:
         raise KernelError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
     module = parse(text, str(path))
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
@@ -38,8 +40,7 @@ def declared(path: Path, name: str) -> tuple[str, ...] | None:
     function = functions[name]
     if not function.decorator_list:
         raise KernelError(f"{name} is a function, and no kernel", f"{path}:{function.lineno}", WRITE)
-    check(function, str(path))
-    check_names(function, str(path), _defined(module))
+    check_names(check(function, str(path)), str(path), _defined(module))
     return parameters(function)
 
 
@@ -68,12 +69,13 @@ def read(text: str, file: str) -> tuple[tuple[Piece, ...], dict[str, str]]:
         If it holds anything but imports of math and numpy, numbers, functions in the language of kernels, and one
         kernel at its end: nothing else is let in, so that running it defines functions and does no more.
     """
+    require_plain(text, file)
     *used, kernel = parse(text, file).body or [ast.Pass(lineno=1)]
     pieces = [piece for node in used for piece in _pieces(node, text, file)]
     options = _options(kernel)
-    if options is None:
+    if not isinstance(kernel, ast.FunctionDef) or options is None:
         raise KernelError("does not end with a kernel", file)
-    pieces.append(_function(kernel, text, file))
+    pieces.append(function_piece(kernel, text, file))
     verify(pieces)
     return tuple(pieces), options
 
@@ -84,34 +86,16 @@ def _pieces(node: ast.stmt, text: str, file: str) -> list[Piece]:
         case ast.ImportFrom(module="__future__") | ast.Import(names=[ast.alias(name="gpupipe", asname=None)]):
             return []
         case ast.Import(names=[ast.alias(name=module, asname=alias)]) if module in MODULES:
-            return [Piece(alias or module, source, file, node.lineno)]
+            return [Piece(alias or module, source, node, file)]
         case ast.ImportFrom(module=str(module), names=[ast.alias(name=name, asname=alias)], level=0) if (
             name in MODULES.get(module, ())
         ):
-            return [Piece(alias or name, source, file, node.lineno)]
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_number(value):
-            return [Piece(name, source, file, node.lineno)]
+            return [Piece(alias or name, source, node, file)]
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_number(value):
+            return [Piece(name, source, node, file)]
         case ast.FunctionDef(decorator_list=[]):
-            return [_function(node, text, file)]
+            return [function_piece(node, text, file)]
     raise KernelError("holds more than numbers and functions", f"{file}:{node.lineno}")
-
-
-def _function(node: ast.stmt, text: str, file: str) -> Piece:
-    assert isinstance(node, ast.FunctionDef)
-    check(node, file)
-    lines = text.split("\n")[node.lineno - 1 : node.end_lineno]
-    return Piece(node.name, "\n".join(lines), file, node.lineno)
-
-
-def _is_number(node: ast.expr) -> bool:
-    match node:
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _is_number(operand)
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value="inf" | "-inf" | "nan")], keywords=[]):
-            return True  # infinity and NaN have no literal
-        case ast.Constant(value=bool() | int() | float()):
-            return True
-    return False
 
 
 def _options(node: ast.stmt) -> dict[str, str] | None:

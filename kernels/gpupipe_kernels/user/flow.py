@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it in reading order, but for annotations, which nothing evaluates."""
+    """Yield a node and all below it in reading order."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
         yield node
-        fields = [value for name, value in ast.iter_fields(node) if name != "annotation"]
+        fields = [value for _, value in ast.iter_fields(node)]
         below = [child for value in fields for child in (value if isinstance(value, list) else [value])]
         waiting.extend(child for child in reversed(below) if isinstance(child, ast.AST))
 

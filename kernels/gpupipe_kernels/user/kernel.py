@@ -118,10 +118,20 @@ class UserKernel(Definition):
         _ = self.compiled.ufunc
 
     def host(self, *inputs: Any, out: Any = None) -> Any:
-        """Compute float32 arrays on the host, nulls handled; `out` may be one of the inputs."""
+        """Compute float32 arrays on the host, nulls handled; `out` may be one of the inputs.
+
+        Raises
+        ------
+        KernelError
+            If Numba raises: for the one whole exponent that has no negative, -2**63.
+        """
         # The compiled loop is vectorised only where its output is none of its inputs: a copy costs a third of what
         # that gains.
-        return self.compiled.ufunc(*(x.copy() if x is out else x for x in inputs), out=out)
+        try:
+            return self.compiled.ufunc(*(x.copy() if x is out else x for x in inputs), out=out)
+        except ArithmeticError as error:
+            what = f"{self.name}: a power of whole numbers is out of range ({type(error).__name__})"
+            raise KernelError(what, self.pieces[-1].file, "make the exponent a float") from None
 
     @property
     def formula(self) -> Any:

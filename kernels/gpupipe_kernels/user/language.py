@@ -27,7 +27,7 @@ NUMPY = frozenset({
 """Of ``numpy``, types and constants; functions are those of ``math``."""
 
 ALLOWED = (
-    ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue,
+    ast.Return, ast.Assign, ast.AugAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue,
     ast.Pass, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Name, ast.Attribute,
     ast.Constant, ast.Tuple, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
@@ -41,6 +41,7 @@ REFUSED: dict[type[ast.AST], str] = {
     ast.Import: "import",
     ast.ImportFrom: "import",
     ast.Expr: "a statement without effect",
+    ast.AnnAssign: "a declaration without a value",
     ast.List: "a list",
     ast.Dict: "a dict",
     ast.Set: "a set",
@@ -82,8 +83,11 @@ class KernelError(ValueError):
         super().__init__("\n".join(filter(None, [what, where and f"where: {where}", fix and f"to do: {fix}"])))
 
 
-def check(function: ast.FunctionDef, file: str) -> None:
-    """Verify that a function is written in the language of kernels; its decorators are not looked at.
+def check(function: ast.FunctionDef, file: str) -> ast.FunctionDef:
+    """Return a function reduced to what is computed, verified to be in the language of kernels.
+
+    Decorators, annotations and the docstring are left out: what remains was looked at to the last node, and it is what
+    is compiled.
 
     Raises
     ------
@@ -97,17 +101,26 @@ def check(function: ast.FunctionDef, file: str) -> None:
     args = function.args
     if args.defaults or args.kwonlyargs or args.vararg or args.kwarg or getattr(function, "type_params", None):
         raise refuse("takes plain parameters only", function.lineno, "every parameter is an input: def f(a, b)")
-    line = function.lineno
+    for name in (function.name, *parameters(function)):
+        if is_special(name):
+            raise refuse(f"cannot use {name}", function.lineno, "choose another name")
+    line, function = function.lineno, _reduced(function)
     for node in _nodes(function):
         line = getattr(node, "lineno", line)
         if found := _problem(node):
             raise refuse(found[0], line, found[1])
-    flow = Flow(_body(function), parameters(function), _bound(function))
+    flow = Flow(function.body, parameters(function), _bound(function))
     if flow.early:
         raise refuse(f"{flow.early[0].id} may have no value here", flow.early[0].lineno, "give it one before")
     if flow.reaches_end:
         fix = "end with return, outside of loops, or with if … else that both return"
         raise refuse("does not return on every path", function.end_lineno, fix)
+    return function
+
+
+def is_special(name: str) -> bool:
+    """Return whether Python gives a name of this form a meaning of its own, such as ``__builtins__``."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def parameters(function: ast.FunctionDef) -> tuple[str, ...]:
@@ -138,13 +151,36 @@ def calls(function: ast.FunctionDef) -> Iterator[tuple[str, int, int]]:
             yield node.func.id, len(node.args), node.lineno
 
 
-def _body(function: ast.FunctionDef) -> list[ast.stmt]:
-    """Return the statements of a function, without the text that describes it."""
-    return function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+def _reduced(function: ast.FunctionDef) -> ast.FunctionDef:
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.copy_location(ast.arg(arg.arg), arg) for arg in function.args.posonlyargs + function.args.args],
+        kwonlyargs=[], kw_defaults=[], defaults=[],
+    )  # fmt: skip
+    reduced = ast.FunctionDef(function.name, arguments, _without_annotations(body), decorator_list=[])
+    return ast.copy_location(reduced, function)
+
+
+def _without_annotations(block: list[ast.stmt]) -> list[ast.stmt]:
+    made: list[ast.stmt] = []
+    for statement in block:
+        plain = statement
+        match statement:
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                plain = ast.Assign([target], value)
+            case ast.If(test=test, body=body, orelse=orelse):
+                plain = ast.If(test, _without_annotations(body), _without_annotations(orelse))
+            case ast.While(test=test, body=body, orelse=orelse):
+                plain = ast.While(test, _without_annotations(body), _without_annotations(orelse))
+            case ast.For(target=target, iter=iterated, body=body, orelse=orelse):
+                plain = ast.For(target, iterated, _without_annotations(body), _without_annotations(orelse))
+        made.append(ast.copy_location(plain, statement))
+    return made
 
 
 def _nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    for statement in _body(function):
+    for statement in function.body:
         yield from walk(statement)
 
 
@@ -164,6 +200,8 @@ def _problem(node: ast.AST) -> tuple[str, str] | None:
             return f"cannot use {value!r}", PLAIN
         case ast.Attribute(value=value) if not isinstance(value, ast.Name):
             return "cannot use the attributes of a value", PLAIN
+        case ast.Name(id=name) if is_special(name):
+            return f"cannot use {name}", PLAIN
         case ast.Return(value=None):
             return "return without a value", "return math.nan, which is null"
         case ast.Return(value=ast.Tuple()):
@@ -176,7 +214,7 @@ def _problem(node: ast.AST) -> tuple[str, str] | None:
             return "calls take plain arguments only", "f(a, b)"
         case ast.Assign(targets=targets) if not all(_is_target(target) for target in targets):
             return "assigns to something that is no name", PLAIN
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) if not isinstance(target, ast.Name):
+        case ast.AugAssign(target=target) if not isinstance(target, ast.Name):
             return "assigns to something that is no name", PLAIN
     return None
 

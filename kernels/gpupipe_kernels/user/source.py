@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,42 +27,105 @@ from gpupipe_kernels.user.language import (
     calls,
     check,
     free_names,
+    is_special,
     parameters,
 )
 
 MODULES = {"math": MATH, "numpy": NUMPY}
+# Control characters, what else `str.splitlines` splits at, marks of direction and of byte order.
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 USABLE = "a kernel may use numbers, math, plain functions and other kernels"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One statement of a kernel's text.
+    """One statement of a kernel: an import, a number or a function.
 
     Attributes
     ----------
     name : str
         What it defines.
     text : str
+        For those who read the kernel. Nothing is compiled from it.
+    node : ast.stmt
+        The statement that was checked, and that is compiled; a function as `check` returns it. Its lines are those of
+        `file`.
     file : str
         Where it was written, for messages and tracebacks.
-    line : int
-        Its first line there.
     """
 
     name: str
     text: str
+    node: ast.stmt
     file: str = ""
-    line: int = 1
 
-    @cached_property
-    def node(self) -> ast.stmt:
-        """The statement, its lines those of `file`."""
-        return ast.increment_lineno(ast.parse(self.text), self.line - 1).body[0]
+    @property
+    def line(self) -> int:
+        """Its first line in `file`."""
+        return self.node.lineno
 
     @property
     def function(self) -> ast.FunctionDef | None:
         """The statement, if it defines a function."""
         return self.node if isinstance(self.node, ast.FunctionDef) else None
+
+    @property
+    def value(self) -> Any:
+        """What an import or a number gives its name; found without running it.
+
+        Raises
+        ------
+        KernelError
+            If the statement is neither.
+        """
+        match self.node:
+            case ast.Import(names=[ast.alias(name=module)]) if module in MODULES:
+                return import_module(module)
+            case ast.ImportFrom(module=str(module), names=[ast.alias(name=name)], level=0) if name in MODULES.get(
+                module, ()
+            ):
+                return getattr(import_module(module), name)
+            case ast.Assign(targets=[ast.Name()], value=value) if is_number(value):
+                return _number(value)
+        raise KernelError("holds more than numbers and functions", f"{self.file}:{self.line}")
+
+
+def is_number(node: ast.expr) -> bool:
+    """Return whether an expression is a number as `text_of` writes it."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return is_number(operand)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value="inf" | "-inf" | "nan")], keywords=[]):
+            return True  # infinity and NaN have no literal
+        case ast.Constant(value=bool() | int() | float()):
+            return True
+    return False
+
+
+def _number(node: ast.expr) -> Any:
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return -_number(operand)
+        case ast.Call(args=[ast.Constant(value=str(text))]):
+            return float(text)
+        case ast.Constant(value=value):
+            return value
+    raise AssertionError(ast.dump(node))
+
+
+def require_plain(text: str, file: str) -> None:
+    """Verify that a text has the same lines for Python, its tools and editors.
+
+    Raises
+    ------
+    KernelError
+        If it holds a control character, a line separator other than a line feed, or a mark that changes the direction
+        of writing: what one reads is then not what is compiled.
+    """
+    if found := HIDDEN.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        what = f"holds the invisible character U+{ord(found[0]):04X}"
+        raise KernelError(what, f"{file}:{line}", "remove it; lines end with a line feed")
 
 
 def piece_of(function: Callable[..., Any], n_decorators: int = 0) -> Piece:
@@ -76,19 +140,39 @@ def piece_of(function: Callable[..., Any], n_decorators: int = 0) -> Piece:
     try:
         file = inspect.getsourcefile(function) or "?"
         lines, first = inspect.getsourcelines(function)
-        lines = textwrap.dedent("".join(lines)).split("\n")
-        node = ast.parse("\n".join(lines)).body[0]
+        text = textwrap.dedent("".join(lines)).replace("\r\n", "\n")
+        module = ast.parse(text)
     except (OSError, TypeError, SyntaxError):
         raise KernelError(f"{name}: its text cannot be found", fix="write it in a file or a notebook cell") from None
+    require_plain(text, file)
+    node = ast.increment_lineno(module, first - 1).body[0]
     where = f"{file}:{first}"
     if not isinstance(node, ast.FunctionDef):
         raise KernelError(f"{name}: is no function of its own", where, "write it with def")
     if len(node.decorator_list) > n_decorators:
         raise KernelError(f"{name}: has decorators", where, "a kernel has one, and what it calls has none")
-    text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-    piece = Piece(node.name, text, file, first + node.lineno - 1)
-    check(piece.function, file)  # type: ignore[arg-type]
-    return piece
+    return function_piece(node, text, file, first)
+
+
+def function_piece(node: ast.FunctionDef, text: str, file: str, first_line: int = 1) -> Piece:
+    """Return the piece of a function, checked.
+
+    Parameters
+    ----------
+    node : ast.FunctionDef
+    text : str
+        The text around it, as `require_plain` wants it.
+    file : str
+    first_line : int
+        The line of `file` that `text` begins with.
+
+    Raises
+    ------
+    KernelError
+        If it is not in the language of kernels.
+    """
+    lines = text.split("\n")[node.lineno - first_line : (node.end_lineno or node.lineno) - first_line + 1]
+    return Piece(node.name, "\n".join(lines), check(node, file), file)
 
 
 def collect(function: Callable[..., Any], piece: Piece) -> tuple[Piece, ...]:
@@ -106,16 +190,20 @@ def collect(function: Callable[..., Any], piece: Piece) -> tuple[Piece, ...]:
 
 
 def verify(pieces: Sequence[Piece]) -> None:
-    """Check that each function takes from around it only what is defined before it.
+    """Check that the pieces are what they are said to be, and that each uses only what is defined before it.
 
     Raises
     ------
     KernelError
-        With the first line that does not.
+        With the first line that is not.
     """
     defined: dict[str, ast.FunctionDef | str] = {}
     for piece in pieces:
-        if piece.function is not None:
+        if is_special(piece.name):
+            raise KernelError(f"cannot use {piece.name}", f"{piece.file}:{piece.line}", "choose another name")
+        if piece.function is None:
+            _ = piece.value
+        else:
             check_names(piece.function, piece.file, defined)
         module = piece.node.names[0].name if isinstance(piece.node, ast.Import) else ""
         defined[piece.name] = piece.function or module
@@ -175,7 +263,8 @@ def _add(name: str, value: Any, found: dict[str, Piece], callers: tuple[str, ...
         for piece in known:
             _put(piece, found)
     else:
-        piece = Piece(name, _assignment(name, value, where))
+        text = _assignment(name, value, where)
+        piece = Piece(name, text, ast.parse(text).body[0], where.rpartition(":")[0])
         _put(piece, found)
     if piece.name != name:
         raise KernelError(f"{name} is another name of {piece.name}", where, "call it by its own")
