@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second ends it now."""
+"""Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second ends it now.
+
+The kernel acts on the second one (`gpupipe.cli.second_signal`). Where it cannot, and where two signals come at once,
+Python does, as soon as native code lets it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from gpupipe.cli.second_signal import end_at, handle_once
 from gpupipe.errors import StoppedError
 from gpupipe.pipeline.stopping import Stopping
 
@@ -19,7 +24,10 @@ GRACE = 3.0  # seconds from "now" until the process ends even if native code doe
 
 
 class EndedNow(KeyboardInterrupt):
-    """The run was told twice to end. A class of its own: Python ends by SIGINT, whatever becomes of a plain one."""
+    """The run was told twice to end, and Python heard it.
+
+    A class of its own: Python ends by SIGINT, whatever becomes of a plain one.
+    """
 
     def __init__(self, exit_code: int) -> None:
         self.exit_code = exit_code
@@ -59,6 +67,8 @@ class Interrupts:
             self._heard += 1
             if self._heard == 1:
                 self._first = number[0]
+                for signal_number in SIGNALS:
+                    end_at(signal_number)
                 self.told()
             elif not self._over.wait(GRACE):
                 os._exit(128 + number[0])
@@ -96,6 +106,8 @@ def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator
     ear = threading.Thread(target=interrupts.listen, args=(here,), name="gpupipe-signals", daemon=True)
     ear.start()
     before = {number: signal.signal(number, interrupts.handle) for number in SIGNALS}
+    for number in SIGNALS:
+        handle_once(number)
     wakeup = signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
     try:
         yield

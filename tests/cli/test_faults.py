@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,38 @@ def test_a_signal_stops_a_run_at_a_safe_point_and_a_second_one_ends_it(tmp_path:
     assert "again to stop now" in said and "Stopped: the run was stopped by SIGTERM" in said
     assert "--resume" in said and "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir() if path != config] == [".checkpoints"]
+
+
+NATIVE = """\
+import sys
+from gpupipe.cli.interrupts import stopped_by_signals
+from gpupipe.pipeline.stopping import Stopping
+with stopped_by_signals(Stopping(), lambda: None):
+    print("ready", flush=True)
+    sum(range(10**14))  # C code that never lets other threads run
+"""
+
+
+def caught_signals(process: subprocess.Popen[str]) -> int:
+    """Return the mask of the signals that a process has handlers for."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), 16)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_second_signal_ends_a_run_in_native_code_that_never_returns() -> None:
+    with subprocess.Popen([sys.executable, "-c", NATIVE], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + 60
+            while caught_signals(process) >> (signal.SIGTERM - 1) & 1:  # until the first one has been delivered
+                assert time.monotonic() < deadline, "the handler stays in place for a second signal"
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == -signal.SIGTERM
+        finally:
+            process.kill()
 
 
 class Heard:
