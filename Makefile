@@ -1,6 +1,6 @@
 # The words of daily work. They use the virtual environment that `make setup` makes, or another: make test BIN=/path/to/bin/
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench
+.PHONY: help setup check format test bench lock
 BIN ?= .venv/bin/
 
 help:    ## print these lines
@@ -25,3 +25,9 @@ test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
 
 bench:   ## measure the main job, cold and warm, against hand-written peers
 	$(BIN)gpupipe bench configs/churn.yaml
+
+lock:    ## write constraints.txt anew: today's versions, which CI installs and tests
+	sed '/^[^#]/,$$d' constraints.txt > constraints.new
+	$(BIN)uv pip compile pyproject.toml --extra dev --constraint .ci/constraints.txt --only-binary :all: \
+	  --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate --quiet >> constraints.new
+	mv constraints.new constraints.txt

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def index_url() -> str:
     return os.environ.get("PIP_INDEX_URL") or (found[-1] if found else "")
 
 
-def resolve(extras: tuple[str, ...], python: str) -> dict[str, str]:
+def resolve(extras: tuple[str, ...], python: str, *options: str) -> dict[str, str]:
     """Return the distributions that would be installed, name to version; fail with the resolver's reason."""
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if uv is None:
@@ -47,7 +48,7 @@ def resolve(extras: tuple[str, ...], python: str) -> dict[str, str]:
     command = [
         uv, "pip", "compile", "pyproject.toml", *(f"--extra={extra}" for extra in extras),
         "--python", sys.executable, "--python-version", python, "--python-platform", "x86_64-manylinux_2_28",
-        "--only-binary", ":all:", "--no-header", "--no-annotate", "--quiet",
+        "--only-binary", ":all:", "--no-header", "--no-annotate", "--quiet", *options,
     ]  # fmt: skip
     environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     if index_url():
@@ -80,3 +81,29 @@ def test_extras_resolve(extras: tuple[str, ...], python: str) -> None:
             other = {"12": "13", "13": "12"}[major]
             assert {f"cudf-cu{major}", f"cuml-cu{major}", f"nvidia-nccl-cu{major}"} <= set(found)
             assert f"nvidia-nccl-cu{other}" not in found  # XGBoost asks for the NCCL of the CUDA it is built for
+
+
+@cache
+def pinned() -> dict[str, str]:
+    """Return the versions of constraints.txt, the tested ones."""
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_tested_versions_can_be_installed_on_every_python(python: str) -> None:
+    found = resolve(("dev",), python, "--constraint", "constraints.txt")
+    assert {name: version for name, version in found.items() if name in pinned()}.items() <= pinned().items()
+
+
+def test_every_direct_requirement_has_a_tested_version() -> None:
+    required = [*PROJECT["dependencies"], *(line for extra in ("cpu", "torch", "cluster") for line in EXTRAS[extra])]
+    names = {re.match(r"[\w.-]+", line)[0] for line in required}  # type: ignore[index]
+    assert names <= set(pinned())
+
+
+@pytest.mark.skipif(not os.environ.get("CI"), reason="only CI installs the versions of constraints.txt")
+def test_the_tested_versions_are_those_that_are_tested() -> None:
+    installed = {dist.metadata["Name"].lower().replace("_", "-"): dist.version for dist in metadata.distributions()}
+    both = pinned().keys() & installed.keys()
+    assert len(both) > 80
+    assert {name: installed[name].partition("+")[0] for name in both} == {name: pinned()[name] for name in both}
