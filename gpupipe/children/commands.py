@@ -1,0 +1,54 @@
+"""How Python processes are started: without the current folder on their path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def python_command(*arguments: str) -> list[str]:
+    """Return the command that runs this Python without importing from the current folder.
+
+    Use it with `child_environment`.
+
+    Examples
+    --------
+    >>> python_command("-m", "gpupipe.models.neural.follow")[1:]
+    ['-P', '-m', 'gpupipe.models.neural.follow']
+    """
+    return [sys.executable, "-P", *arguments]
+
+
+def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child that imports the packages of this process, its gpupipe included.
+
+    ``PYTHONPATH`` is ``sys.path`` without the current folder, and ``PYTHONSAFEPATH`` keeps the current folder out of
+    the path of processes that the child starts.
+
+    Parameters
+    ----------
+    settings : mapping of str to str, optional
+        Further environment variables.
+    """
+    path = os.pathsep.join(filter(_is_importable_for_children, sys.path))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", **(settings or {})}
+
+
+def _is_importable_for_children(folder: str) -> bool:
+    if not os.path.isabs(folder) or os.pathsep in folder:
+        return False
+    try:
+        is_current = os.path.samefile(folder, os.curdir)
+    except OSError:  # zip archives are files, and folders may be absent
+        return True
+    return not is_current or any(os.path.samefile(folder, root) for root in _our_roots())
+
+
+def _our_roots() -> list[Path]:
+    """Return the folders that hold gpupipe and gpupipe_kernels: a checkout may be the current folder."""
+    kernels = find_spec("gpupipe_kernels")
+    found = [] if kernels is None else [Path(path).parent for path in kernels.submodule_search_locations or ()]
+    return [Path(__file__).parents[2], *found]

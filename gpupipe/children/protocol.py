@@ -1,0 +1,10 @@
+"""What goes between a child and its parent: a header of fixed size, then bytes."""
+
+from __future__ import annotations
+
+import struct
+
+QUESTION = struct.Struct("!dQ")  # seconds allowed, bytes that follow
+ANSWER = struct.Struct("!BQ")  # kind, bytes that follow
+READY, REPLY, OUT_OF_MEMORY = 1, 2, 3
+CHUNK = 1 << 20  # bytes moved at once

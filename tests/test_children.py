@@ -1,0 +1,229 @@
+"""Child processes: limits, endings, and what they import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import gpupipe
+from gpupipe.children import Child, ChildEnded, Limits, child_environment, python_command
+
+ANSWERS = """
+import mmap, os, resource, signal, sys, time
+from gpupipe.children import serve
+
+def answer(message):
+    what, _, detail = message.decode().partition(" ")
+    if what == "echo":
+        return detail.encode()
+    if what == "pid":
+        return str(os.getpid()).encode()
+    if what == "take":
+        return str(len(bytearray(int(detail)))).encode()
+    if what == "map":
+        with open(sys.executable, "rb") as file:
+            return str(len(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))).encode()
+    if what == "signal":
+        print("last words")
+        os.kill(os.getpid(), int(detail))
+    if what == "exit":
+        os._exit(int(detail))
+    if what == "raise":
+        raise ValueError("no such thing")
+    if what == "abort":
+        os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\\n")
+        os.abort()
+    if what == "hang":
+        print("started", os.getpid(), flush=True)
+        import re
+        re.match("(a+)+$", "a" * 60 + "b")  # holds the GIL
+    if what == "flood":
+        for _ in range(300):
+            os.write(1, b"x" * 65536)
+        print("\\nthe end", flush=True)
+        os._exit(3)
+    if what == "raw":
+        os.write(int(sys.argv[1]), bytes.fromhex(detail))
+        time.sleep(60)
+    if what == "core":
+        return str(resource.getrlimit(resource.RLIMIT_CORE)[1]).encode()
+    if what == "stdin":
+        return sys.stdin.read().encode()
+
+if __name__ == "__main__":
+    serve(answer)
+"""
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    (tmp_path / "gpupipe_answers.py").write_text(ANSWERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Child("gpupipe_answers", Limits(seconds=60, memory_bytes=256 << 20, reply_bytes=1 << 20)) as child:
+        yield child
+
+
+def ended(child: Child, message: bytes, seconds: float | None = None) -> ChildEnded:
+    with pytest.raises(ChildEnded) as caught:
+        child.ask(message, seconds)
+    return caught.value
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_child_answers_many_questions_and_is_gone_after_close(child: Child) -> None:
+    pid = int(child.ask(b"pid"))
+    assert os.getpgid(pid) == pid != os.getpgrp()
+    long = os.urandom(300_000).hex().encode()  # more than a socket holds, in both directions
+    assert child.ask(b"echo " + long) == long
+    assert child.ask(b"stdin") == b""
+    assert child.ask(b"core") == b"0"
+    with ThreadPoolExecutor(4) as threads:
+        questions = [str(i).encode() for i in range(40)]
+        assert list(threads.map(lambda text: child.ask(b"echo " + text), questions)) == questions
+    assert int(child.ask(b"pid")) == pid
+    child.close()
+    with pytest.raises(ChildProcessError):  # no zombie
+        os.waitpid(pid, 0)
+    assert int(child.ask(b"pid")) != pid
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "how"),
+    [
+        (b"signal 11", "crash", "crashed (SIGSEGV)"),
+        (b"signal 6", "crash", "crashed (SIGABRT)"),
+        (b"signal 9", "memory", "was killed (SIGKILL), as the system does where memory runs out"),
+        (b"abort", "memory", "ran out of memory (limit: 0.2 GiB)"),
+        (b"exit 0", "exit", "ended with exit code 0"),
+        (b"flood", "exit", "ended with exit code 3"),
+        (b"raise", "exit", "ended with exit code 1"),
+        (b"raw 02ffffffffffffffff", "reply", "sent a reply of 18,446,744,073,709,551,615 bytes"),
+        (b"raw 070000000000000000", "reply", "sent a message of unknown kind 7"),
+        (b"raw 02000000000000000141ff", "reply", "sent more than one reply"),
+    ],
+)
+def test_every_ending_is_reported_and_the_next_question_gets_another_child(
+    child: Child, message: bytes, cause: str, how: str
+) -> None:
+    error = ended(child, message)
+    assert (error.cause, error.how) == (cause, how)
+    assert child.ask(b"echo again") == b"again"
+
+
+def test_the_error_ends_with_what_was_printed_last(child: Child) -> None:
+    assert str(ended(child, b"raise")) == "a child process ended with exit code 1: ValueError: no such thing"
+    assert ended(child, b"flood").output.endswith("the end")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory limits are of Linux")
+def test_memory_is_limited_and_mapped_files_are_not_counted(child: Child) -> None:
+    assert child.ask(b"take 100000000") == b"100000000"
+    assert int(child.ask(b"map")) > 0
+    error = ended(child, b"take 300000000")
+    assert (error.cause, error.how) == ("memory", "ran out of memory (limit: 0.2 GiB)")
+
+
+def test_a_child_that_hangs_in_native_code_is_ended(child: Child) -> None:
+    error = ended(child, b"hang", seconds=1.0)
+    assert (error.cause, error.how) == ("time", "did not finish within 1 s")
+    assert not is_alive(int(error.output.split()[1]))
+
+
+def test_a_module_that_cannot_be_imported_is_no_fault_of_the_question() -> None:
+    with Child("gpupipe.no_such_module", Limits(seconds=5)) as child:
+        error = ended(child, b"echo")
+    assert error.cause == "start"
+    assert "No module named" in str(error)
+
+
+PARENT = """
+import os, sys, threading
+from gpupipe.children import Child, Limits
+
+child = Child("gpupipe_answers", Limits(seconds=600))
+print(child.ask(b"pid").decode(), flush=True)
+threading.Thread(target=child.ask, args=(b"hang",), daemon=True).start()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a timer ends it")
+def test_no_child_outlives_a_parent_that_was_killed(child: Child, tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    with subprocess.Popen(
+        python_command(str(tmp_path / "parent.py")),
+        env=child_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while is_alive(pid):
+        assert time.monotonic() < deadline, "the child is still at work"
+        time.sleep(0.02)
+
+
+def test_ctrl_c_ends_the_child_and_is_passed_on(child: Child) -> None:
+    pid = int(child.ask(b"pid"))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        child.ask(b"hang")
+    assert not is_alive(pid)
+
+
+def test_a_forked_copy_starts_a_child_of_its_own(child: Child) -> None:
+    pid = child.ask(b"pid")
+    read, write = os.pipe()
+    if (copy := os.fork()) == 0:
+        os.write(write, child.ask(b"pid"))
+        child.close()
+        os._exit(0)
+    os.waitpid(copy, 0)
+    assert os.read(read, 100) not in (b"", pid)
+    assert child.ask(b"pid") == pid
+    for fd in (read, write):
+        os.close(fd)
+
+
+WHERE = "import gpupipe, gpupipe_kernels, json, sys; print(json.dumps([gpupipe.__file__, json.__file__, sys.path]))"
+
+
+@pytest.mark.parametrize("entries", [[""], ["."], ["{here}"], ["{here}/../{name}"]])
+def test_nothing_is_imported_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: list[str]
+) -> None:
+    for name in ("json", "gpupipe", "gpupipe_kernels"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
+    ours = [entry.format(here=tmp_path, name=tmp_path.name) for entry in entries]
+    monkeypatch.setattr(sys, "path", [*ours, *sys.path])
+    done = subprocess.run(
+        python_command("-c", WHERE), env=child_environment(), capture_output=True, text=True, check=True
+    )
+    assert gpupipe.__file__ in done.stdout
+    assert str(tmp_path) not in done.stdout
+
+
+def test_a_checkout_may_be_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(gpupipe.__file__).parents[1]
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "path", [str(root), *(path for path in sys.path if path != str(root))])
+    assert str(root) in child_environment()["PYTHONPATH"].split(os.pathsep)
