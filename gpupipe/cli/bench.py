@@ -66,15 +66,23 @@ def command(
 
     from gpupipe.bench.card import Request, measure
     from gpupipe.bench.render import show
-    from gpupipe.pipeline.jsonfile import write_json
+    from gpupipe.config import load_config
+    from gpupipe.pipeline.atomic import require_writable_file, write_text
+    from gpupipe.pipeline.jsonfile import dumps
+    from gpupipe.pipeline.run_inputs import run_inputs
+    from gpupipe.readers.output_conflicts import ProtectedInput, require_no_conflict
 
-    if json_file is not None and not json_file.absolute().parent.is_dir():  # said before the work, not after it
-        raise click.BadParameter(f"the folder of {json_file} does not exist", param_hint="--json")
     extra = () if device is None else (f"device={device}",)
+    if json_file is not None:  # before the work, not after it
+        require_writable_file(json_file)
+        inputs = run_inputs(load_config(config, [*overrides, *extra]))
+        inputs += [ProtectedInput(str(path), "the peer") for path in peers]
+        inputs += [ProtectedInput(str(data), "the data")] if data is not None else []
+        require_no_conflict(json_file, inputs)
     request = Request(
         config, (*overrides, *extra), repeat, peers, data, model, steady, rows, serve, compare_encodings
     )  # fmt: skip
     document = measure(request, lambda text: None if quiet else click.echo(text, err=True))
     if json_file is not None:
-        write_json(json_file, document)
+        write_text(json_file, dumps(document, indent=2) + "\n")
     show(document, sys.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from shlex import quote
 
@@ -16,7 +17,7 @@ from gpupipe.errors import ConfigError
 @click.option("--target", metavar="COLUMN", help="The column to predict; its position where the file has no header.")
 @click.option("--clustering", is_flag=True, help="Predict nothing: find groups of like rows.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="CONFIG", help="Default: DATA's name + .yaml.")
-@click.option("--force", is_flag=True, help="Overwrite CONFIG.")
+@click.option("--force", is_flag=True, help="Overwrite CONFIG, if it is a configuration.")
 @source_option
 def command(
     data: str,
@@ -46,10 +47,15 @@ def command(
 
         click.echo(list_columns(data, source))
         return
-    if config.exists() and not force:
-        raise ConfigError(f"{config} is there already", fix="--force overwrites it; -o writes another")
-    if not config.parent.is_dir():
-        raise ConfigError(f"there is no folder {config.parent}", where="-o", fix="make it, or choose another")
+    if os.path.lexists(config) and not force:
+        raise ConfigError(f"{config} already exists", fix="--force overwrites it; -o writes another")
+    from gpupipe.pipeline.atomic import require_writable_file, write_text
+    from gpupipe.readers.output_conflicts import ProtectedInput, require_no_conflict
+
+    require_writable_file(config)
+    require_no_conflict(config, [ProtectedInput(data, "the input")])
+    if config.exists():
+        _require_configuration(config)
 
     from gpupipe.backends import device_report
     from gpupipe.report.text import printable
@@ -59,9 +65,18 @@ def command(
         made = make_clustering_starter(data, config, source)
     else:
         made = make_starter(data, target, config, device_report(), source)
-    config.write_text(made.text, encoding="utf-8")
+    write_text(config, made.text)
     for line in [*made.summary, f"wrote {config}; next: gpupipe run {quote(str(config))}"]:
         click.echo(printable(line))
+
+
+def _require_configuration(config: Path) -> None:
+    """Raise ConfigError unless a file is empty or a configuration: --force overwrites nothing else."""
+    from gpupipe.config.recognition import is_configuration
+
+    if not is_configuration(config):
+        fix = "delete it yourself if it is not needed, or name another file with -o"
+        raise ConfigError("--force overwrites configurations only, and this is not one", where=str(config), fix=fix)
 
 
 def _stem(data: str) -> str:

@@ -10,7 +10,7 @@
 ``problems``     pydantic's findings at their line and column, in the ``wording`` of YAML or of Python
 ``advice``       what messages advise, in Python's notation
 ``resolved``     the configuration back to YAML, every default filled in;  ``summary`` what differs from the defaults
-``schema``       its JSON Schema
+``schema``       its JSON Schema;  ``recognition`` tells configurations from other files
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@
 ``explain``      importances;  ``writeup`` the figures of the report
 ``plan``         what a run would do and need, before it runs
 ``rundir``       a directory that appears complete, or not at all, by ``drafts`` and ``renaming``;  ``disk`` room for it
+``atomic``       files that appear complete, or not at all;  ``run_inputs`` what no output may touch
 ``stages``       what a run keeps for the one that takes its place;  ``stopping`` where it may end early
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it
 ``api``          `Pipeline`, for programs, and its ``arguments``;  ``result`` the `Run` that it returns

@@ -9,7 +9,9 @@ from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.run_inputs import model_inputs
 from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.readers.output_conflicts import require_no_conflict
 
 
 def copy_model(source: Path, target: Path, device: str = "auto", allow_code: bool = False) -> Verification:
@@ -29,12 +31,13 @@ def copy_model(source: Path, target: Path, device: str = "auto", allow_code: boo
     Raises
     ------
     ConfigError
-        If `target` is there and not an empty folder, or cannot be written to.
+        If `target` is there and not an empty folder, is inside the model or its run directory, or cannot be written to.
     ArtifactError
         If a file is damaged, nothing was recorded, or the copy does not give what was; nothing is left then.
     """
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise ConfigError("a model needs a folder of its own", where=str(target), fix="name one that is new, or empty")
+    require_no_conflict(target, model_inputs(source), contents=[])
     model = load_model(source, device, allow_code=allow_code)  # every file is checked before one is copied
     with room_on(target.parent, "make room, or name another folder"), RunDirectory(target) as directory:
         for file in sorted(model.folder.iterdir()):

@@ -31,11 +31,13 @@ from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.room import beyond_memory
+from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
 from gpupipe.pipeline.stopping import Stopping
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.readers.output_conflicts import require_no_conflict
 from gpupipe.splits import Fold
 
 PREDICTED_BYTES = 8  # of a row, at the least: one number
@@ -72,6 +74,8 @@ def run_pipeline(
 
     Raises
     ------
+    ConfigError
+        If the run directory would replace or add to something that the run reads.
     GpupipeError
         See `gpupipe.errors`; nothing is left under the final name.
     """
@@ -83,6 +87,7 @@ def run_pipeline(
     with room_on(final.parent, "make room, then run it again with --resume"), ExitStack() as stack:
         stack.enter_context(config.origin.borrowed.hidden())
         stack.enter_context(placed(config.origin))
+        require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
         store = stack.enter_context(Store.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))

@@ -7,6 +7,7 @@
 ``cache``     encoded tables kept on disk, so that the second run of an experiment does not read again
 
 ``files``     which files a path, glob, folder or URL means
+``output_conflicts``  refuses outputs that would overwrite inputs
 ``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes; ``trial`` isolates them
 ``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``
 ``columns``   every Arrow type to the few that the rest of gpupipe knows

@@ -148,7 +148,7 @@ def test_warm_runs_sizes_and_encodings(gpupipe: Gpupipe, generated: Path, peer: 
         (["--rows", "many"], 2, "whole numbers above 0"),
         (["--rows", "0"], 2, "whole numbers above 0"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),
-        (["--json", "no/such/folder/out.json"], 2, "does not exist"),
+        (["--json", "no/such/folder/out.json"], 2, "there is no folder"),
         (["--repeat", "0"], 2, "--repeat"),
         (["--data", "no.csv"], 2, "there is no file no.csv"),
         (["--set", "source.target=Chrun"], 5, "did you mean 'Churn'"),

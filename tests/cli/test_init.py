@@ -48,14 +48,14 @@ def test_init_writes_a_configuration_named_after_the_table(gpupipe: Gpupipe, tab
 
 def test_init_keeps_a_file_that_is_there(gpupipe: Gpupipe, table: Path) -> None:
     config = table.parent / "mine.yaml"
-    config.write_text("precious")
+    config.write_text("source: {path: old.csv}")
     args = ("init", "sales.csv", "--target", "sold", "-o", "mine.yaml")
     result = gpupipe(*args, cwd=table.parent)
     assert result.returncode == 2
-    assert "mine.yaml is there already" in result.stderr
-    assert config.read_text() == "precious"
+    assert "mine.yaml already exists" in result.stderr
+    assert config.read_text() == "source: {path: old.csv}"
     assert gpupipe(*args, "--force", cwd=table.parent).returncode == 0
-    assert config.read_text() != "precious"
+    assert "sales.csv" in config.read_text()
 
 
 def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpupipe, table: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_full_disk_is_a_matter_of_room() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("absent/out", "the folder of the output does not exist"),
+        ("absent/out", "there is no folder"),
         ("out.parquet", "a folder of Parquet files, not one file"),
         ("full", "predictions need a folder of their own"),
         ("file", "predictions need a folder of their own"),

@@ -15,22 +15,25 @@ from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
+from gpupipe.pipeline.atomic import ROOM
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model import Model, load_model, open_model
 from gpupipe.pipeline.model_inference import BATCH_ROWS
 from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.rundir import RunDirectory
-from gpupipe.pipeline.scoring.outputs import ENDINGS, ROOM, require_folder
+from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.spread import broken_rules
 from gpupipe.pipeline.target import Goal
 from gpupipe.readers.files import mask
+from gpupipe.readers.output_conflicts import require_no_conflict
 from gpupipe.readers.settings import ColumnSettings, TableSource
 
 if TYPE_CHECKING:
     from gpupipe.cluster.source_pieces import ArrowPieces
 
+PART = "part-00000.parquet"  # the first of the files that are written
 Say = Callable[[str], None]
 Adjust = Callable[[TableSource], TableSource]
 
@@ -81,6 +84,7 @@ def score_on_cluster(
         say(text)
 
     _require_new(output)
+    require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
     loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
     from gpupipe.cluster.connect import connected
 
@@ -190,7 +194,8 @@ def _absolute(path: str) -> str:
 
 def _require_new(output: Path) -> None:
     """Raise a ConfigError unless `output` can become a folder of predictions."""
-    require_folder(output.absolute().parent)
+    if not output.absolute().parent.is_dir():
+        raise ConfigError(f"there is no folder {output.parent}", where=str(output), fix="create it, or choose another")
     if output.suffix in ENDINGS:
         raise ConfigError(
             "the workers of a cluster write a folder of Parquet files, not one file", where=str(output),

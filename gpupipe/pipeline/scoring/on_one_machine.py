@@ -14,9 +14,10 @@ from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, screen
-from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, write_table
+from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
 from gpupipe.readers.files import mask
+from gpupipe.readers.output_conflicts import require_no_conflict
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import TableSource
 
@@ -69,7 +70,8 @@ def score(
     Raises
     ------
     ConfigError
-        If `output` has another suffix or cannot be written, or a column to copy is absent or has a taken name.
+        If `output` has another suffix, cannot be written, or would overwrite or add to what is read here (the input,
+        further tables, the model or its run directory); or a column to copy is absent or has a taken name.
     SchemaError
         If a column is absent or bad rows are errors; also if every row was rejected, which are written then.
     GpupipeError
@@ -82,6 +84,8 @@ def score(
         say(text)
 
     require_output_file(output)
+    for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
+        require_no_conflict(path, scoring_inputs(model, data, tables))
     loaded_model = load_model(model, device, allow_code=allow_code)
     if data is None:
         if on_error != "error" or keep or ids:

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.disk import room_on
-from gpupipe.pipeline.renaming import sync
+from gpupipe.pipeline.atomic import replaced, require_writable_file
+from gpupipe.pipeline.run_inputs import model_inputs
+from gpupipe.readers.output_conflicts import ProtectedInput
 
 ENDINGS = (".csv", ".parquet")
-ROOM = "make room, or name an output on another disk"
 
 
 def require_output_file(output: Path) -> None:
     """Raise ConfigError unless scores can be written to `output`: before hours of work, not after them."""
-    if output.is_dir():
-        raise ConfigError("the output is a folder", where=str(output), fix="name a file, such as scores.csv")
-    if output.suffix not in ENDINGS:
+    if output.suffix not in ENDINGS and not output.is_dir():
         raise ConfigError(
             f"cannot write {output.suffix or 'a file without a suffix'}: scores are .csv or .parquet",
             where=str(output),
             fix=f"name it {output.name}.csv or {output.name}.parquet" if not output.suffix else "use one of the two",
         )
-    require_folder(output.parent)
-    try:
-        hidden = hidden_name(output)
-        hidden.touch()
-        hidden.unlink()
-    except OSError as error:
-        fix = "name a file in a folder that can be written to"
-        raise ConfigError(f"cannot write here: {error.strerror}", where=str(output.parent), fix=fix) from error
+    require_writable_file(output)
 
 
-def require_folder(folder: Path) -> None:
-    """Raise ConfigError unless the folder exists."""
-    if not folder.is_dir():
-        raise ConfigError("the folder of the output does not exist", where=str(folder), fix="make it first")
+def scoring_inputs(model: str | Path, data: str | None, tables: Mapping[str, str] | None) -> list[ProtectedInput]:
+    """Return what a batch scoring reads: its outputs must leave it alone."""
+    found = model_inputs(model)
+    if data is not None:
+        found.append(ProtectedInput(data, "the input"))
+    return found + [ProtectedInput(path, f"the table {name!r}") for name, path in (tables or {}).items()]
 
 
 def rejected_path(output: Path) -> Path:
@@ -49,13 +39,8 @@ def rejected_path(output: Path) -> Path:
     return output.with_name(f"{output.stem}.rejected{output.suffix}")
 
 
-def hidden_name(output: Path) -> Path:
-    """Return a name in the folder of `output` that no other process takes."""
-    return output.with_name(f".{output.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-
-
 def write_table(table: pa.Table, output: Path) -> None:
-    """Write a table to a .csv or .parquet file, under another name first.
+    """Write a table to a .csv or .parquet file, as a whole.
 
     Raises
     ------
@@ -65,16 +50,5 @@ def write_table(table: pa.Table, output: Path) -> None:
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
-    with room_on(output.parent, ROOM), _replaced(output) as hidden:
-        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, hidden)
-        sync(hidden)  # or a power cut could leave the name without the content
-
-
-@contextmanager
-def _replaced(output: Path) -> Iterator[Path]:
-    hidden = hidden_name(output)
-    try:
-        yield hidden
-        hidden.replace(output)
-    finally:
-        hidden.unlink(missing_ok=True)
+    with replaced(output) as draft:
+        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, draft)

@@ -1,0 +1,235 @@
+"""Outputs that point at inputs: every command refuses them, and leaves every file as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from gpupipe.cli import COMMANDS, main
+from tests.cli.test_faults import files_of_at_most
+
+CONFIG = """\
+source: {path: t.csv, target: y, id: id}
+models: [gaussian_nb]
+evaluate: {importance: false}
+report: {enabled: false}
+"""
+HOOK = "def same(frame):\n    return frame\n"
+ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    return DummyClassifier()\n"
+KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
+JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
+
+OUTPUTS = {"run": "--output", "predict": "--output", "export": "--output", "init": "--output", "bench": "--json"}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs of every kind, and a run in `r`."""
+    folder = tmp_path_factory.mktemp("outputs")
+    rows = [f"{i:03d},{i % 50},{'ab'[i % 2]},{'yes' if i % 50 > 25 else 'no'}" for i in range(120)]
+    table = "\n".join(["id,age,plan,y", *rows, ""])
+    (folder / "t.csv").write_text(table)
+    (folder / "c.yaml").write_text(CONFIG)
+    (folder / "x.csv").write_text("plan,price\na,1\nb,2\n")
+    (folder / "scores.rejected.csv").write_text(table)
+    (folder / "hook.py").write_text(HOOK)
+    (folder / "code.py").write_text(ESTIMATOR)
+    (folder / "kernel.py").write_text(KERNEL)
+    (folder / "peer.py").write_text("")
+    (folder / "scheduler.json").write_text("{}")
+    for name in ("parts/year=1", "cache", "empty"):
+        (folder / name).mkdir(parents=True)
+    (folder / "parts/year=1/one.csv").write_text(table)
+    (folder / "cache/entry").write_text("precious")
+    (folder / "notes.yaml").write_text("shopping: [milk, bread]\n")
+    (folder / "prose.yaml").write_text("precious: [\n")
+    (folder / "symbolic.csv").symlink_to("t.csv")
+    (folder / "folder").symlink_to("parts")
+    (folder / "hard.csv").hardlink_to(folder / "t.csv")
+    (folder / "hard.yaml").hardlink_to(folder / "c.yaml")
+    assert main(["run", str(folder / "c.yaml"), "--output", str(folder / "r"), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def there(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory, which must stay as it is."""
+    monkeypatch.chdir(workplace)
+    before = contents(workplace)
+    yield workplace
+    assert contents(workplace) == before
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return what is below a folder: links by their target, files by their hash."""
+    return {
+        str(path.relative_to(folder)): f"-> {os.readlink(path)}" if path.is_symlink()
+        else hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file()
+        else "folder"
+        for path in folder.rglob("*")
+    }  # fmt: skip
+
+
+def test_the_walk_has_every_command_that_writes_where_it_is_told() -> None:
+    found = {}
+    for name in COMMANDS:
+        command: click.Command = import_module(f"gpupipe.cli.{name}").command
+        for option in command.params:
+            if isinstance(option.type, click.Path) and option.name in ("output", "json_file"):
+                found[name] = option.opts[-1]
+    assert found == OUTPUTS
+
+
+SCORING = [
+    # what is scored, further options, outputs that must be refused
+    ("t.csv", [], ["t.csv", "empty/../t.csv", "{here}/t.csv", "symbolic.csv", "hard.csv"]),
+    ("symbolic.csv", [], ["t.csv"]),
+    ("{here}/t.csv", [], ["t.csv"]),
+    ("file://{here}/t.csv", [], ["t.csv"]),
+    ("t.csv", [], ["r/new.csv", "r/predictions.parquet", "r/model/new.csv", "r/model/levels.parquet"]),
+    ("t.csv", ["--table", "events=x.csv"], ["x.csv"]),
+    ("parts", [], ["parts/year=1/one.csv", "parts/new.csv", "folder/new.parquet"]),
+    ("folder", [], ["parts/new.csv"]),
+    ("parts/*/*.csv", [], ["parts/year=1/one.csv", "parts/year=1/new.csv"]),
+    ("parts/**/*.csv", [], ["parts/new.csv"]),
+    ("scores.rejected.csv", ["--on-error", "null"], ["scores.csv"]),
+    ("parts", ["--cluster", "local"], ["parts/new"]),
+    ("t.csv", ["--cluster", "local"], ["r/new", "r/model/new"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "output"), [(data, options, output) for data, options, all_ in SCORING for output in all_]
+)
+@pytest.mark.parametrize("model", ["r", "r/model"])
+def test_predict_overwrites_nothing_that_it_reads(
+    there: Path, capsys: pytest.CaptureFixture[str], model: str, data: str, options: list[str], output: str
+) -> None:
+    data, output = data.format(here=there), output.format(here=there)
+    assert main(["predict", model, data, *options, "-o", output]) == 2
+    assert "Usage error: the output would" in capsys.readouterr().err
+
+
+OPTIONS_OF_A_RUN = {
+    "t.csv": ["source.path=old/t.csv"],
+    "x.csv": [f"tables={JOIN % 'old/x.csv'}"],
+    "hook.py": ["source.prepare=old/hook.py:same"],
+    "code.py": ["models=[estimator: {use: 'old/code.py:make'}]"],
+    "kernel.py": ["features=[kernel: {use: 'old/kernel.py:half', inputs: [age]}]"],
+    "cache": ["source.cache=old/cache"],
+    "scheduler.json": ["cluster.scheduler=old/scheduler.json"],
+    "parts": ["source.path=old/parts"],
+    "parts/": ["source.path='old/parts/**/*.csv'"],
+}
+
+
+@pytest.mark.parametrize("name", ["c.yaml", *OPTIONS_OF_A_RUN])
+def test_a_run_does_not_replace_a_directory_that_holds_what_it_reads(
+    there: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    shutil.copytree("r", "old")
+    try:
+        (shutil.copytree if Path(name).is_dir() else shutil.copy)(name, Path("old", name))
+        before = contents(Path("old"))
+        config = "old/c.yaml" if name == "c.yaml" else "c.yaml"
+        options = [word for option in OPTIONS_OF_A_RUN.get(name, []) for word in ("--set", option)]
+        if name == "c.yaml":
+            options = ["--set", f"source.path={there}/t.csv"]
+        assert main(["run", config, *options, "--output", "old", "--quiet"]) == 2
+        assert "Configuration error: the output folder would replace" in capsys.readouterr().err
+        assert contents(Path("old")) == before
+    finally:
+        shutil.rmtree("old")
+
+
+@pytest.mark.parametrize(
+    ("path", "output"),
+    [("parts", "parts/r"), ("folder", "parts/r"), ("'**/*.parquet'", "new"), (".", "new"), ("parts", "parts/year=1/r")],
+)
+def test_a_run_is_not_written_into_the_folder_that_it_reads(
+    there: Path, capsys: pytest.CaptureFixture[str], path: str, output: str
+) -> None:
+    assert main(["run", "c.yaml", "--set", f"source.path={path}", "--output", output, "--quiet"]) == 2
+    assert "would be read as part of the input" in capsys.readouterr().err
+    assert main(["run", "c.yaml", "--set", f"source.path={path}", "--set", f"output={output}", "--quiet"]) == 2
+
+
+@pytest.mark.parametrize("model", ["r", "r/model"])
+@pytest.mark.parametrize("output", ["r/copy", "r/model/copy"])
+def test_a_model_is_not_exported_into_itself(
+    there: Path, capsys: pytest.CaptureFixture[str], model: str, output: str
+) -> None:
+    assert main(["export", model, "-o", output]) == 2
+    assert "the output would be inside" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("data", "output", "says"),
+    [
+        ("t.csv", "t.csv", "would overwrite the input"),
+        ("t.csv", "symbolic.csv", "would overwrite the input"),
+        ("t.csv", "hard.csv", "would overwrite the input"),
+        ("parts", "folder/year=1/one.csv", "would overwrite a file of the input"),
+        ("parts/*/*", "parts/year=1/new.yaml", "would be read as part of the input"),
+        ("t.csv", "x.csv", "overwrites configurations only"),
+        ("t.csv", "hook.py", "overwrites configurations only"),
+        ("t.csv", "notes.yaml", "overwrites configurations only"),
+        ("t.csv", "prose.yaml", "overwrites configurations only"),
+        ("t.csv", "r/predictions.parquet", "overwrites configurations only"),
+        ("t.csv", "/dev/null", "is a device or a pipe"),
+        ("t.csv", "empty", "is a folder"),
+    ],
+)
+def test_init_overwrites_configurations_only(
+    there: Path, capsys: pytest.CaptureFixture[str], data: str, output: str, says: str
+) -> None:
+    assert main(["init", data, "--target", "y", "-o", output, "--force"]) == 2
+    assert says in capsys.readouterr().err
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("output", ["c.yaml", "hard.yaml", "t.csv", "symbolic.csv", "x.csv", "peer.py"])
+def test_bench_overwrites_nothing_that_it_reads(there: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert main(["bench", "c.yaml", "--data", "x.csv", "--peer", "peer.py", "--json", output]) == 2
+    assert "the output would overwrite" in capsys.readouterr().err
+
+
+def test_outputs_beside_the_inputs_are_written(workplace: Path, tmp_path: Path) -> None:
+    for name in ("t.csv", "parts"):
+        (shutil.copytree if name == "parts" else shutil.copy)(workplace / name, tmp_path / name)
+    model = str(workplace / "r")
+    for data, output in [("t.csv", "s.csv"), ("*.csv", "s.parquet"), ("parts", "parts/_scores/s.csv")]:
+        (tmp_path / output).parent.mkdir(exist_ok=True)
+        assert main(["predict", model, str(tmp_path / data), "-o", str(tmp_path / output), "--quiet"]) == 0
+        assert (tmp_path / output).is_file()
+        if output == "s.csv":
+            (tmp_path / output).unlink()
+    assert main(["init", str(tmp_path / "parts"), "--target", "y", "-o", str(tmp_path / "parts/c.yaml")]) == 0
+
+
+def test_a_configuration_is_replaced_as_a_whole_behind_its_link_with_its_rights(
+    workplace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
+    real.write_text(CONFIG)
+    real.chmod(0o600)
+    link.symlink_to(real)
+    command = ["init", str(workplace / "t.csv"), "--target", "y", "-o", str(link), "--force"]
+    with files_of_at_most(100):
+        assert main(command) == 3
+    assert "the disk is full" in capsys.readouterr().err
+    assert real.read_text() == CONFIG
+    assert main(command) == 0
+    assert "t.csv" in real.read_text() != CONFIG and link.is_symlink() and stat.S_IMODE(real.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yaml", "real.yaml"]
+    with files_of_at_most(100):
+        assert main([*command[:-2], str(tmp_path / "new.yaml")]) == 3
+    assert not (tmp_path / "new.yaml").exists()
