@@ -146,6 +146,8 @@ class Campaign:
 
         def action(judgement: int) -> int:
             os.chdir(folder)
+            if command.prepare is not None:
+                command.prepare()
             code = self.main(args)
             if code == 0 and command.judge is not None:
                 os.write(judgement, command.judge(folder).encode("utf-8", "backslashreplace"))

@@ -22,11 +22,12 @@ from tests.fuzz.damaged_models import model_kind
 from tests.fuzz.damaged_runs import run_kind
 from tests.fuzz.damaged_tables import table_kind
 from tests.fuzz.kinds import Kind
+from tests.fuzz.structure.model_kinds import STRUCTURES, structure_kind
 from tests.fuzz.tables import WRITERS
 from tests.fuzz.warm import make_runs
 
 QUICK_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # runs wait for what they write to be on the disk
-KINDS = (*WRITERS, "config", "model", "run", "cache")
+KINDS = (*WRITERS, "config", "model", *STRUCTURES, "run", "cache")
 
 
 def fuzz() -> int:
@@ -85,6 +86,10 @@ def _kind(name: str, runs: Path) -> Kind:
         return table_kind(name)
     if name == "config":
         return configuration_kind(json_schema())
+    if name in STRUCTURES:
+        folder = runs / f"zoo-{name}"
+        folder.mkdir()
+        return structure_kind(name, folder)
     return {"model": model_kind, "run": run_kind, "cache": cache_kind}[name](runs)
 
 

@@ -37,6 +37,8 @@ class Command:
         How often it is drawn beside the others.
     may_be_long : bool
         Whether the input may ask for more work than a case is given time for.
+    prepare : callable, optional
+        Called in the child before the command.
     """
 
     args: tuple[str, ...]
@@ -45,6 +47,7 @@ class Command:
     judge: Callable[[Path], str] | None = None
     share: int = 1
     may_be_long: bool = False
+    prepare: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,141 @@
+"""Kinds of damaged models whose structure is edited: fields, lengths, types, references, not bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.csv as pa_csv
+
+from gpupipe.cli import main
+from gpupipe.models.skops_file import ALLOWED_TYPES
+from tests.fuzz.damaged_models import vouched_for
+from tests.fuzz.kinds import Base, Command, Kind
+from tests.fuzz.structure.formats import FORMATS, Format
+from tests.fuzz.structure.onnx_wire import read_onnx, write_onnx
+from tests.fuzz.structure.tree_edits import edited, parts_of, slots
+from tests.fuzz.structure.zoo import N_SCORED, Zoo
+
+READ_OR_REFUSED = frozenset({0, 3, 5})
+M_PERTURB = -6  # of mallopt: freed and new memory is filled with a byte
+FILLS = (0xA5, 0x3C)
+ATTEMPTS = 4
+SCORE = ("predict", "model", "t.parquet", "-o", "out.csv", "--quiet")
+ESTIMATORS = {
+    "ubj": "estimator.ubj",
+    "skops": "estimator.skops",
+    "npz": "estimator.npz",
+    "safetensors": "estimator.safetensors",
+    "onnx": "estimator.onnx",
+}
+STRUCTURES = (*ESTIMATORS, "parts")
+"""The kinds: estimators by their format, and the other parts of a model."""
+
+
+def structure_kind(name: str, folder: Path) -> Kind:
+    """Return a kind; its models are trained in `folder`."""
+    zoo = Zoo(folder)
+    return _parts_kind(zoo) if name == "parts" else _estimator_kind(name, zoo)
+
+
+def _estimator_kind(name: str, zoo: Zoo) -> Kind:
+    onnx = name == "onnx"
+    how = Format(read_onnx, write_onnx) if onnx else FORMATS[name]
+    command = Command(SCORE, READ_OR_REFUSED, "out.csv", _judge, prepare=_without_torch if onnx else _filled)
+    bases, trees, scored = [], [], zoo.scored
+    for label, files in zoo.estimators(name):
+        damaged = f"model/{ESTIMATORS[name]}"
+        trees.append(how.decode(files[damaged]))
+        bases.append(Base(label, {**files, "t.parquet": scored}, damaged, (command,), vouched_for))
+    classes = _classes(trees) if name == "skops" else ()
+    return Kind(bases, Structural(how, parts_of(trees), classes))
+
+
+def _parts_kind(zoo: Zoo) -> Kind:
+    bases, trees = [], []
+    score = Command(SCORE, READ_OR_REFUSED, "out.csv", _judge, share=3, prepare=_filled)
+    verify = Command(("verify", "model"), READ_OR_REFUSED, prepare=_filled)
+    models = [*zoo.runs(), *(("network", files) for _, files in zoo.networks())]
+    for label, files in models:
+        for part, content in files.items():
+            if part.startswith("model/estimator"):
+                continue
+            trees.append(PARTS.decode(content))
+            uses = (score, verify) if "model/parity.json" in files else (score,)
+            bases.append(Base(f"{label} {part}", {**files, "t.parquet": zoo.scored}, part, uses, vouched_for))
+    return Kind(bases, Structural(PARTS, parts_of(trees)))
+
+
+def _format_of(content: bytes) -> Format:
+    return FORMATS["parquet" if content.startswith(b"PAR1") else "npz" if content.startswith(b"PK") else "json"]
+
+
+def _written(tree: Any) -> bytes:
+    """Write a tree by what its leaves are: arrays of an npz, columns of Parquet, or JSON."""
+    if isinstance(tree, dict) and any(name.endswith(".npy") for name in tree):
+        return FORMATS["npz"].encode(tree)
+    is_table = isinstance(tree, list) and any(isinstance(each, dict) and "values" in each for each in tree)
+    return FORMATS["parquet" if is_table else "json"].encode(tree)
+
+
+PARTS = Format(lambda content: _format_of(content).decode(content), _written)
+
+
+class Structural:
+    """A way to damage a file: decoded, edited once, and written again."""
+
+    def __init__(self, how: Format, parts: Any, classes: Sequence[tuple[str, str, str]] = ()) -> None:
+        self.how, self.parts, self.classes = how, parts, classes
+
+    def __call__(self, content: bytes, rng: Random) -> bytes:
+        """Return the damaged file; the same where an earlier edit has left none that can be read or written."""
+        for _ in range(ATTEMPTS):
+            with suppress(Exception):  # whatever NumPy, Arrow and zipfile make of what was edited
+                made = self.how.encode(edited(self.how.decode(content), rng, self.parts, self.classes))
+                if made != content:
+                    return made
+        return content
+
+
+def _classes(trees: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """Return what nodes are built as in the models, and everything else that may be built."""
+    nodes = [slot.value for slot in slots(trees) if isinstance(slot.value, dict) and "__class__" in slot.value]
+    used = {(node["__module__"], node["__class__"], node["__loader__"]) for node in nodes}
+    others = {(*name.rpartition(".")[::2], "ObjectNode") for name in ALLOWED_TYPES}
+    return sorted(used | others)
+
+
+def _filled(fill: int = FILLS[0]) -> None:
+    """Fill memory that is allocated or freed, so that what is read and never written shows."""
+    ctypes.CDLL(None).mallopt(M_PERTURB, fill)
+
+
+def _without_torch() -> None:
+    """Have networks computed by ONNX Runtime."""
+    from importlib.util import find_spec
+
+    from gpupipe.models.neural import loading
+
+    _filled()
+    loading.find_spec = lambda name: None if name == "torch" else find_spec(name)  # type: ignore[attr-defined]
+
+
+def _judge(folder: Path) -> str:
+    """Return what is wrong with accepted predictions: another number of rows, or they depend on unwritten memory."""
+    first = (folder / "out.csv").read_bytes()
+    n_rows = pa_csv.read_csv(folder / "out.csv").num_rows
+    if n_rows != N_SCORED:
+        return f"{n_rows} predictions of {N_SCORED} rows"
+    _filled(FILLS[1])
+    code = main([*SCORE[:-2], "again.csv", "--quiet"])
+    _filled(FILLS[0])
+    if code != 0:
+        return f"exit code {code} the second time"
+    again = folder / "again.csv"
+    same = again.read_bytes() == first
+    again.unlink()
+    return "" if same else "other predictions the second time"
