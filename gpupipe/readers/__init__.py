@@ -7,7 +7,8 @@
 ``cache``     encoded tables kept on disk, so that the second run of an experiment does not read again
 
 ``files``     which files a path, glob, folder or URL means
-``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes; ``trial`` isolates them
+``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes
+``trial``     reads isolated ones in a child process first, ``trial_reader``
 ``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``
 ``columns``   every Arrow type to the few that the rest of gpupipe knows
 ``strings``   what counts as a missing value in text
