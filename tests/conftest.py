@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpupipe.backends import device_report
+from tests.hostile_modules import imported_modules, write_hostile_modules
 
 # As the backend does, but before anything has loaded OpenMP: idle threads that spin starve the tests on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -28,6 +30,15 @@ def data_dir(pytestconfig: pytest.Config) -> Path:
     if not Path(folder).is_dir():
         end(f"GPUPIPE_DATA={folder} is not a folder")
     return Path(folder).resolve()
+
+
+@pytest.fixture
+def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield a folder for the current one, with modules that no process of ours may import."""
+    folder = tmp_path_factory.mktemp("hostile")
+    write_hostile_modules(folder)
+    yield folder
+    assert imported_modules(folder) == []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

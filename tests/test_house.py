@@ -52,6 +52,17 @@ def test_no_module_is_too_long_to_read() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
+def test_python_is_started_in_one_place() -> None:
+    """Elsewhere it would import from the current folder, which may hold the files of a stranger."""
+    starting = {
+        name_of(module)
+        for module in MODULES
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("executable", "_base_executable")
+    }
+    assert starting == {"gpupipe/children/commands.py"}
+
+
 def test_everything_public_has_a_docstring() -> None:
     assert [name for module in MODULES for name in undocumented(module)] == []
 

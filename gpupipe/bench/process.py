@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe import errors
+from gpupipe.children import child_environment, python_command, script_command
 from gpupipe.errors import ConfigError, GpupipeError
 
 TAIL_LINES = 12  # of what a failed process said: an error is one screen
@@ -44,9 +44,8 @@ def run_worker(arguments: Sequence[str], output: Path) -> Finished:
     GpupipeError
         The worker's own error, of its own class.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # the gpupipe that we are
-    command = [sys.executable, "-m", "gpupipe.bench.worker", *arguments, "--json", str(output)]
-    code, said, seconds, cpu_seconds = _timed(command, environment)
+    command = python_command("-m", "gpupipe.bench.worker", *arguments, "--json", str(output))
+    code, said, seconds, cpu_seconds = _timed(command, child_environment())
     document = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     if error := document.get("error"):
         raise getattr(errors, error["class"])(error["what"], where=error["where"], fix=error["fix"])
@@ -63,7 +62,7 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> Finished:
     ConfigError
         If it fails, or writes no JSON.
     """
-    command = [sys.executable, str(script), *arguments, "--json", str(output)]
+    command = script_command(script, *arguments, "--json", str(output))
     code, said, seconds, cpu_seconds = _timed(command, os.environ)
     if code != 0:
         raise ConfigError(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -24,6 +23,8 @@ from typing import Any
 
 import click
 import numpy as np
+
+from gpupipe.children import child_environment, python_command
 
 FOLDS = 5
 WIDEST = 500  # one-hot columns of a reference; with more, only native categories are measured
@@ -89,7 +90,8 @@ def measure(entry: dict[str, str]) -> dict[str, Any]:
 
 
 def _gpupipe(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "gpupipe", *words], capture_output=True, text=True, check=False)
+    command = python_command("-m", "gpupipe", *words)
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise click.ClickException(f"gpupipe {' '.join(words)}: {done.stderr}")
     return done.stdout

@@ -22,6 +22,11 @@ def python_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", *arguments]
 
 
+def script_command(script: str | os.PathLike[str], *arguments: str) -> list[str]:
+    """Return the command that runs a script of the user's, which may import from its own folder."""
+    return [sys.executable, os.fspath(script), *arguments]
+
+
 def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a child that imports the packages of this process, its gpupipe included.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,8 @@ def main(args: Sequence[str] | None = None) -> int:
     terminated.
     """
     invocation = Invocation()
+    if args is None:  # Dask, joblib and multiprocessing start Python too: not with modules of the current folder
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         code = cli.main(args=args, prog_name="gpupipe", obj=invocation, standalone_mode=False)
     except click.ClickException as error:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpupipe.children import child_environment, python_command
+
 if TYPE_CHECKING:
     import rich.table
 
@@ -142,9 +144,8 @@ def _machine_code() -> Any:
 
     if missing := missing_compiler():
         raise ConfigError(f"the device loops cannot be compiled: {missing}", fix=INSTALL)
-    done = subprocess.run(
-        _python("gpupipe_kernels.proof.machine_code"), env=_environment(), capture_output=True, text=True, check=False
-    )
+    command = python_command("-m", "gpupipe_kernels.proof.machine_code")
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpupipeError(_tail(done.stderr), where="gpupipe_kernels.proof.machine_code")
     return json.loads(done.stdout)
@@ -166,8 +167,8 @@ def _outcomes(names: Sequence[str], rows: int, seed: int, simulated: bool) -> It
     """Yield what the fuzzer prints, as it comes: in a process of its own, as Numba fixes its device when imported."""
     from gpupipe.errors import GpupipeError
 
-    environment = {**_environment(), "NUMBA_ENABLE_CUDASIM": str(int(simulated))}
-    command = _python("gpupipe_kernels.proof.fuzz", *names, f"--rows={rows}", f"--seed={seed}")
+    environment = child_environment({"NUMBA_ENABLE_CUDASIM": str(int(simulated))})
+    command = python_command("-m", "gpupipe_kernels.proof.fuzz", *names, f"--rows={rows}", f"--seed={seed}")
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process,
@@ -190,14 +191,6 @@ def _figures(side: Mapping[str, Any]) -> str:
     apart = "" if side["strides"] == "taken" else ", refuses strides"
     error = f"error {side['max_error']:.1e}, {side['share']:.0%} of tolerance" if side["max_error"] else "exact"
     return f"{side['cases']:>3} cases, {error + apart:<32}"
-
-
-def _python(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # the gpupipe that we are
 
 
 def _tail(text: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import pkgutil
 import warnings
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends import device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.cluster import versions
-from gpupipe.cluster.dask_settings import dask_settings
+from gpupipe.cluster.dask_settings import BEFORE_START, dask_settings
 from gpupipe.cluster.outputs import collected
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
@@ -73,6 +74,7 @@ def connected(
     import distributed  # its own defaults and its loggers are there from now on
 
     with ExitStack() as stack:
+        stack.enter_context(_started_safely())
         stack.enter_context(dask.config.set(dask_settings(settings, ANSWER_SECONDS)))
         stack.enter_context(_quiet(distributed.__name__, "tornado", "asyncio"))
         if settings.scheduler == "local":
@@ -80,6 +82,25 @@ def connected(
             yield stack.enter_context(_started(settings, device, options, outputs))
         else:
             yield stack.enter_context(_found(settings, device, options))
+
+
+@contextmanager
+def _started_safely() -> Iterator[None]:
+    """Have Python that is started here import nothing from the current folder first; restore the environment on exit.
+
+    Workers and the tracker of their semaphores are started with ``python -c``. What Dask sets for them in this process
+    is restored too.
+    """
+    before = {name: os.environ.get(name) for name in BEFORE_START}
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

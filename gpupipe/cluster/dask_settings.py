@@ -6,9 +6,15 @@ from typing import Any
 
 from gpupipe.config.cluster import ClusterSettings
 
-# Of glibc, in bytes; what a process comes to by itself. Dask has memory given back as soon as it is freed: then each
-# array that comes and goes is made of new pages, which costs more than most of what is done with it.
-ALLOCATION = {"MALLOC_TRIM_THRESHOLD_": 64 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
+# Dask sets these in this process too before it starts a worker.
+BEFORE_START = {
+    # Thresholds of glibc in bytes, which a process adapts to by itself. Dask makes glibc return memory as soon as it is
+    # freed: every new array then faults in new pages, which costs more than most of the work on it.
+    "MALLOC_TRIM_THRESHOLD_": 64 << 20,
+    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    # Workers start with ``python -c``, which imports from the current folder first.
+    "PYTHONSAFEPATH": 1,
+}
 
 
 def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str, Any]:
@@ -23,7 +29,7 @@ def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str,
         "distributed.worker.profile.enabled": bool(settings.dashboard_address),
         # Of a worker that lives and does not answer. It is looked for as often: others take over before the deadline.
         "distributed.scheduler.worker-ttl": f"{settings.deadline / 3}s",
-        "distributed.nanny.pre-spawn-environ": ALLOCATION,
+        "distributed.nanny.pre-spawn-environ": BEFORE_START,
         # Dask sets threads before it starts a worker: in this process, that is. Here it is to be in the worker alone.
         "distributed.nanny.environ": {
             "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "OMP_WAIT_POLICY": "PASSIVE",

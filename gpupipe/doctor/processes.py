@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
+
+from gpupipe.children import child_environment, python_command
 
 
 def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -29,8 +29,8 @@ def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] 
     """
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", code],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(settings or {})},
+            python_command("-c", code),
+            env=child_environment(settings),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_seconds,

@@ -27,6 +27,7 @@ from gpupipe.readers.on_device.stream import FrameStream, frame_stream
 from gpupipe.readers.read import Loaded, read_arrow
 from gpupipe.readers.settings import JoinedTable
 from gpupipe.readers.stream import in_parts
+from gpupipe.readers.trial import end_trials
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -69,9 +70,12 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     SchemaError
         If the data contradicts what is declared, or the rules of ``data:``.
     """
-    if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
-        return _read_with_sources(config, backend)
-    return _enforced(_read(with_ruled_columns(config), backend), config, backend)
+    try:
+        if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
+            return _read_with_sources(config, backend)
+        return _enforced(_read(with_ruled_columns(config), backend), config, backend)
+    finally:
+        end_trials()  # training needs the memory
 
 
 def _read(config: Config, backend: Backend) -> ReadTable:

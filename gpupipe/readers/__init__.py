@@ -9,6 +9,8 @@
 ``files``     which files a path, glob, folder or URL means
 ``output_conflicts``  refuses outputs that would overwrite inputs
 ``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes; ``trial`` isolates them
+``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes
+``trial``     reads isolated ones in a child process first, ``trial_reader``
 ``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``
 ``columns``   every Arrow type to the few that the rest of gpupipe knows
 ``strings``   what counts as a missing value in text

@@ -74,7 +74,10 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     n_rows, n_sample = (_copy_rows if has_footer else _copy_lines)(files, folder, most)
     if not n_sample:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    part = source.model_copy(update={"path": str(folder), "format": "parquet" if has_footer else files[0].format})
+    update: dict[str, Any] = {"path": str(folder), "format": "parquet" if has_footer else files[0].format}
+    if has_footer:  # the samples were written here
+        update["isolate"] = False
+    part = source.model_copy(update=update)
     return Sampled(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
 
 

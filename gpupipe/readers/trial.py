@@ -1,82 +1,92 @@
-"""``isolate: true``: files are read in a process of their own first, so that one that ends its reader ends no run.
+"""``isolate: true``: files are read in a child process first, so that one that crashes its reader does not end the run.
 
-Native parsers of damaged or hostile files may crash, or take all memory, where they should say so. Nothing of what the
-process reads is used: the files are read again here, unchanged. That costs a second reading and half a second.
+Native parsers of damaged or hostile files may crash, hang or take all memory where they should raise an error. The
+child reads every file once, as a run would; nothing of what it reads is used: the files are read again here, unchanged.
+It is kept for further files, and replaced by another one after a file that ended it.
 """
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+import os
+import threading
 from functools import lru_cache
 from typing import Any
 
-from gpupipe.errors import DataError, GpupipeError
-from gpupipe.readers.files import SourceFile, find_files, mask
-from gpupipe.readers.formats import FORMATS, load_reader
+from gpupipe.backends import machine
+from gpupipe.children import Child, ChildEnded, Limits
+from gpupipe.errors import DataError, GpupipeError, LimitError
+from gpupipe.readers.files import find_files, mask
+from gpupipe.readers.formats import FORMATS
 from gpupipe.readers.settings import TableSource
 
-FIX = "it is damaged, or made to do harm: write it again, or take it out of the source"
+MODULE = "gpupipe.readers.trial_reader"
+FIX = "the file is corrupt or malicious: rewrite it, or remove it from the source"
+LEAST_SECONDS = 60.0
+# What the slowest disk, and the slowest network, are taken to give: far below what readers do.
+BYTES_PER_SECOND, REMOTE_BYTES_PER_SECOND = 4_000_000, 500_000
+READ, REFUSED = b"read ", b"refused "
+
+_child: Child | None = None
+_lock = threading.Lock()
 
 
 def try_files(source: TableSource, base_dir: Any = None) -> None:
-    """Read the files of a source that is to be isolated in another process, once for each state that they are in.
+    """Read the files of an isolated source in a child process, each once for the state that it is in.
+
+    A file may take 60 s, and 1 s for each 4 MB (0.5 MB if it is remote), and all memory that is free.
 
     Raises
     ------
     DataError
-        If a file is absent, or that process ends on one, which is named. What it refuses is refused here again.
+        If a file is absent, or crashes its reader, which it names. What the reader refuses is refused again here.
+    LimitError
+        If reading a file takes more memory than is free.
     """
-    if source.isolate and source.path:
-        files = find_files(source, base_dir)
-        fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
-        states = tuple((file.path, file.size, file.mtime_ns, file.version) for file in files)
-        _try(json.dumps([fields, str(base_dir or ".")]), states)
-
-
-@lru_cache
-def _try(order: str, states: Sequence[tuple[str, int, int, str]]) -> None:
-    command = [sys.executable, "-m", "gpupipe.readers.trial"]
-    done = subprocess.run(command, input=order, capture_output=True, text=True, check=False)
-    if done.returncode >= 0:
+    if not source.isolate or not source.path:
         return
-    name = signal.Signals(-done.returncode).name
-    path = mask(json.loads(done.stdout.splitlines()[-1])) if done.stdout else "before the first file"
-    if name == "SIGKILL":
-        raise DataError("the reader was killed on it, as where memory runs out", where=path, fix=FIX)
-    raise DataError(f"the reader crashed on it ({name})", where=path, fix=FIX)
-
-
-def main() -> None:
-    """Read every file of the source on standard input; say the path of each before."""
-    from gpupipe.readers.notes import Notes
-    from gpupipe.readers.wanted import Wanted
-
-    fields, base_dir = json.load(sys.stdin)
-    source = TableSource.model_validate(fields)
+    fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
+    order = json.dumps([fields, os.path.abspath(base_dir or ".")])
     for file in find_files(source, base_dir):
-        print(json.dumps(file.path), flush=True)
         if file.format in FORMATS:
-            try:
-                for _ in _parts(file, Wanted(source), source, Notes()):
-                    pass
-            except GpupipeError:  # the process that has asked will see it
-                continue
+            _try(order, file.path, file.size, file.mtime_ns, file.version, file.remote is not None)
 
 
-def _parts(file: SourceFile, wanted: Any, source: TableSource, notes: Any) -> Iterator[Any]:
-    if file.format != "parquet":
-        yield load_reader(file.format)(file, wanted, source, notes)
-        return
-    from gpupipe.readers.footers import read_groups_of
-    from gpupipe.readers.parquet import read_groups
-
-    n_groups = len(read_groups_of(file, source).decoded)
-    yield from read_groups(file, wanted, notes, [[group] for group in range(n_groups)])
+def end_trials() -> None:
+    """End the child process; the next isolated source starts another."""
+    global _child
+    with _lock:
+        child, _child = _child, None
+    if child is not None:
+        child.close()
 
 
-if __name__ == "__main__":
-    main()
+@lru_cache(1 << 16)
+def _try(order: str, path: str, size: int, mtime_ns: int, version: str, is_remote: bool) -> None:
+    question = json.dumps([*json.loads(order), path, (size, mtime_ns, version)])
+    seconds = LEAST_SECONDS + size / (REMOTE_BYTES_PER_SECOND if is_remote else BYTES_PER_SECOND)
+    try:
+        reply = _kept_child().ask(question.encode(), seconds)
+    except ChildEnded as error:
+        raise _blame(error, path) from error
+    if reply not in (READ + os.fsencode(path), REFUSED + os.fsencode(path)):
+        raise DataError("its reader gave another answer than read or refused", where=mask(path), fix=FIX)
+
+
+def _kept_child() -> Child:
+    global _child
+    with _lock:
+        if _child is None:
+            # What is free now is what the run itself could take to read the file.
+            _child = Child(MODULE, Limits(LEAST_SECONDS, machine.memory().available))
+        return _child
+
+
+def _blame(error: ChildEnded, path: str) -> GpupipeError:
+    if error.cause == "start":
+        fix = "leave isolate out, if the files can be trusted"
+        return GpupipeError(f"the process to read files in {error.how}\n{error.output}".rstrip(), fix=fix)
+    if error.cause == "memory":
+        fix = f"{FIX}; if it is as large as that, free memory or split it"
+        return LimitError(f"its reader {error.how}", where=mask(path), fix=fix)
+    return DataError(f"its reader {error.how}", where=mask(path), fix=FIX)

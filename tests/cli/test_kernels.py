@@ -33,10 +33,11 @@ def test_the_list_has_the_contract_of_every_kernel(gpupipe: Gpupipe) -> None:
 
 
 def test_a_kernel_is_tested_on_the_cpu_and_where_there_is_no_gpu_in_the_simulator(
-    gpupipe: Gpupipe, monkeypatch: pytest.MonkeyPatch
+    gpupipe: Gpupipe, monkeypatch: pytest.MonkeyPatch, hostile_folder: Path
 ) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
-    result = gpupipe("kernels", "test", "lookup", "--rows", "300", "--seed", "4")
+    command = ("kernels", "test", "lookup", "--rows", "300", "--seed", "4")
+    result = gpupipe(*command, python=("-P",), cwd=hostile_folder)
     assert (result.returncode, result.stderr) == (0, "")
     head, line = result.stdout.splitlines()
     assert head == "no GPU (GPUPIPE_FORCE_CPU is set): Numba's simulator stands in for it"
@@ -62,7 +63,8 @@ def test_a_failure_names_its_case_and_exits_with_1(
 def test_a_comparison_that_breaks_off_is_an_error_with_its_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(module, "_python", lambda *words: [sys.executable, "-c", "import sys; sys.exit('no memory')"])
+    command = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
+    monkeypatch.setattr(module, "python_command", lambda *words: command)
     assert main(["kernels", "test"]) == 1
     assert "Internal error: no memory" in capsys.readouterr().err
 

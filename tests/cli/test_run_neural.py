@@ -33,7 +33,7 @@ def small(tmp_path: Path) -> Path:
 
 def _start(*command: object, cwd: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}
-    line = [sys.executable, "-m", *map(str, command)]
+    line = [sys.executable, "-P", "-m", *map(str, command)]
     return subprocess.Popen(line, env=environment, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -87,9 +87,11 @@ def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small:
     assert [path.name for path in hurt.iterdir()] == ["run"]  # of the killed run nothing is left
 
 
-def test_two_processes_give_the_same_by_nproc_and_by_torchrun(small: Path, tmp_path: Path) -> None:
+def test_two_processes_give_the_same_by_nproc_and_by_torchrun(
+    small: Path, tmp_path: Path, hostile_folder: Path
+) -> None:
     few = ("--set", "models=[resnet: {width: 16, epochs: 3}]")
-    shared = _start("gpupipe", "run", small, *few, "--nproc", 2, "--output", tmp_path / "nproc", cwd=tmp_path)
+    shared = _start("gpupipe", "run", small, *few, "--nproc", 2, "--output", tmp_path / "nproc", cwd=hostile_folder)
     launch = ("torch.distributed.run", "--nproc-per-node", 2, "-m", "gpupipe", "run", small, *few)
     launched = _start(*launch, "--output", tmp_path / "torchrun", cwd=tmp_path)
     said = _finish(shared), _finish(launched)

@@ -14,7 +14,7 @@ import psutil
 from distributed import WorkerPlugin
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.dask_settings import ALLOCATION
+from gpupipe.cluster.dask_settings import BEFORE_START
 from gpupipe.cluster.remote import require_wanted
 from gpupipe.errors import DataError
 
@@ -36,7 +36,7 @@ def process(backend: Backend) -> int:
 
 
 def surroundings(backend: Backend) -> dict[str, Any]:
-    wanted = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GPUPIPE_THREADS", *ALLOCATION)
+    wanted = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GPUPIPE_THREADS", *BEFORE_START)
     return {
         "backend": backend.name,
         "n_threads": backend.n_threads,

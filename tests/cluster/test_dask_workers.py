@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +23,21 @@ from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.workers import Inline, Workers, WorkerUse
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import DataError, GpupipeError, LimitError
+from tests.hostile_modules import imported_modules, write_hostile_modules
 
 GIB = 1 << 30
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[DaskWorkers]:
-    """Two processes."""
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
+    """Two processes, started where the current folder has modules that they must not import."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
-    with connected(settings, "cpu") as workers:
+    folder = tmp_path_factory.mktemp("hostile")
+    write_hostile_modules(folder)
+    with chdir(folder), connected(settings, "cpu") as workers:
         yield workers
+    assert imported_modules(folder) == []
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 def sums_by_part(workers: Workers) -> list[float]:
@@ -89,7 +96,7 @@ def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(worker
     assert found == {
         "backend": "cpu", "n_threads": int(share), "GPUPIPE_THREADS": share, "interrupts": False,
         "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1",
-        "MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "33554432",
+        "MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "33554432", "PYTHONSAFEPATH": "1",
     }  # fmt: skip
 
 
@@ -169,9 +176,10 @@ def every_error(kind: type[GpupipeError]) -> Iterator[type[GpupipeError]]:
 def example(kind: type[GpupipeError]) -> GpupipeError:
     """Return an error of a kind; some say more than the others."""
     needed = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    values = {"what": "what", "code": 1, "signal_number": 15, "where": "where"}
+    values = {"what": "what", "code": 1, "signal_number": 15, "where": "where", "cause": "crash", "how": "crashed"}
     given = [values[parameter.name] for parameter in needed if parameter.default is parameter.empty]
-    return kind(*given) if "where" in {p.name for p in needed} else kind(*given, where="where", fix="fix")
+    has_place = {"where", "fix"} <= {*inspect.signature(kind).parameters} - {p.name for p in needed}
+    return kind(*given, where="where", fix="fix") if has_place else kind(*given)
 
 
 @pytest.mark.parametrize("kind", sorted(set(every_error(GpupipeError)), key=lambda kind: kind.__name__))

@@ -47,12 +47,13 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run(site: Any) -> Run:
     """Run Python with the folder of packages before those of this environment."""
 
-    def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if name not in HIDING}
         path = os.pathsep.join(map(str, (site.folder, ROOT, ROOT / "kernels")))
         return subprocess.run(
             [sys.executable, *arguments],
             env={**clean, "PYTHONPATH": path, **environment},
+            cwd=cwd,
             capture_output=True,
             text=True,
             timeout=300,
@@ -77,13 +78,13 @@ def broken(site: Any) -> None:
     (site.folder / "numba" / "cuda.py").touch()
 
 
-def test_a_machine_without_a_gpu_is_whole(site: Any, run: Run) -> None:
+def test_a_machine_without_a_gpu_is_whole(site: Any, run: Run, hostile_folder: Path) -> None:
     if probe_gpu().obstacle != "no_driver" or look_around().nvidia_sign:
         pytest.skip("this machine has an NVIDIA GPU, or its driver")
     if read_installed().has_gpu_packages():
         pytest.skip("GPU packages are installed here")
     site.add_gpupipe()
-    result = run("-X", "importtime", "-m", "gpupipe", "doctor", "--json")
+    result = run("-P", "-X", "importtime", "-m", "gpupipe", "doctor", "--json", cwd=hostile_folder)
     assert result.returncode == 0, result.stdout + result.stderr
     document = json.loads(result.stdout)
     assert document["exit_code"] == 0

@@ -12,7 +12,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
 
 RIGHT, REFUSED, WRONG, HUNG = "right", "refused", "wrong", "hung"
@@ -140,9 +140,9 @@ class _Running:
 def _started(config: Path, output: Path) -> Iterator[_Running]:
     """Start a run in a session of its own; whatever is left of it ends with the block."""
     sets = ["cluster.scheduler=local", "cluster.workers=2", "cluster.threads=1", f"cluster.deadline={DEADLINE:g}"]
-    command = [sys.executable, "-m", "gpupipe", "run", str(config), "--json", "--device", "cpu"]
+    command = python_command("-m", "gpupipe", "run", str(config), "--json", "--device", "cpu")
     out, err = output.with_suffix(".json"), output.with_suffix(".txt")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf8"}
+    environment = child_environment({"PYTHONIOENCODING": "utf8"})
     with out.open("wb") as to_out, err.open("wb") as to_err:
         process = subprocess.Popen(
             [*command, "--output", str(output), *(f"--set={given}" for given in sets)], stdout=to_out, stderr=to_err,

@@ -26,6 +26,7 @@ from gpupipe.backends import device_report
 from gpupipe.bench.device import child
 from gpupipe.bench.device.results import MARKS, Result, Results, Status, summary
 from gpupipe.bench.device.steps import STEPS, Step
+from gpupipe.children import python_command
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
 
 ROWS = 50_000_000
@@ -140,7 +141,7 @@ def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int 
     It leads a group of processes: whatever it has started ends with it. Its temporary files are in `folder`: who is
     killed removes none.
     """
-    command = [sys.executable, "-m", "gpupipe.bench.device.steps", *arguments]
+    command = python_command("-m", "gpupipe.bench.device.steps", *arguments)
     environment = {**child.environment(), "TMPDIR": folder}
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         started = subprocess.Popen(

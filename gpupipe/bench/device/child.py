@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from gpupipe.children import child_environment, python_command
 
 ROOT = Path(__file__).parents[3]
 TAIL_LINES = 12  # of stderr: an error fits on one screen
@@ -16,7 +16,7 @@ TAIL_LINES = 12  # of stderr: an error fits on one screen
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in the checkout and return what it wrote."""
     return subprocess.run(
-        [sys.executable, *arguments], env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+        python_command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 
@@ -32,7 +32,7 @@ def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int,
     """
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         child = subprocess.Popen(
-            [sys.executable, *arguments], env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
+            python_command(*arguments), env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
             text=True, errors="replace",
         )  # fmt: skip
         assert child.stdout is not None
@@ -50,7 +50,7 @@ def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int,
 
 def environment() -> dict[str, str]:
     """Return the environment of a child: it imports the same gpupipe, and its output is not buffered."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
+    return child_environment({"PYTHONUNBUFFERED": "1"})
 
 
 def tail(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import Any
 from gpupipe.backends import device_report
 from gpupipe.bench.device import child
 from gpupipe.bench.device.work import write_config, write_data
+from gpupipe.children import python_command
 
 OURS, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
 PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
@@ -116,7 +116,7 @@ def contest(contestants: Sequence[Contestant], n_rows: int, save: Save) -> dict[
 
 def _run(contestant: Contestant, data: Path, config: Path, out: Path) -> dict[str, Any]:
     arguments = [part.replace("{data}", str(data)).replace("{config}", str(config)) for part in contestant.arguments]
-    command = [sys.executable, *arguments, "--repeat", str(contestant.repeat), "--json", str(out)]
+    command = python_command(*arguments, "--repeat", str(contestant.repeat), "--json", str(out))
     environment = {
         **child.environment(),
         "CUDF_PANDAS_RMM_MODE": "pool",  # its default, managed memory, can take more than the device has

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
 
 RIGHT, WRONG = "right", "wrong"
@@ -136,10 +135,10 @@ class Reference:
 
 def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:
     """Start a run; `most_bytes` is the size beyond which it cannot write a file."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf8"}
+    environment = child_environment({"PYTHONIOENCODING": "utf8"})
     if most_bytes is not None:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not see that a compiled module was cut short
-    command = [sys.executable, "-m", "gpupipe", "run", str(config), "--quiet", "--device", "cpu"]
+    command = python_command("-m", "gpupipe", "run", str(config), "--quiet", "--device", "cpu")
 
     def limit() -> None:
         if most_bytes is not None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gpupipe.backends.splitting import is_out_of_memory
+from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError, LimitError
 from gpupipe.models.neural.meeting import INTERFACE, bound_to
 from gpupipe.models.neural.processes import DEADLINE, join
@@ -41,18 +40,13 @@ class Follower:
     """
 
     def __init__(self, rank: int, size: int, port: int, device: str, n_threads: int) -> None:
-        environment = {
-            **os.environ,
-            INTERFACE: _loopback(),
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # the gpupipe that we are
-            "LOCAL_RANK": str(rank),
-            "OMP_NUM_THREADS": str(n_threads),
-        }
-        # -P: what lies in the current folder is no module. A group of its own: Ctrl-C is for the leading process.
-        module = ["-P", "-m", "gpupipe.models.neural.follow"]
-        command = [sys.executable, *module, str(rank), str(size), str(port), device]
+        environment = child_environment(
+            {INTERFACE: _loopback(), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": str(n_threads)}
+        )
+        command = python_command("-m", "gpupipe.models.neural.follow", str(rank), str(size), str(port), device)
         self.rank, self.size = rank, size
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
+        # A process group of its own: Ctrl-C is for the driver.
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, process_group=0
         )

@@ -23,7 +23,6 @@ from gpupipe.readers.plain import TEXT_FORMATS
 from gpupipe.readers.read import BaseDir, input_files
 from gpupipe.readers.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
 from gpupipe.readers.streams import opened
-from gpupipe.readers.trial import try_files
 from gpupipe.readers.wanted import Wanted
 from gpupipe.readers.where import parse_where
 
@@ -51,7 +50,6 @@ def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedT
 
 def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
     """Return the files of a source that hold rows."""
-    try_files(source, base_dir)
     return [file for file in input_files(source, base_dir) if file.format in FORMATS]
 
 
@@ -92,6 +90,9 @@ def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable
 
 
 def _require_plain_settings(source: TableSource) -> None:
+    if source.isolate and source.path:
+        what = "isolated files are read by Arrow, whose readers were tried on them in a child process"
+        raise Obstacle(what, "source.isolate", "leave it out for files that you trust")
     if source.prepare:
         raise Obstacle("a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before")
     if isinstance(source, Source) and source.entities is not None:
