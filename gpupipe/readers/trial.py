@@ -33,12 +33,12 @@ def try_files(source: TableSource, base_dir: Any = None) -> None:
     if source.isolate and source.path:
         files = find_files(source, base_dir)
         fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
-        states = tuple((file.path, file.size, file.mtime_ns, file.version) for file in files)
+        states = tuple(file.identity for file in files)
         _try(json.dumps([fields, str(base_dir or ".")]), states)
 
 
 @lru_cache
-def _try(order: str, states: Sequence[tuple[str, int, int, str]]) -> None:
+def _try(order: str, states: Sequence[tuple[str, int, int, str, int, int]]) -> None:
     command = [sys.executable, "-m", "gpupipe.readers.trial"]
     done = subprocess.run(command, input=order, capture_output=True, text=True, check=False)
     if done.returncode >= 0:
