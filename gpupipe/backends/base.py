@@ -298,7 +298,11 @@ class Backend(ABC):
         self._remarks.append(text)
 
     def take_remarks(self) -> list[str]:
-        """Return the remarks since the last call."""
+        """Return the remarks since the last call, and once that compiled code cannot be kept."""
+        from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, take_exposure
+
+        if exposure := take_exposure():
+            self.remark(f"compiled code is not kept in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
         found, self._remarks = self._remarks, []
         return found
 

@@ -69,9 +69,11 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
 def warm() -> None:
     """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
     from gpupipe.errors import ConfigError
-    from gpupipe_kernels.code_cache import cache_folder, can_keep
+    from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, can_keep, exposure
     from gpupipe_kernels.proof.warm import warm_all
 
+    if problem := exposure():
+        raise ConfigError(f"compiled code must not be kept: {problem}", where=str(cache_folder()), fix=PRIVATE_FOLDER)
     if not can_keep():
         fix = "set NUMBA_CACHE_DIR to a folder that can be written"
         raise ConfigError(

@@ -177,7 +177,7 @@ def score_pieces(
         work = (piece.rows, sent, str(file), first_row, tables, as_of, names)
         handles.append(workers.submit(_score_piece, *work, label=label))
         first_row += piece.n_rows
-    return _finished(workers, handles, files, folder)
+    return _finished(workers, handles, folder)
 
 
 def score_whole(
@@ -205,13 +205,13 @@ def score_whole(
     file = folder / "part-00000.parquet"
     sent = workers.put(model)
     handle = workers.submit(_score_all, source, sent, str(file), tables, as_of, choose, label="scoring all rows")
-    return _finished(workers, [handle], [file], folder)
+    return _finished(workers, [handle], folder)
 
 
-def _finished(workers: Workers, handles: Sequence[Handle[Written]], files: Sequence[Path], folder: Path) -> Written:
-    """Wait for all files, and remove what workers have left that were lost while they wrote."""
+def _finished(workers: Workers, handles: Sequence[Handle[Written]], folder: Path) -> Written:
+    """Wait for all files, and remove the hidden ones that workers left which were lost while they wrote."""
     written = workers.gather(handles)
-    for path in set(folder.iterdir()) - set(files):
+    for path in folder.glob(".part-*.parquet.tmp-*"):
         path.unlink(missing_ok=True)
     remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
     reports = [part.report for part in written if part.report is not None]

@@ -8,7 +8,7 @@ from gpupipe.backends import machine
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.imports import try_imports
 from gpupipe.errors import ConfigError
-from gpupipe_kernels.code_cache import cache_folder
+from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, exposure
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "sklearn", "numba", "skops")
 
@@ -59,8 +59,11 @@ def _memory() -> Finding:
 
 
 def _compiled_code() -> Finding:
-    """Looks only: the folder is made by the first run that compiles."""
+    """Report whether compiled code can be kept; the folder is made by the first run that compiles."""
     folder = cache_folder()
+    if problem := exposure():
+        found = f"is not kept in {folder}, every run compiles anew: {problem}"
+        return Finding("warning", "compiled code", found, PRIVATE_FOLDER)
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if there.is_dir() and os.access(there, os.W_OK):
         return Finding("ok", "compiled code", f"is kept in {folder}")

@@ -10,7 +10,8 @@
 ``parity``       what the training side made of some rows, replayed wherever the model is loaded
 ``explain``      importances;  ``writeup`` the figures of the report
 ``plan``         what a run would do and need, before it runs
-``rundir``       a directory that appears complete, or not at all, by ``drafts`` and ``renaming``;  ``disk`` room for it
+``rundir``       the run directory, whose files ``run_files`` lists; an ``atomic_directory``, complete or absent, by
+                 ``drafts`` and ``renaming``;  ``disk`` room for it
 ``atomic``       files that appear complete, or not at all;  ``run_inputs`` what no output may touch
 ``stages``       what a run keeps for the one that takes its place;  ``stopping`` where it may end early
 ``timeline``     what each stage did;  ``console`` and ``log`` listen to it

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.pipeline.atomic_directory import AtomicDirectory
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.run_inputs import model_inputs
-from gpupipe.pipeline.rundir import RunDirectory
 from gpupipe.readers.output_conflicts import require_no_conflict
 
 
@@ -39,7 +39,7 @@ def copy_model(source: Path, target: Path, device: str = "auto", allow_code: boo
         raise ConfigError("a model needs a folder of its own", where=str(target), fix="name one that is new, or empty")
     require_no_conflict(target, model_inputs(source), contents=[])
     model = load_model(source, device, allow_code=allow_code)  # every file is checked before one is copied
-    with room_on(target.parent, "make room, or name another folder"), RunDirectory(target) as directory:
+    with room_on(target.parent, "make room, or name another folder"), AtomicDirectory(target) as directory:
         for file in sorted(model.folder.iterdir()):
             shutil.copyfile(file, directory.path / file.name)
         found = load_model(directory.path, device, allow_code=allow_code).verify()

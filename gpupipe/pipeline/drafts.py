@@ -1,6 +1,8 @@
-"""Hidden directories that a living process has: their lock says so, and falls with the process, whatever ends it.
+"""Drafts: hidden directories in which a process prepares what it then renames into place.
 
-A process number would not do: numbers are given again, and those of another machine or container say nothing here.
+A file in a draft marks it as ours: without it a directory is never removed, whatever its name. A lock tells whether the
+process still runs: it falls with the process, whatever ends it. A process number would not do: numbers are given again,
+and those of another machine or container mean nothing here.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+MARKER = ".gpupipe-draft"
 STALE_SECONDS = 7 * 86_400  # what is older and has no owner that can be asked for is a leftover
 
 
 def make_draft(prefix: Path) -> tuple[Path, int]:
-    """Make a directory ``PREFIXxxxxxxxxxxxxxxxx`` that is locked; return it, and the descriptor that holds the lock.
+    """Make a draft ``PREFIXxxxxxxxxxxxxxxxx`` and lock it; return it, and the descriptor that holds the lock.
 
     Raises
     ------
@@ -28,7 +32,15 @@ def make_draft(prefix: Path) -> tuple[Path, int]:
         path = Path(f"{prefix}{secrets.token_hex(8)}")
         path.mkdir()
         if (lock := hold(path)) is not None:
-            return path, lock
+            break
+    try:
+        (path / MARKER).touch()
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        os.close(lock)
+        raise
+    return path, lock
 
 
 def hold(path: Path) -> int | None:
@@ -53,8 +65,13 @@ def hold(path: Path) -> int | None:
     return None
 
 
+def is_draft(path: Path) -> bool:
+    """Return whether a directory is marked as a draft."""
+    return not path.is_symlink() and (path / MARKER).is_file()
+
+
 def sweep(path: Path, how: Callable[[Path], None] | None = None) -> None:
-    """Remove a directory, or do `how` with it, if no living process holds it."""
+    """Call `how` (default: `remove`) with a directory, if no living process holds it."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:  # gone meanwhile, or not ours to look at
@@ -75,8 +92,12 @@ def is_stale(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a directory and all in it; what cannot be removed stays."""
-    shutil.rmtree(path, ignore_errors=True)
+    """Remove a draft and all in it; what is not a draft, or cannot be removed, stays."""
+    if is_draft(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # ours if it is empty: its process was killed before it wrote the marker
+            path.rmdir()
 
 
 def _is_free(lock: int) -> bool:

@@ -17,13 +17,14 @@ from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import Entrant
 from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.rundir import OURS
 from gpupipe.pipeline.soundness import read_importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FILES = ("config.yaml", "metrics.json")  # of every run, also of those before run.json
 
 
 class Run:
@@ -200,7 +201,7 @@ def load_run(path: str | os.PathLike[str]) -> Run:
         fix = "give a str or a pathlib.Path, as in gp.load_run(run.path)"
         raise ConfigError(f"expected the path of a run directory; got {described(path)}", where="path", fix=fix)
     folder = Path(path)
-    if missing := [name for name in OURS if not (folder / name).is_file()]:
+    if missing := [name for name in FILES if not (folder / name).is_file()]:
         is_model = (folder / "manifest.json").is_file()
         fix = "a model goes to gp.load_model" if is_model else "give the directory of a run, its `path`"
         raise ArtifactError(f"it is not a run directory: {missing[0]} is missing", where=str(folder), fix=fix)

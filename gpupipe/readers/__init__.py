@@ -8,7 +8,6 @@
 
 ``files``     which files a path, glob, folder or URL means
 ``output_conflicts``  refuses outputs that would overwrite inputs
-``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes; ``trial`` isolates them
 ``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes
 ``trial``     reads isolated ones in a child process first, ``trial_reader``
 ``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``

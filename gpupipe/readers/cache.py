@@ -1,30 +1,42 @@
-"""Encoded tables kept on disk and memory-mapped: the second run of an experiment does not read the files again.
+"""Cache of encoded tables on disk, memory-mapped: the second run of an experiment does not read the files again.
 
 An entry (a folder: see `gpupipe.readers.table_files`) is written to a temporary sibling and renamed, so that it is
-whole or not there. One that is damaged all the same is read and written anew. The least recently used entries make
-room for new ones.
+complete or absent. A damaged one is read and written again. The least recently used entries make room for new ones.
+Compiled loops index by what an entry says, so the cache is used only where no other user can write.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.readers.cache_folder import (
+    find_strangers,
+    is_entry,
+    make_draft,
+    make_room,
+    remove_entry,
+    require_own,
+    size_of,
+    take_into_use,
+)
 from gpupipe.readers.files import SourceFile
 from gpupipe.readers.formats import FORMATS
 from gpupipe.readers.read import BaseDir, input_files
 from gpupipe.readers.settings import JoinedTable, Source
 from gpupipe.readers.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.table.blocks import Table
+from gpupipe_kernels.private_folders import find_exposed_file, find_exposure
 
 Tables = Mapping[str, JoinedTable]
 
@@ -32,24 +44,24 @@ AUTO_BYTES = 64 << 20  # below this, reading the files anew is as fast as it nee
 DEFAULT_LIMIT_BYTES = 20 << 30
 UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
-DRAFT = ".draft-"
-DAY_SECONDS = 86_400
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+PRIVATE_FOLDER = "take the rights of others away with chmod go-w, or name a folder of your own"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 
 
 class Cache:
-    """The place of one encoded table in a folder of them.
+    """One encoded table in a folder of them.
 
     Parameters
     ----------
     folder : path
         Made when the first entry is written.
     key : str
-        Says what the table is made of: see `cache_key`.
+        64 hexadecimal digits that stand for everything the table depends on: see `cache_key`.
     limit_bytes : int
-        The most that all entries of the folder may take together.
+        Maximum size of all entries of the folder together.
     key_now : callable, optional
-        Returns the key that the input has by now: what was read of files that have changed is not kept.
+        Returns the key that the input has by now; a table of files that have changed is not stored.
 
     Attributes
     ----------
@@ -71,15 +83,15 @@ class Cache:
 
     @classmethod
     def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> Cache | None:
-        """Return the place that ``source.cache`` asks for, or None if the table of this input is not to be kept.
+        """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
 
-        ``auto`` keeps inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
-        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is the size it may have (``20GiB``).
+        ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
+        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size (``20GiB``).
 
         Raises
         ------
         DataError, ConfigError
-            If a file is absent, or the limit is no size.
+            If a file is absent, the limit is not a size, or the folder holds anything but cached tables.
         """
         if source.cache is False:
             return None
@@ -91,53 +103,75 @@ class Cache:
         if source.cache == "auto" and sum(file.size for file in files if file.format in FORMATS) < AUTO_BYTES:
             return None
         if isinstance(source.cache, str) and source.cache != "auto":
-            folder = Path(base_dir or ".", Path(source.cache).expanduser())
+            setting, folder = "source.cache", Path(base_dir or ".", Path(source.cache).expanduser())
+        elif named := os.environ.get("GPUPIPE_CACHE"):
+            setting, folder = "GPUPIPE_CACHE", Path(named).expanduser()
         else:
-            folder = Path(os.environ.get("GPUPIPE_CACHE") or _user_cache() / "gpupipe").expanduser()
+            setting, folder = "the default of GPUPIPE_CACHE", _user_cache() / "gpupipe"
         limit = os.environ.get("GPUPIPE_CACHE_LIMIT")
         most = _bytes(limit) if limit else DEFAULT_LIMIT_BYTES
+        require_own(folder, setting)
         return cls(folder, cache_key(files, source, tables), most, lambda: cache_key(found(), source, tables))
 
+    @property
+    def has_entry(self) -> bool:
+        """Whether the table is in the cache."""
+        return not self._exposure and is_entry(self.path)
+
     def load(self) -> Table | None:
-        """Return the table, its blocks read-only maps of the files; None if it is not there, or is damaged."""
-        if not os.path.isdir(self.path):  # Path.is_dir raises where a name is too long
+        """Return the table, its blocks read-only maps of the files; None if it is absent, or damaged."""
+        if not self.has_entry:
             return None
         try:
             table = read_table(self.path)
             os.utime(self.path)  # the time of last use
         except DAMAGE as error:
-            self._notes.append(f"the cache entry {self.path} was damaged and is written anew: {error}")
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._notes.append(f"the cache entry {self.path} was damaged, so the input is read again: {error}")
+            remove_entry(self.path)
             return None
         return table
 
     def store(self, table: Table) -> list[str]:
-        """Write `table`; return what is to be said of it: that the entry was damaged, or could not be written."""
+        """Write `table`; return notes, such as that the entry was damaged, or could not be written."""
         notes, self._notes = self._notes, []
+        if self._exposure:
+            return [*notes, f"the encoded table is not cached: {self._exposure}; {PRIVATE_FOLDER}"]
         if not self._is_of_these_files():
-            return [*notes, "the encoded table is not kept: files have changed since the run began"]
+            return [
+                *notes,
+                "the encoded table is not cached: files have changed since the run began, or give no time of change",
+            ]
         draft = None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if find_strangers(self.folder):
+                return [*notes, f"the encoded table is not cached: {self.folder} holds files of others"]
+            take_into_use(self.folder)
             least, free = sum(block.nbytes for block in table.blocks.values()), shutil.disk_usage(self.folder).free
             if free < least:
-                return [*notes, f"the encoded table is not kept: it has {least:,} bytes, and {free:,} are free"]
-            draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=self.folder))
+                return [*notes, f"the encoded table is not cached: it has {least:,} bytes, and {free:,} are free"]
+            draft = make_draft(self.folder)
             write_table(table, draft)
             _sync(draft)
-            size = _size(draft)
+            size = size_of(draft)
             if size > self.limit_bytes:
-                return [*notes, f"the encoded table is not kept: it has {size:,} bytes, more than the cache may have"]
-            _make_room(self.folder, self.limit_bytes - size)
-            if self.path.exists():  # another process was faster, or what was damaged could not be removed
-                shutil.rmtree(self.path, ignore_errors=True)
+                return [*notes, f"the encoded table is not cached: it has {size:,} bytes, more than the cache may have"]
+            make_room(self.folder, self.limit_bytes - size)
             draft.rename(self.path)
         except OSError as error:
-            notes.append(f"the encoded table is not kept: {error}")
+            if not (error.errno in TAKEN and is_entry(self.path)):  # another process was faster, with the same table
+                notes.append(f"the encoded table is not cached: {error}")
         finally:
             if draft is not None:
-                shutil.rmtree(draft, ignore_errors=True)
+                remove_entry(draft)
         return notes
+
+    @cached_property
+    def _exposure(self) -> str:
+        """Why another user could change the entry, or ""."""
+        try:
+            return find_exposure(self.path) or (find_exposed_file(self.path) if os.path.isdir(self.path) else "")
+        except OSError:  # it cannot be reached: storing says so
+            return ""
 
     def _is_of_these_files(self) -> bool:
         try:
@@ -147,25 +181,17 @@ class Cache:
 
 
 def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None = None) -> str:
-    """Return the key of an encoded table: a hash of the files' identities, the settings and the versions."""
-    identities = [[f.path, f.size, f.mtime_ns, f.version, sorted(f.partitions.items())] for f in files]
+    """Return the key of an encoded table: a hash of the files' identities, the settings and the versions.
+
+    A file whose changes do not show gives another key each time.
+    """
+    identities = [[*file.identity, sorted(file.partitions.items())] for file in files]
+    identities += [[secrets.token_hex(16)] for file in files if not file.shows_changes]
     settings = source.model_dump(mode="json", exclude={"cache"})
     joined = [[name, table.model_dump(mode="json")] for name, table in (tables or {}).items()]
     versions = [TABLE_FORMAT, pa.__version__]
     parts = {"versions": versions, "files": identities, "source": settings, "tables": joined}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _make_room(folder: Path, limit_bytes: int) -> None:
-    """Remove the least recently used entries until the rest has at most `limit_bytes`; open maps of them stay valid."""
-    entries = [path for path in folder.iterdir() if path.is_dir() and not _is_being_written(path)]
-    sizes = {path: _size(path) for path in entries}
-    excess = sum(sizes.values()) - limit_bytes
-    for path in sorted(entries, key=lambda p: p.stat().st_mtime_ns):
-        if excess <= 0:
-            return
-        shutil.rmtree(path, ignore_errors=True)
-        excess -= sizes[path]
 
 
 def _sync(entry: Path) -> None:
@@ -176,11 +202,6 @@ def _sync(entry: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _is_being_written(path: Path) -> bool:
-    """Whether the folder is the draft of a living process; one that is a day old was left by one that was killed."""
-    return path.name.startswith(DRAFT) and path.stat().st_mtime > time.time() - DAY_SECONDS
 
 
 def _user_cache() -> Path:
@@ -194,7 +215,3 @@ def _bytes(text: str) -> int:
         return int(float(number) * UNITS[unit])
     except (ValueError, KeyError):
         raise ConfigError(f"GPUPIPE_CACHE_LIMIT={text} is no size", fix="write it as in 20GiB or 500MB") from None
-
-
-def _size(entry: Path) -> int:
-    return sum(path.stat().st_size for path in entry.iterdir())

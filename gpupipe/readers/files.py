@@ -23,6 +23,7 @@ PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
            "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko",
            "smb": "smbprotocol"}  # fmt: skip
 
+VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified", "ino")  # as plugins name them
 DECRYPT = "decrypt it first; or, if some columns are encrypted and not all of it, leave these out with drop"
 STRANGE = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -46,6 +47,8 @@ class SourceFile:
         Columns that the folders say, as in ``year=2024/month=1``.
     remote : file system of fsspec, optional
         None for a local file.
+    ctime_ns, inode : int
+        Of a local file: time of its last change of any kind, which nobody can set, and its number on this host.
     """
 
     path: str
@@ -55,6 +58,36 @@ class SourceFile:
     version: str = ""
     partitions: dict[str, str | None] = field(default_factory=dict)
     remote: Any = field(default=None, compare=False, repr=False)
+    ctime_ns: int = field(default=0, compare=False)
+    inode: int = field(default=0, compare=False)
+
+    @classmethod
+    def local(
+        cls, path: str, status: os.stat_result, file_format: str, partitions: Mapping[str, str | None] | None = None
+    ) -> SourceFile:
+        """Return a local file of which `os.stat` gave `status`."""
+        return cls(
+            path,
+            status.st_size,
+            status.st_mtime_ns,
+            file_format,
+            partitions=dict(partitions or {}),
+            ctime_ns=status.st_ctime_ns,
+            inode=status.st_ino,
+        )
+
+    @property
+    def identity(self) -> tuple[str, int, int, str, int, int]:
+        """What distinguishes this state of the file from all others that this host sees under its path.
+
+        Size and mtime alone do not: ``cp -p`` and ``touch -d`` write new content under an old time.
+        """
+        return self.path, self.size, self.mtime_ns, self.version, self.ctime_ns, self.inode
+
+    @property
+    def shows_changes(self) -> bool:
+        """Whether `identity` says more than the size; some remote file systems give neither a time nor a tag."""
+        return self.remote is None or bool(self.mtime_ns or self.version)
 
 
 @contextmanager
@@ -137,9 +170,7 @@ def _local_file(name: str, stated: str, root: str) -> SourceFile:
     if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever, a device might never end
         kind = STRANGE.get(stat.S_IFMT(status.st_mode), "something else")
         raise DataError(f"it is {kind}, and no file", where=name, fix="write the rows to a file, and name that one")
-    return SourceFile(
-        name, status.st_size, status.st_mtime_ns, require_format(name, stated), partitions=_partitions(name, root)
-    )
+    return SourceFile.local(name, status, require_format(name, stated), _partitions(name, root))
 
 
 def _no_such_file(path: Path) -> DataError:
@@ -191,9 +222,12 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _remote_file(system: Any, name: str, stated: str, root: str) -> SourceFile:
-    size, mtime_ns, version = remote_identity(system.info(name))
+    info = system.info(name)
+    size, mtime_ns, version = remote_identity(info)
     file_format = require_format(name.split("?")[0], stated)
-    return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system)
+    # fsspec calls the ctime of a file:// URL "created".
+    ctime_ns = int(info["created"] * 1e9) if "ino" in info and isinstance(info.get("created"), float) else 0
+    return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system, ctime_ns)
 
 
 def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
@@ -203,7 +237,7 @@ def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
     return (
         int(info.get("size") or 0),
         int(float(seconds) * 1e9) if isinstance(seconds, int | float) else 0,
-        str(info.get("ETag") or info.get("etag") or info.get("md5Hash") or info.get("ino") or ""),
+        str(next((info[key] for key in VERSIONS if info.get(key)), "")),
     )
 
 

@@ -31,8 +31,7 @@ def hook_file(reference: str, base_dir: str | os.PathLike[str] | None) -> Source
     path = Path(base_dir or ".", Path(reference.rpartition(":")[0]).expanduser()).absolute()
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise ConfigError("prepare: there is no such file", where=str(path), fix="relative to the configuration")
-    status = path.stat()
-    return SourceFile(str(path), status.st_size, status.st_mtime_ns, "python")
+    return SourceFile.local(str(path), path.stat(), "python")
 
 
 def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] | None) -> pa.Table:

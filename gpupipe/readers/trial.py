@@ -49,7 +49,7 @@ def try_files(source: TableSource, base_dir: Any = None) -> None:
     order = json.dumps([fields, os.path.abspath(base_dir or ".")])
     for file in find_files(source, base_dir):
         if file.format in FORMATS:
-            _try(order, file.path, file.size, file.mtime_ns, file.version, file.remote is not None)
+            _try(order, file.identity, file.remote is not None)
 
 
 def end_trials() -> None:
@@ -62,8 +62,9 @@ def end_trials() -> None:
 
 
 @lru_cache(1 << 16)
-def _try(order: str, path: str, size: int, mtime_ns: int, version: str, is_remote: bool) -> None:
-    question = json.dumps([*json.loads(order), path, (size, mtime_ns, version)])
+def _try(order: str, identity: tuple[str, int, int, str, int, int], is_remote: bool) -> None:
+    path, size, *_ = identity
+    question = json.dumps([*json.loads(order), identity])
     seconds = LEAST_SECONDS + size / (REMOTE_BYTES_PER_SECOND if is_remote else BYTES_PER_SECOND)
     try:
         reply = _kept_child().ask(question.encode(), seconds)

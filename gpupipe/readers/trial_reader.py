@@ -31,10 +31,11 @@ def answer(message: bytes) -> bytes:
     MemoryError
         If memory runs out.
     """
-    fields, base_dir, path, state = json.loads(message)
+    fields, base_dir, identity = json.loads(message)
+    path = identity[0]
     outcome = REFUSED
     try:
-        file = _find(json.dumps(fields), base_dir, path, state)
+        file = _find(json.dumps(fields), base_dir, identity)
         if file is not None:
             _read(file, TableSource.model_validate(fields))
             outcome = READ
@@ -46,11 +47,11 @@ def answer(message: bytes) -> bytes:
     return outcome + os.fsencode(path)
 
 
-def _find(fields: str, base_dir: str, path: str, state: list[int | str]) -> SourceFile | None:
-    """Return the file of a source that has this path, if it is in this state."""
+def _find(fields: str, base_dir: str, identity: list[int | str]) -> SourceFile | None:
+    """Return the file of a source that has this identity, if there is one."""
     for _ in range(2):
-        file = _files(fields, base_dir).get(path)
-        if file is not None and [file.size, file.mtime_ns, file.version] == state:
+        file = _files(fields, base_dir).get(str(identity[0]))
+        if file is not None and list(file.identity) == identity:
             return file
         _files.cache_clear()  # listed before it was changed
     return None

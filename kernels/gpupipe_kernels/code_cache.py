@@ -1,7 +1,8 @@
-"""Where compiled code is kept, and whether this machine's is there. Standard library only: asking loads no compiler.
+"""The folder of compiled code, and what is in it for this machine. Standard library only: asking loads no compiler.
 
-Compiled code lies in a folder named by a hash of this package's sources: Numba itself looks only at the file that
-holds a function, and would go on using a loop whose formula, in another file, has changed.
+The folder is named by a hash of this package's sources: Numba itself looks only at the file that holds a function, and
+would go on using a loop whose formula, in another file, has changed. Numba's files are pickles, so whoever can write to
+the folder can run code in this process: it is used only if no other user can.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import time
 from functools import cache
 from pathlib import Path
 
+from gpupipe_kernels.private_folders import find_exposed_file, find_exposure, make_private
+
 CPUINFO = Path("/proc/cpuinfo")
 SOURCES = Path(__file__).parent
 
 OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout's
 SECONDS_KEPT = 30 * 86_400  # without use
 SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
+PRIVATE_FOLDER = "take the rights of others away with chmod go-w, or set NUMBA_CACHE_DIR to a folder of your own"
 FOLDER = re.compile(r"[0-9a-f]{16}")
 FILE = re.compile(  # our marks, what Numba writes, and sources of specialised kernels
     r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
@@ -44,34 +48,72 @@ def cache_folder() -> Path:
     return base / "kernels" / fingerprint()
 
 
+def exposure() -> str:
+    """Return why the folder of compiled code must not be used, "" if it may be: whether other users can change it."""
+    return _exposure(cache_folder())
+
+
+def take_exposure() -> str:
+    """Return `exposure` once after code could not be kept for that reason, else ""."""
+    return _unreported.pop() if _unreported else ""
+
+
 def is_kept(name: str) -> bool:
     """Return whether the code `name` has been compiled for this processor, and kept."""
-    return _mark(name).is_file()
+    try:
+        return _mark(name).is_file() and not exposure()
+    except PermissionError:
+        return False
 
 
 def mark_kept(name: str) -> None:
-    """Note that the code `name` is now on disk; does nothing where nothing can be written."""
+    """Note that the code `name` is now on disk; does nothing where nothing can be written, or must not be read."""
     try:
-        _mark(name).touch()
+        if not exposure():
+            _mark(name).touch()
     except OSError:
         return
 
 
 def can_keep() -> bool:
-    """Return whether compiled code can be written to its folder, which is made if it is not there.
+    """Return whether compiled code can be kept in its folder, which is made if it does not exist.
 
     The folder is noted as used now. Where it is new, so are the sources, and folders of earlier ones are removed.
     """
     folder = cache_folder()
+    if problem := exposure():
+        if problem not in _found:
+            _found.add(problem)
+            _unreported.append(problem)
+        return False
     try:
         is_new = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         os.utime(folder)
     except OSError:
         return False
     if is_new:
         _prune(folder)
     return os.access(folder, os.W_OK)
+
+
+_found: set[str] = set()
+_unreported: list[str] = []
+
+
+@cache
+def _exposure(folder: Path) -> str:
+    """Look at a folder once a process: what no other user can change stays so."""
+    try:
+        if problem := find_exposure(folder):
+            return problem
+        is_there = folder.is_dir()
+    except OSError:  # it cannot be reached, so it cannot be used either
+        return ""
+    try:
+        return find_exposed_file(folder) if is_there else ""
+    except OSError as error:
+        return f"{error.filename} cannot be read: {error.strerror}"
 
 
 def _prune(current: Path) -> None:

@@ -34,7 +34,7 @@ HOST = {"error_model": "numpy", "nogil": True}
 
 @contextmanager
 def _kept_in_our_folder() -> Iterator[bool]:
-    """Let Numba keep what is decorated here in our folder; gives False where nothing can be written there."""
+    """Let Numba keep what is decorated here in our folder; yields False where it cannot, or must not, be used."""
     before = config.CACHE_DIR  # Numba takes the folder when a function is decorated
     config.CACHE_DIR = str(cache_folder())
     try:

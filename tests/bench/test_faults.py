@@ -8,6 +8,7 @@ import pytest
 
 from gpupipe.bench.faults.__main__ import main, text_of
 from gpupipe.bench.faults.running import RIGHT, WRONG, Ended, Reference, problems_of_error
+from gpupipe.pipeline.run_files import write_run_file
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def reference(tmp_path: Path) -> Reference:
     (run / "model").mkdir(parents=True)
     for name in ("metrics.json", "log.jsonl", "model/manifest.json"):
         (run / name).write_text("{}")
+    write_run_file(run)
     return Reference(tmp_path / "config.yaml", run, 1.0)
 
 

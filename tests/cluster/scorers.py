@@ -31,7 +31,7 @@ class Dying:
         if not (witness and Path(witness).exists()):
             if witness:
                 Path(witness).touch()
-            (folder,) = Path(os.environ["GPUPIPE_TEST_OUTPUT"]).glob(".*.tmp-*")
+            (folder,) = Path(os.environ["GPUPIPE_TEST_OUTPUT"]).glob(".*.tmp-*/new")
             (folder / ".part-00000.parquet.tmp-1-0123abcd").write_bytes(b"PAR1")
             os.kill(os.getpid(), signal.SIGKILL)
         return self.model.predict_table(data, tables, as_of)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from gpupipe.backends import choose
 from gpupipe.doctor import cpu
 from gpupipe.doctor.cpu import cpu_findings
 from gpupipe.doctor.finding import Finding
+from gpupipe_kernels.code_cache import can_keep
 
 
 @pytest.fixture
@@ -64,3 +66,16 @@ def test_code_that_cannot_be_kept_is_a_warning(said: Any, monkeypatch: pytest.Mo
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new" / "cache"))
     assert said()["compiled code"].level == "ok"
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_compiled_code_that_others_can_write_to_is_a_warning(
+    said: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared"))
+    found = said()["compiled code"]
+    assert found.level == "warning" and f"write to {tmp_path / 'shared'} (mode 777)" in found.found
+    assert not can_keep()
+    (remark,) = choose("cpu").take_remarks()
+    assert "compiled code is not kept" in remark and "chmod go-w" in remark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -157,3 +158,48 @@ def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
     assert not code_cache.is_kept("loop")
     assert all(folder.exists() for folder in folders)
     assert not cache_folder().exists()
+
+
+LOOP = """
+import numpy as np
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.launch import host_block
+@host_block
+def loop(x):
+    return x[0] + 1
+print(loop(np.arange(3.0)), sum(loop.stats.cache_hits.values()), code_cache.is_kept("loop"))
+code_cache.mark_kept("loop")
+print(code_cache.take_exposure())
+print(code_cache.take_exposure())
+"""
+
+
+class Payload:
+    """A pickle of it makes a file."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, (str(self.made), "w")
+
+
+def test_code_that_another_user_could_have_planted_is_not_loaded(kernels: Path, tmp_path: Path) -> None:
+    """Numba's index is a pickle. The loop is compiled in memory, and the reason is told once."""
+    script = tmp_path / "script.py"
+    script.write_text(LOOP)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def lines() -> list[str]:
+        done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    kernels.chmod(0o700)
+    assert lines() == ["1.0 0 False", "", ""]
+    assert cache_folder().stat().st_mode & 0o777 == 0o700
+    (index,) = kernels.rglob("*.nbi")
+    made = tmp_path / "made"
+    index.write_bytes(pickle.dumps(Payload(made)))
+    kernels.chmod(0o775)
+    assert lines() == ["1.0 0 False", f"other users may write to {kernels} (mode 775)", ""]
+    assert not made.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -255,7 +256,11 @@ def test_features_whose_folds_are_on_workers_are_not_kept(table: Path, tmp_path:
 
 
 def write_text(text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / "x").write_text(text) and None
+    def write(folder: Path) -> None:
+        (folder / "x").write_text(text)
+        (folder / "manifest.json").write_text("{}")
+
+    return write
 
 
 def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -263,7 +268,7 @@ def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_pa
 
     def write_slowly(folder: Path) -> None:
         other.keep(key, write_text("whole"))
-        (folder / "x").write_text("whole")
+        write_text("whole")(folder)
 
     one.keep(key, write_slowly)
     assert [path.name for path in (tmp_path / "c").iterdir()] == [key.name]
@@ -278,18 +283,28 @@ def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_pa
 
 
 def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> None:
-    import os
-
     folder = tmp_path / ".checkpoints"
     (folder / ".draft-0123456789abcdef").mkdir(parents=True)
-    for name in ("old", "new"):
+    old, new = "0" * 32, "1" * 32
+    for name in (old, new):
         (folder / name).mkdir()
+        (folder / name / "manifest.json").write_text("{}")
         (folder / f"{name}.pt").write_text("state")
+    (folder / f"{old}.77.tmp").write_text("half a state")
+    others = ["epoch-10.pt", "best", "2" * 32, ".draft-fedcba9876543210", f"{old}.notes"]
+    for name in others:
+        (folder / name).mkdir()
+        (folder / name / "weights.pt").write_text("of another program, in its folder of the same name")
+    (folder / ("3" * 32)).symlink_to(folder / new, target_is_directory=True)
     long_ago = time.time() - STALE_SECONDS - 60
-    for name in ("old", "old.pt"):
+    for name in (old, f"{old}.pt", f"{old}.77.tmp", *others):
         os.utime(folder / name, (long_ago, long_ago))
-    with Store.beside(tmp_path / "run", resume=True):
-        assert {path.name for path in folder.iterdir()} == {"new", "new.pt"}
+    os.utime(folder / ("3" * 32), (long_ago, long_ago), follow_symlinks=False)
+    with Store.beside(tmp_path / "run", resume=True) as store:
+        assert {path.name for path in folder.iterdir()} == {new, f"{new}.pt", *others, "3" * 32}
+        store.used |= {old, new}
+    assert {path.name for path in folder.iterdir()} == {*others, "3" * 32}
+    assert all((folder / name / "weights.pt").exists() for name in others)
 
 
 def test_a_full_disk_is_said_and_what_was_kept_stays(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from gpupipe.pipeline.run import run_pipeline
 def test_the_run_directory_holds_everything_that_is_promised(churn_run: Run) -> None:
     found = {path.name for path in churn_run.path.iterdir()}
     promised = {"config.yaml", "metrics.json", "report.html", "timeline.json", "model", "predictions.parquet"}
-    assert promised | {"log.jsonl"} <= found
+    assert found == promised | {"log.jsonl", "run.json"}
 
 
 def test_metrics_are_those_of_the_predictions_beside_them(churn_run: Run) -> None:
@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_bytes(churn_run: Run, tmp_path: Path) -> N
 def test_a_run_directory_that_is_a_run_is_replaced_and_anything_else_is_not(churn_run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(ConfigError, match="no run directory"):
+    with pytest.raises(ConfigError, match=r"no run\.json of gpupipe"):
         run_pipeline(churn_run.config, tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 

@@ -4,9 +4,11 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpupipe.errors import ConfigError
+from gpupipe.pipeline import atomic_directory
+from gpupipe.pipeline.drafts import MARKER
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
@@ -23,6 +27,9 @@ def write_run(final: Path, mark: str = "") -> None:
     with RunDirectory(final) as run:
         for name, text in FILES.items():
             run.write_text(name, text + mark)
+
+
+CHURN = ["churn", *(f"churn/{name}" for name in sorted([*FILES, "run.json"]))]
 
 
 def tree(folder: Path) -> list[str]:
@@ -36,10 +43,11 @@ def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_bes
         (run.path / "model").mkdir()
         (run.path / "model" / "manifest.json").write_text("{}")
         assert not final.exists()
-        assert run.path.parent == final.parent
-        assert re.fullmatch(r"\.churn\.tmp-[0-9a-f]{16}", run.path.name)
+        assert run.path.parents[1] == final.parent
+        assert re.fullmatch(r"\.churn\.tmp-[0-9a-f]{16}/new", str(run.path.relative_to(final.parent)))
     assert run.path == final
-    assert tree(tmp_path / "runs") == ["churn", "churn/metrics.json", "churn/model", "churn/model/manifest.json"]
+    written = ["churn", "churn/metrics.json", "churn/model", "churn/model/manifest.json", "churn/run.json"]
+    assert tree(tmp_path / "runs") == written
     assert json.loads((final / "metrics.json").read_text()) == {"best": "x", "models": {"x": {"roc_auc": None}}}
 
 
@@ -57,24 +65,14 @@ def test_a_run_that_fails_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> No
         run.write_text("config.yaml", "half")
         raise ValueError("late")
     assert (tmp_path / "churn" / "config.yaml").read_text() == FILES["config.yaml"] + "first"
-    assert len(tree(tmp_path)) == 1 + len(FILES)
-
-
-def test_a_failed_run_is_kept_on_demand_and_outlives_the_next_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn", keep=True) as run:
-        run.write_text("log.jsonl", "why")
-        raise ValueError("late")
-    write_run(tmp_path / "churn")
-    assert run.kept is not None
-    assert (run.kept / "log.jsonl").read_text() == "why"
-    assert run.kept.name.startswith(".churn.failed-")
+    assert tree(tmp_path) == CHURN
 
 
 def test_an_earlier_run_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
-    (tmp_path / "churn" / "stale.parquet").write_text("old")
+    (tmp_path / "churn" / "report.html").unlink()  # what somebody has removed is no reason to keep the others
     write_run(tmp_path / "churn", "second")
-    assert tree(tmp_path) == ["churn", *(f"churn/{name}" for name in sorted(FILES))]
+    assert tree(tmp_path) == CHURN
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("second")
 
 
@@ -94,7 +92,7 @@ def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     reasons = {
-        "photos": "no run directory", "file": "is a file", "link": "symbolic link", "here": "current directory",
+        "photos": "no run.json", "file": "is a file", "link": "symbolic link", "here": "current directory",
         "file/below": "cannot write here",
     }  # fmt: skip
     before = tree(tmp_path)
@@ -113,33 +111,148 @@ def test_what_came_to_be_there_during_the_run_is_not_overwritten(tmp_path: Path)
     assert tree(tmp_path) == ["churn", "churn/mine.txt"]
 
 
+def add_a_note(run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+
+
+def add_a_plot(run: Path) -> None:
+    (run / "model").mkdir()
+    (run / "model" / "mine.png").write_text("mine")
+
+
+def link_a_file(run: Path) -> None:
+    (run / "report.html").rename(run.parent / "report.html")
+    (run / "report.html").symlink_to("../report.html")
+
+
+def link_a_folder(run: Path) -> None:
+    (run.parent / "elsewhere").mkdir()
+    (run / "plots").symlink_to("../elsewhere", target_is_directory=True)
+
+
+def edit(run: Path) -> None:
+    (run / "config.yaml").write_text(FILES["config.yaml"].upper())
+
+
+def remove_the_marker(run: Path) -> None:
+    (run / "run.json").unlink()
+
+
+def damage_the_marker(run: Path) -> None:
+    (run / "run.json").write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (add_a_note, "that the run did not write: notes.txt"), (add_a_plot, "did not write: model/mine.png"),
+        (link_a_file, "did not write: report.html"), (link_a_folder, "did not write: plots"),
+        (edit, "that were changed since: config.yaml"), (remove_the_marker, "no run.json of gpupipe"),
+        (damage_the_marker, "no run.json of gpupipe"),
+    ],
+)  # fmt: skip
+def test_an_earlier_run_that_holds_anything_else_is_refused_before_any_work(
+    tmp_path: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    write_run(tmp_path / "churn")
+    change(tmp_path / "churn")
+    before = tree(tmp_path)
+    with pytest.raises(ConfigError, match=reason) as caught, RunDirectory(tmp_path / "churn"):
+        pytest.fail("the run began")
+    assert "another --output" in caught.value.fix
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_of_another_program_with_files_of_our_names_is_refused(tmp_path: Path) -> None:
+    for name in ("config.yaml", "metrics.json", "chapters/1.tex"):
+        (tmp_path / "thesis" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "thesis" / name).write_text("{}")
+    with pytest.raises(ConfigError, match="other programs may have written it"), RunDirectory(tmp_path / "thesis"):
+        pytest.fail("the run began")
+    assert (tmp_path / "thesis" / "chapters" / "1.tex").exists()
+
+
+def test_a_note_that_is_added_during_the_run_stays_and_so_does_the_earlier_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "churn", "first")
+    with pytest.raises(ConfigError, match=r"notes\.txt"), RunDirectory(tmp_path / "churn") as run:
+        run.write_text("config.yaml", "second")
+        add_a_note(tmp_path / "churn")
+    assert tree(tmp_path) == sorted([*CHURN, "churn/notes.txt"])
+    assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_note_that_is_added_after_the_last_check_is_kept_beside_the_new_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    write_run(tmp_path / "churn", "first")
+    real = atomic_directory.exchange
+
+    def add_and_exchange(one: Path, other: Path) -> bool:
+        add_a_note(tmp_path / "churn")
+        return can_exchange and real(one, other)
+
+    monkeypatch.setattr(atomic_directory, "exchange", add_and_exchange)
+    write_run(tmp_path / "churn", "second")
+    (kept,) = tmp_path.glob("churn.earlier-*")
+    assert sorted(os.listdir(kept)) == sorted([*FILES, "run.json", "notes.txt"])
+    assert (tmp_path / "churn" / "config.yaml").read_text().endswith("second")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_file_that_takes_the_name_after_the_last_check_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "churn", "first")
+    real = atomic_directory.exchange
+
+    def replace_and_exchange(one: Path, other: Path) -> bool:
+        shutil.rmtree(other)
+        other.write_text("mine")
+        return real(one, other)
+
+    monkeypatch.setattr(atomic_directory, "exchange", replace_and_exchange)
+    write_run(tmp_path / "churn", "second")
+    (kept,) = tmp_path.glob("churn.earlier-*")
+    assert kept.read_text() == "mine"
+
+
 LEFT = "0123456789abcdef"
 
 
-def test_only_leftovers_of_dead_processes_with_exactly_our_names_are_cleaned(tmp_path: Path) -> None:
-    gone = [f".churn.tmp-{LEFT}", f".churn.old-{LEFT}", f".another-20260101-101010-abcdef.tmp-{LEFT}"]
+def test_only_marked_drafts_of_dead_processes_with_exactly_our_names_are_cleaned(tmp_path: Path) -> None:
+    gone = [f".churn.tmp-{LEFT}", f".another-20260101-101010-abcdef.tmp-{LEFT}"]
     stay = [
         f".churn.tmp-{LEFT[:-1]}", f".churn.tmp-{LEFT.upper()}", f".churn.tmp-{LEFT}-notes", f"churn.tmp-{LEFT}",
-        f".churn.failed-{LEFT}", f".tmp-{LEFT}",
+        f".churn.old-{LEFT}", f".tmp-{LEFT}",
     ]  # fmt: skip
     write_run(tmp_path / "churn")
     for name in gone + stay:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x").write_text("x")
-    file = tmp_path / f".churn.tmp-{LEFT[::-1]}"
+        (tmp_path / name / "new").mkdir(parents=True)
+        (tmp_path / name / "new" / "x").write_text("x")
+        (tmp_path / name / MARKER).touch()
+    file, unmarked = tmp_path / f".churn.tmp-{LEFT[::-1]}", tmp_path / f".vacation.tmp-{LEFT[::-1]}"
     file.write_text("a file of that name is not ours")
+    unmarked.mkdir()
+    (unmarked / "photo.jpg").write_text("a folder of that name is not ours without the marker")
+    (tmp_path / f".empty.tmp-{LEFT}").mkdir()  # killed before it was marked
     with RunDirectory(tmp_path / "other") as alive:
         write_run(tmp_path / "churn")
-        assert {path.name for path in tmp_path.iterdir()} == {"churn", file.name, alive.path.name, *stay}
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"churn", file.name, unmarked.name, alive.path.parent.name, *stay}
+    assert (unmarked / "photo.jpg").exists()
 
 
 def test_a_run_killed_between_the_two_renames_gives_the_old_directory_back_at_the_next_start(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
-    (tmp_path / "churn").rename(tmp_path / f".churn.old-{LEFT}")
+    draft = tmp_path / f".churn.tmp-{LEFT}"
+    (draft / "new").mkdir(parents=True)
+    (draft / MARKER).touch()
+    (tmp_path / "churn").rename(draft / "old")
     with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "other"):
         raise ValueError("late")
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
-    assert len(tree(tmp_path)) == 1 + len(FILES)
+    assert tree(tmp_path) == CHURN
 
 
 def test_runs_at_once_under_one_name_never_mix_and_never_leave_the_name_empty(tmp_path: Path) -> None:
@@ -161,9 +274,10 @@ def test_runs_at_once_under_one_name_never_mix_and_never_leave_the_name_empty(tm
             os.close(folder)
         for future in running:
             future.result()
-    assert tree(tmp_path) == ["churn", *(f"churn/{name}" for name in sorted(FILES))]
+    assert tree(tmp_path) == CHURN
 
 
+NAMES = ["a", "b", "config.yaml", "metrics.json", "run.json", "z"]
 LOOP = """
 import sys
 from pathlib import Path
@@ -194,8 +308,8 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_directory_or_none(tmp_path: P
         final = tmp_path / "churn"
         if final.exists():
             seen_whole += 1
-            assert sorted(path.name for path in final.iterdir()) == ["a", "b", "config.yaml", "metrics.json", "z"]
-            texts = {path.read_text() for path in final.iterdir()}
+            assert sorted(path.name for path in final.iterdir()) == NAMES
+            texts = {path.read_text() for path in final.iterdir() if path.name != "run.json"}
             assert len(texts) == 1
             assert len(texts.pop()) == 16000
         leftovers = [path.name for path in tmp_path.iterdir() if path != final]

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
+from gpupipe.pipeline.run_files import write_run_file
 
 RIGHT, WRONG = "right", "wrong"
 MOST_LINES = 12  # of an error
@@ -105,6 +106,7 @@ class Reference:
         """Put an earlier run where another will be; return the mark of its files."""
         shutil.copytree(self.run, final)
         (final / "log.jsonl").write_text("of the earlier run\n", encoding="utf8")
+        write_run_file(final)
         return mark(final)
 
     def left(self, final: Path, old: str) -> tuple[str, list[str]]:

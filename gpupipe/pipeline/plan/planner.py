@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -62,7 +61,7 @@ class PlannedStage:
 def is_kept(config: Config) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
     cache = Cache.of(config.source, config.tables)
-    return cache is not None and os.path.isdir(cache.path)
+    return cache is not None and cache.has_entry
 
 
 HOST_STAGES = ("split", "export", "report")  # of a run on a device too

@@ -16,12 +16,12 @@ from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import ROOM
+from gpupipe.pipeline.atomic_directory import AtomicDirectory
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model import Model, load_model, open_model
 from gpupipe.pipeline.model_inference import BATCH_ROWS
 from gpupipe.pipeline.rules import by_column, settle_served
-from gpupipe.pipeline.rundir import RunDirectory
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.spread import broken_rules
@@ -89,7 +89,7 @@ def score_on_cluster(
     from gpupipe.cluster.connect import connected
 
     # The workers end before what they could not finish is removed.
-    with room_on(output.parent, ROOM), RunDirectory(output) as directory, connected(cluster, device) as workers:
+    with room_on(output.parent, ROOM), AtomicDirectory(output) as directory, connected(cluster, device) as workers:
         say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
         summary = score_spread(
             loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust

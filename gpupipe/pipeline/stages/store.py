@@ -3,14 +3,14 @@
 A result is a directory of files, hashed as those of a model are, and named by its key; the state of a training that is
 not over is a file ``KEY.pt``. Both outlive a run that fails or is killed, and go when a run that used them succeeds,
 or a week after they were made. A result appears whole or not at all, so that several runs may share a folder; one that
-needs what another has just cleared away makes it again.
+needs what another has just cleared away makes it again. Files of other programs in a folder of that name stay.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.artifact.manifest import read as read_manifest
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.disk import room_on
@@ -27,6 +28,10 @@ from gpupipe.pipeline.stages.keys import Key
 
 FOLDER = ".checkpoints"
 DRAFT = ".draft-"
+DRAFT_NAME = re.compile(r"\.draft-[0-9a-f]{16}")
+RESULT_NAME = re.compile(r"[0-9a-f]{32}")
+STATE_NAME = re.compile(r"[0-9a-f]{32}\.(pt|\d+\.tmp|probe)")
+NEW, OLD = "new", "old"  # in a draft
 DAMAGE = (ArtifactError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged result may raise
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 TRIES = 10
@@ -110,7 +115,8 @@ class Store:
         for name in self.used:
             _discard(self.folder / name)
             for file in self.folder.glob(f"{name}.*"):  # and what a kill has left half written
-                file.unlink(missing_ok=True)
+                if _is_state(file):
+                    file.unlink(missing_ok=True)
         with suppress(OSError):  # there is more in it
             self.folder.rmdir()
 
@@ -119,21 +125,22 @@ class Store:
         if self.folder is None or not self.folder.is_dir():
             return
         for path in sorted(self.folder.iterdir()):
-            if path.name.startswith(DRAFT):
+            if DRAFT_NAME.fullmatch(path.name):
                 sweep(path)
-            elif is_stale(path) and path.is_dir():
-                _discard(path)
-            elif is_stale(path):
+            elif is_stale(path) and _is_state(path):
                 path.unlink(missing_ok=True)
+            elif is_stale(path):
+                _discard(path)
         with suppress(OSError):
             self.folder.rmdir()
 
     def _write(self, folder: Path, name: str, write: Callable[[Path], None]) -> None:
         draft, lock = _draft(folder)
         try:
-            write(draft)
-            sync_tree(draft)
-            draft.rename(folder / name)
+            (draft / NEW).mkdir()
+            write(draft / NEW)
+            sync_tree(draft / NEW)
+            (draft / NEW).rename(folder / name)
             sync(folder)
         except OSError as error:
             if error.errno not in TAKEN:  # another run was faster, with the same result
@@ -161,9 +168,23 @@ def _draft(folder: Path) -> tuple[Path, int]:
 
 
 def _discard(path: Path) -> None:
-    """Remove a result, at once as far as others see."""
-    if path.is_dir():
-        gone = path.with_name(f"{DRAFT}{secrets.token_hex(8)}")
-        with suppress(OSError):  # another was faster
-            path.rename(gone)
-        remove(gone)
+    """Remove a result, at once as far as others see; what is not a result stays."""
+    if not _is_result(path):
+        return
+    with suppress(OSError):  # another was faster
+        draft, lock = make_draft(path.parent / DRAFT)
+        try:
+            path.rename(draft / OLD)
+        finally:
+            remove(draft)
+            os.close(lock)
+
+
+def _is_result(path: Path) -> bool:
+    """Return whether a path is a result: named by a key, and with a manifest, damaged or not."""
+    return bool(RESULT_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST).is_file()
+
+
+def _is_state(path: Path) -> bool:
+    """Return whether a path is the state of a training, or a half-written one."""
+    return bool(STATE_NAME.fullmatch(path.name)) and not path.is_symlink() and path.is_file()

@@ -207,8 +207,10 @@ def compile_source(source: Source, calls: tuple[Call, ...]) -> DeviceLoop:
 
 
 def _write(source: Source) -> Path | None:
-    """Write a source to the folder of compiled code, once; return None where nothing can be written."""
+    """Write a source to the folder of compiled code, once; return None where it cannot, or must not, be used."""
     path = code_cache.cache_folder() / f"{source.key}.py"
+    if code_cache.exposure():
+        return None
     try:
         if path.exists() and path.read_text(encoding="utf8") == source.text:
             return path  # Numba goes by the time of the file

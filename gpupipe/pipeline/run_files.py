@@ -1,0 +1,95 @@
+"""run.json: the marker of a run directory, which lists the files that the run wrote, with their hashes.
+
+A run directory is removed or replaced only if it holds these files, unchanged, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from gpupipe.errors import list_names
+from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.untrusted.documents import parse_json
+
+NAME = "run.json"
+FORMAT, FORMAT_VERSION = "gpupipe-run", 1
+MAX_BYTES = 16 * 2**20
+MOVE = "move them to another place, or name another --output"
+NEW_NAME = (
+    "name another --output, or remove the directory if nothing in it is needed; "
+    f"runs of gpupipe versions without {NAME} are not replaced either"
+)
+
+
+def write_run_file(folder: Path) -> None:
+    """Write ``run.json`` into a run directory that is complete."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / NAME)
+    files = {path.relative_to(folder).as_posix(): _describe(path) for path in paths}
+    write_json(folder / NAME, {"format": FORMAT, "format_version": FORMAT_VERSION, "files": files})
+
+
+def find_foreign(folder: Path) -> tuple[str, str]:
+    """Return why a directory holds, or may hold, anything that no run wrote, and what to do; ("", "") if it does not.
+
+    The directory is opened once, so that all of what is looked at is in one, even if another takes its name meanwhile.
+
+    Raises
+    ------
+    OSError
+        If it does not exist, or cannot be read.
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if not os.listdir(opened):
+            return "", ""
+        written = _read(opened)
+        if written is None:
+            return f"it exists, and has no {NAME} of gpupipe: other programs may have written it", NEW_NAME
+        added, changed = _differences(opened, written)
+    finally:
+        os.close(opened)
+    problems = [f"files that the run did not write: {list_names(added)}"] if added else []
+    problems += [f"files that were changed since: {list_names(changed)}"] if changed else []
+    return (f"it is an earlier run that holds {' and '.join(problems)}", MOVE) if problems else ("", "")
+
+
+def _differences(opened: int, written: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the files of an opened run directory that were added, and those that were changed."""
+    added, changed = [], []
+    for parent, folders, files, at in os.fwalk(".", dir_fd=opened):
+        for name in (*folders, *files):
+            path = os.path.normpath(os.path.join(parent, name))
+            try:
+                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) or path == NAME:
+                    continue
+                if path not in written or not stat.S_ISREG(mode):
+                    added.append(os.fsencode(path).decode("utf8", "replace"))
+                elif _describe(name, at) != written[path]:
+                    changed.append(path)
+            except FileNotFoundError:  # another process is removing it
+                continue
+    return sorted(added), sorted(changed)
+
+
+def _describe(path: str | Path, at: int | None = None) -> dict[str, Any]:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=at), "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"sha256": digest, "bytes": os.fstat(file.fileno()).st_size}
+
+
+def _read(opened: int) -> dict[str, Any] | None:
+    """Return the files that run.json of an opened directory lists; None if there is none that we write."""
+    try:
+        descriptor = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=opened)
+        with open(descriptor, "rb") as file:
+            found = parse_json(file.read(MAX_BYTES))
+    except (OSError, ValueError):
+        return None
+    is_ours = isinstance(found, dict) and (found.get("format"), found.get("format_version")) == (FORMAT, FORMAT_VERSION)
+    files = found.get("files") if is_ours else None
+    return files if isinstance(files, dict) else None
