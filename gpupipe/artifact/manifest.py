@@ -116,3 +116,8 @@ def _check_files(path: Path, files: object) -> None:
             raise refuse(path, f"lists a file of the forbidden name {name!r}")
         if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != _ENTRY:
             raise refuse(path, f"does not give the sha256 and bytes of {name}")
+    spellings = {NAME.casefold(): NAME}
+    for name in files:
+        other = spellings.setdefault(name.casefold(), name)
+        if other != name:  # on some file systems they are one file
+            raise refuse(path, f"lists {name} beside {other}, a name that differs in case only")

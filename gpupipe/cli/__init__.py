@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ import click
 from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
 from gpupipe.cli.lazy import LazyGroup
+from gpupipe.cli.streams import standard_streams
+
+PIPE_CLOSED = 0  # the exit code of `gpupipe schema | head -1`, whose reader has all that it wants
 
 COMMANDS = {
     "run": "Take a table to a trained, evaluated, portable model.",
@@ -55,6 +59,16 @@ def main(args: Sequence[str] | None = None) -> int:
     invocation = Invocation()
     if args is None:  # Dask, joblib and multiprocessing start Python too: not with modules of the current folder
         os.environ.setdefault("PYTHONSAFEPATH", "1")
+    with standard_streams():
+        code = _run(args, invocation)
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            return code or _failed(error, invocation)
+    return code
+
+
+def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
     try:
         code = cli.main(args=args, prog_name="gpupipe", obj=invocation, standalone_mode=False)
     except click.ClickException as error:
@@ -65,6 +79,12 @@ def main(args: Sequence[str] | None = None) -> int:
             return show_error(error.__cause__, invocation.debug)
         click.echo("interrupted", err=True)
         return getattr(error.__cause__, "exit_code", INTERRUPTED)  # click's Abort comes of what was raised
+    except SystemExit as error:  # by click, when a pipe is closed; or by a user's code
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except Exception as error:
-        return show_error(error, invocation.debug)
+        return _failed(error, invocation)
     return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception, invocation: Invocation) -> int:
+    return PIPE_CLOSED if isinstance(error, BrokenPipeError) else show_error(error, invocation.debug)

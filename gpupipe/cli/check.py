@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
 @click.option("--no-data", is_flag=True, help="Validate the configuration alone: open no table, import nothing.")
-def command(config: Path, overrides: tuple[str, ...], no_data: bool) -> None:
+@click.option("--no-code", is_flag=True, help="Refuse a configuration that names Python code, instead of running it.")
+def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bool) -> None:
     """Validate CONFIG: every mistake at once, each with its line, and a "did you mean".
 
-    Columns, kinds, ops, metrics and models are resolved against some 20,000 rows of the tables. No library of a GPU is
-    imported, and nothing is trained. Exit code 5: a table cannot be read, or contradicts the configuration.
+    Columns, kinds, ops, metrics and models are resolved against some 20,000 rows of the tables. For that, the Python
+    code that CONFIG names is run: prepare hooks, kernels, estimators. No library of a GPU is imported, and nothing is
+    trained. Exit code 5: a table cannot be read, or contradicts the configuration.
     """
     from gpupipe.config import load_config
 
@@ -27,6 +29,11 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool) -> None:
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
+    if no_code and not no_data:
+        from gpupipe.pipeline.run_inputs import refuse_code
+
+        with checked.origin.borrowed.hidden():
+            refuse_code(checked)
     found = [] if no_data else _of_the_data(checked)
     click.echo(f"OK {config}: source {checked.origin.borrowed.hide(checked.source.label)}{tables}; {ops}; {models}")
     for line in found:
@@ -36,6 +43,7 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool) -> None:
 def _of_the_data(config: Config) -> list[str]:
     """Return lines on what the rows show."""
     from gpupipe.pipeline.data_check import check_data
+    from gpupipe.pipeline.run_inputs import code_line
     from gpupipe.report.text import printable
 
     with config.origin.borrowed.hidden():
@@ -47,5 +55,6 @@ def _of_the_data(config: Config) -> list[str]:
     rows = f"{found.n_rows:,} rows" if found.is_whole else f"a sample of {found.n_rows:,} rows"
     goal = [found.goal.note] if found.goal is not None else []
     lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
+    lines += [line] if (line := code_line(config)) else []
     hide = config.origin.borrowed.hide
     return [f"  {printable(hide(line))}" for line in lines]

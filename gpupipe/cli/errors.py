@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 
-from gpupipe.errors import GpupipeError, LimitError
+from gpupipe.errors import GpupipeError
 from gpupipe.report.text import printable
+from gpupipe.system_errors import translate
 
 MOST = 800  # characters of a line
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -16,24 +18,30 @@ def show_error(error: Exception, debug: bool) -> int:
     """Write `error` to standard error, as a panel on a terminal and as plain text elsewhere; return its exit code."""
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, MemoryError):
-        fix = "`gpupipe plan` says what a run needs: use fewer rows or columns, or a machine with more memory"
-        error = LimitError(f"out of memory: {error}", fix=fix)
+    if not isinstance(error, GpupipeError):
+        error = translate(error) or error
     if isinstance(error, GpupipeError):
         title, text, code = error.title, str(error), error.exit_code
     else:
         title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
     if code == GpupipeError.exit_code and not debug:
         text += "\n  to do: run `gpupipe --debug ...` for the traceback, and report it: this is a bug of gpupipe"
-    from gpupipe.readers.files import mask  # here: `--help` has no need of it
-
-    text = printable(mask(text), keep="\n")  # it may quote data, and data must not steer a terminal
+    text = printable(_masked(text), keep="\n")  # it may quote data, and data must not steer a terminal
     text = "\n".join(line if len(line) <= MOST else f"{line[:MOST]}..." for line in text.split("\n"))  # nor fill it
     if sys.stderr.isatty():
         _show_panel(title, text)
     else:
         print(f"{title}: {text}", file=sys.stderr)
     return code
+
+
+def _masked(text: str) -> str:
+    """Return a text without the secrets in its URLs."""
+    try:
+        from gpupipe.readers.files import mask  # here: `--help` has no need of it
+    except (ImportError, MemoryError):  # no library can be loaded any more, which may be the very error
+        return re.sub(r"://\S+", "://***", text)
+    return mask(text)
 
 
 def _show_panel(title: str, text: str) -> None:

@@ -34,32 +34,41 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 @click.option("--assume-gpu", metavar="SIZE", callback=size, help="Plan for a GPU with so much memory, as in 16GiB.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@click.option("--no-code", is_flag=True, help="Refuse a configuration that names Python code, instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(
     config: Path,
     assume_gpu: int | None,
     overrides: tuple[str, ...],
     device: Literal["auto", "cpu", "gpu"] | None,
+    no_code: bool,
     as_json: bool,
 ) -> None:
     """Say what a run of CONFIG would do and need, stage by stage: device and reason, rows, memory, parts.
 
-    Footers, sizes and some rows are read, nothing else. Exit code 3: it would not fit into memory.
+    Footers, sizes and some rows are read, and the Python code that CONFIG names is run on these rows: prepare hooks,
+    kernels, estimators. Exit code 3: it would not fit into memory.
     """
     import json
 
     from gpupipe.config import load_config
     from gpupipe.config.places import placed
     from gpupipe.pipeline.plan.make import make_plan
+    from gpupipe.pipeline.run_inputs import code_line, refuse_code
+    from gpupipe.report.text import printable
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
     with settings.origin.borrowed.hidden(), placed(settings.origin):
+        if no_code:
+            refuse_code(settings)
         plan = make_plan(settings, assume_gpu)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))
     else:
         _show(plan)
+        if line := code_line(settings):
+            click.echo(printable(settings.origin.borrowed.hide(line)))
     if plan.error is not None:
         raise plan.error
 

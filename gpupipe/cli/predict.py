@@ -50,6 +50,11 @@ from gpupipe.errors import ConfigError
 @click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table that the features are made of."
 )
+@click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="Put an apostrophe before texts and column names of CSV outputs that a spreadsheet would take for a formula.",
+)
 @click.option("--as-of", metavar="DATE", help="Score as of this date instead of the training cut-offs.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 @click.option(
@@ -68,6 +73,7 @@ def command(
     source_options: tuple[str, ...],
     on_error: Literal["error", "reject", "null"],
     tables: tuple[str, ...],
+    safe_csv: bool,
     as_of: str | None,
     device: Literal["auto", "cpu", "gpu"],
     cluster: str | None,
@@ -90,6 +96,8 @@ def command(
                 f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
                 fix="score on one machine, or leave --on-error out",
             )
+        if safe_csv and (cluster is not None or output.suffix == ".parquet"):
+            raise ConfigError("--safe-csv is for CSV outputs, and this one is Parquet", fix="leave --safe-csv out")
         import json
 
         from gpupipe.config.cluster import settings_of
@@ -112,7 +120,7 @@ def command(
         if cluster is None or data is None:
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust, on_error=on_error,
+                ids=chosen, keep=keep, adjust=adjust, on_error=on_error, safe_csv=safe_csv,
             )  # fmt: skip
         else:
             summary = score_on_cluster(

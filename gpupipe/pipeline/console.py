@@ -14,6 +14,7 @@ from gpupipe.pipeline.line_display import LineDisplay
 from gpupipe.pipeline.notebook_display import NotebookDisplay, in_notebook
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
+from gpupipe.system_errors import translate
 
 
 def is_interactive() -> bool:
@@ -72,8 +73,10 @@ class Console:
         self._out = out or sys.stdout
         self._open: list[Stage] = []
         self._display: Display | None = None
-        if not quiet:
-            self._display = NotebookDisplay() if err is None and in_notebook() else LineDisplay(err or sys.stderr)
+        if not quiet and err is None and in_notebook():
+            self._display = NotebookDisplay()
+        elif not quiet and (stream := err or sys.stderr) is not None:  # None: a program without streams
+            self._display = LineDisplay(stream)
 
     def __enter__(self) -> Console:
         return self
@@ -119,9 +122,14 @@ class Console:
         """
         if self._display is not None:
             self._display.stop()
-        if self.as_json:
-            document = plain({"run_directory": str(run_directory), **metrics})
-            self._out.write(json.dumps(document, indent=2) + "\n")  # ASCII, whatever the encoding of stdout
-            self._out.flush()
-        if self._display is not None:
             self._display.finished(rows, run_directory)
+        if self.as_json:  # last: where it cannot be written, the user still sees where the run is
+            document = plain({"run_directory": str(run_directory), **metrics})
+            try:
+                self._out.write(json.dumps(document, indent=2) + "\n")  # ASCII, whatever the encoding of stdout
+                self._out.flush()
+            except OSError as error:
+                if (found := translate(error)) is None:
+                    raise
+                found.advise(f"the run itself is complete: {run_directory}")
+                raise found from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +9,7 @@ from pathlib import Path
 
 from gpupipe.errors import GpupipeError, LimitError
 from gpupipe.report.text import size
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-SAID = ("No space left on device", "Disk quota exceeded", "File too large")  # by libraries with errors of their own
+from gpupipe.system_errors import DISK, is_full
 
 
 @contextmanager
@@ -30,17 +27,7 @@ def room_on(folder: Path, fix: str) -> Iterator[None]:
         if isinstance(error, GpupipeError) or not is_full(error):
             raise
         free = f"; {size(found)} are free there" if (found := free_bytes(folder)) is not None else ""
-        raise LimitError(f"the disk is full, or a quota is used up{free}", where=str(folder), fix=fix) from error
-
-
-def is_full(error: BaseException) -> bool:
-    """Return whether an error, or what it came of, says that a disk is full."""
-    found: BaseException | None = error
-    while found is not None:
-        if (isinstance(found, OSError) and found.errno in FULL) or any(text in str(found) for text in SAID):
-            return True
-        found = found.__cause__ or found.__context__
-    return False
+        raise LimitError(f"{DISK.what}{free}", where=str(folder), fix=fix) from error
 
 
 def require_room(folder: Path, n_bytes: int, what: str) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from gpupipe.config import Config
+from gpupipe.config.features import op_name
+from gpupipe.errors import ConfigError
 from gpupipe.pipeline.model_folder import MANIFEST
 from gpupipe.readers.output_conflicts import ProtectedInput
 
@@ -19,12 +22,8 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
         found += [ProtectedInput(path, f"the table {name!r}") for path in table.paths]
     if config.origin.path is not None:
         found.append(ProtectedInput(os.fspath(config.origin.path), "the configuration"))
-    hooks = [section.prepare for section in (config.source, *config.tables.values())]
-    uses = [getattr(op, "use", None) for op in config.features]
-    uses += [getattr(entry.params, "use", None) for entry in config.models]
-    for code in (*hooks, *uses):
-        if isinstance(code, str):
-            found.append(ProtectedInput(code.rpartition(":")[0], "code of the configuration"))
+    for code in code_references(config).values():
+        found.append(ProtectedInput(code.rpartition(":")[0], "code of the configuration"))
     if config.cluster.scheduler_file is not None:
         found.append(ProtectedInput(os.fspath(config.cluster.scheduler_file), "the file of the scheduler"))
     if isinstance(config.source.cache, str) and config.source.cache != "auto":
@@ -32,6 +31,32 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
     elif folder := os.environ.get("GPUPIPE_CACHE"):
         found.append(ProtectedInput(folder, "the cache", folder="open"))
     return found
+
+
+def code_references(config: Config) -> dict[str, str]:
+    """Return the Python code that a configuration names: setting to ``file.py:function``.
+
+    A run executes it, and so do ``check`` and ``plan``, which resolve columns against what it makes.
+    """
+    sections = {"source": config.source} | {f"tables.{name}": table for name, table in config.tables.items()}
+    found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in sections.items()}
+    found |= {f"features[{i}].{op_name(op)}.use": getattr(op, "use", None) for i, op in enumerate(config.features)}
+    found |= {f"models[{i}].{it.name}.use": getattr(it.params, "use", None) for i, it in enumerate(config.models)}
+    return {setting: code for setting, code in found.items() if isinstance(code, str)}
+
+
+def refuse_code(config: Config) -> None:
+    """Raise ConfigError if the configuration names Python code: ``--no-code``."""
+    if code := code_references(config):
+        where = "; ".join(f"{setting}: {reference}" for setting, reference in code.items())
+        fix = "read the code, then leave out --no-code; or `gpupipe check --no-data`, which runs none of it"
+        raise ConfigError("the configuration names code, which would run", where=where, fix=fix)
+
+
+def code_line(config: Config) -> str:
+    """Return the line by which ``check`` and ``plan`` say which code they ran, or an empty text."""
+    code = code_references(config)
+    return f"ran code of the configuration: {', '.join(dict.fromkeys(code.values()))}" if code else ""
 
 
 def model_inputs(model: str | os.PathLike[str]) -> list[ProtectedInput]:

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from gpupipe.errors import DataError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of, require_format
 from gpupipe.readers.settings import TableSource
+from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
@@ -101,6 +102,9 @@ def reading(path: str) -> Iterator[None]:
         fix = "give this user the right to read it"
         raise DataError("the file may not be read", where=mask(path), fix=fix) from error
     except Exception as error:  # Arrow's errors and those of any fsspec plugin have no ancestor in common
+        if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:  # of memory, a corrupt file may ask for any
+            found.place(mask(path))
+            raise found from error
         reason = " ".join(str(error).split()) or type(error).__name__
         if re.search("encrypt|decrypt", reason, re.IGNORECASE):
             raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error

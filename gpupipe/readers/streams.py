@@ -55,5 +55,17 @@ def _raw(file: SourceFile) -> Iterator[Any]:
             yield stream
     else:
         require_signature(file)
-        with pa.OSFile(file.path) as stream:
-            yield stream
+        if _is_utf8(file.path):
+            with pa.OSFile(file.path) as stream:
+                yield stream
+        else:  # Arrow takes UTF-8 names only
+            with open(file.path, "rb", buffering=0) as raw, pa.PythonFile(raw, mode="r") as stream:
+                yield stream
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -277,6 +277,14 @@ def test_a_manifest_that_lies_is_refused(name: str, model: Path, tmp_path: Path)
     refused(folder, LIES[name][1])
 
 
+@pytest.mark.parametrize("name", ["Schema.json", "MANIFEST.json"])
+def test_names_that_are_one_file_where_case_does_not_count_are_refused(name: str, model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "model"))
+    shutil.copy(folder / "schema.json", folder / name)
+    seal(folder, lambda values: values["files"].update({name: values["files"]["schema.json"]}))
+    refused(folder, "differs in case only")
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [

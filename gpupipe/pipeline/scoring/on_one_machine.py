@@ -36,6 +36,7 @@ def score(
     keep: Sequence[str] = (),
     adjust: Callable[[TableSource], TableSource] = lambda source: source,
     on_error: OnError = "error",
+    safe_csv: bool = False,
 ) -> ScoreSummary:
     """Write the predictions of `data` to `output`.
 
@@ -66,6 +67,9 @@ def score(
         What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
         it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
         beside it: ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are no part of the history of others.
+    safe_csv : bool
+        Write CSV that a spreadsheet can open without running what is in it: see
+        `gpupipe.pipeline.scoring.outputs.escape_formulas`.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def score(
         if on_error != "error" or keep or ids:
             options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
             raise ConfigError(options, fix="leave them out: scores of event tables begin with the keys")
-        return _score_entities(loaded_model, output, tables or {}, as_of, note, started)
+        return _score_entities(loaded_model, output, tables or {}, as_of, note, started, safe_csv)
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
         source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
@@ -106,7 +110,7 @@ def score(
     screened = screen(loaded_model, loaded, source, on_error)
     for text in screened.notes:
         note(text)
-    rejected = _write_rejected(screened, output, on_error, label)
+    rejected = _write_rejected(screened, output, on_error, label, safe_csv)
     copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
     further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
     # The rules were checked above; the report is printed instead of its warnings.
@@ -121,7 +125,7 @@ def score(
     require_free_names(columns, predicted.column_names)  # those of embeddings are known now
     for part in (copied, predicted):
         table |= dict(zip(part.column_names, part.columns, strict=True))
-    write_table(pa.table(table), output)
+    write_table(pa.table(table), output, safe_csv)
     return ScoreSummary(
         output=output,
         n_rows=predicted.num_rows,
@@ -144,6 +148,7 @@ def _score_entities(
     as_of: str | None,
     note: Callable[[str], None],
     started: float,
+    safe_csv: bool,
 ) -> ScoreSummary:
     """Write the predictions of every key with an event before `as_of`."""
     if as_of is None:
@@ -153,7 +158,7 @@ def _score_entities(
     table = served.predict_entities(tables, as_of)
     for text in model.backend.take_remarks():
         note(text)
-    write_table(table, output)
+    write_table(table, output, safe_csv)
     return ScoreSummary(
         output=output,
         n_rows=table.num_rows,
@@ -169,7 +174,7 @@ def _event_table(model: Model, name: str, path: str, isolate: bool) -> str | Tab
     return model.event_source(name, path).model_copy(update={"isolate": True})
 
 
-def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str) -> Path | None:
+def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str, safe_csv: bool) -> Path | None:
     """Write the rejected rows beside the output, or remove those of an earlier scoring; return their file, if any.
 
     Raises
@@ -182,7 +187,7 @@ def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, lab
         if on_error != "error":
             path.unlink(missing_ok=True)
         return None
-    write_table(screened.rejected, path)
+    write_table(screened.rejected, path, safe_csv)
     if not screened.table.num_rows:
         reasons = "\n".join(reason_line(reason, n) for reason, n in screened.reasons.items())
         raise SchemaError(

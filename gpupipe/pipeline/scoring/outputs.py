@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import replaced, require_writable_file
@@ -13,6 +14,8 @@ from gpupipe.pipeline.run_inputs import model_inputs
 from gpupipe.readers.output_conflicts import ProtectedInput
 
 ENDINGS = (".csv", ".parquet")
+FORMULA = r"^[=+\-@\t\r\n]"  # https://owasp.org/www-community/attacks/CSV_Injection
+NUMBER = r"^[+\-]?[0-9]+([.,][0-9]*)?([eE][+\-]?[0-9]+)?$"
 
 
 def require_output_file(output: Path) -> None:
@@ -39,8 +42,8 @@ def rejected_path(output: Path) -> Path:
     return output.with_name(f"{output.stem}.rejected{output.suffix}")
 
 
-def write_table(table: pa.Table, output: Path) -> None:
-    """Write a table to a .csv or .parquet file, as a whole.
+def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
+    """Write a table to a .csv or .parquet file, as a whole; `safe_csv` as in `escape_formulas`, for .csv.
 
     Raises
     ------
@@ -50,5 +53,32 @@ def write_table(table: pa.Table, output: Path) -> None:
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
+    if safe_csv and output.suffix == ".csv":
+        table = escape_formulas(table)
     with replaced(output) as draft:
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, draft)
+
+
+def escape_formulas(table: pa.Table) -> pa.Table:
+    """Return a table whose texts and column names no spreadsheet takes for a formula.
+
+    Those that begin with ``= + - @``, a tab or a line break get an apostrophe before them, unless they are numbers.
+    Programs that read the file see the apostrophe.
+
+    Examples
+    --------
+    >>> escape_formulas(pa.table({"=a": ["=1+1", "-5", "-5+x", None], "b": [-1, 2, 3, 4]})).to_pydict()
+    {"'=a": ["'=1+1", '-5', "'-5+x", None], 'b': [-1, 2, 3, 4]}
+    """
+    columns = []
+    for column in table.columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        columns.append(_escaped(column.cast(kind)) if is_text else column)
+    names = _escaped(pa.chunked_array([table.column_names], pa.string())).to_pylist()
+    return pa.table(columns, names=names)
+
+
+def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER))
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
