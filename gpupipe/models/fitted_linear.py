@@ -47,15 +47,15 @@ class FittedLinear(FittedModel):
         return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(path: Path, said: Description) -> Coefficients:
-        """Return the coefficients in a file.
+    def read(data: bytes, said: Description, where: str) -> Coefficients:
+        """Return the coefficients in the bytes of a file.
 
         Raises
         ------
         ValueError
             If it holds none, or not those of such a model.
         """
-        arrays = read_arrays(path)
+        arrays = read_arrays(data)
         if set(arrays) != set(Coefficients._fields):
             raise ValueError(f"it holds {', '.join(sorted(arrays))[:80] or 'nothing'}, and no coefficients")
         found = Coefficients(**arrays)
