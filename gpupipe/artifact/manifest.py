@@ -6,10 +6,14 @@ refused, so that any changed byte shows. The hashes find damage and careless edi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,12 @@ def render(values: Mapping[str, Any]) -> bytes:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the values of the manifest in `folder`, checked against its own hash.
+    """Return the values of the manifest in `folder`, checked against its own hash; see `load`."""
+    return load(folder)[0]
+
+
+def load(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the values of the manifest in `folder`, checked against its own hash, and its bytes.
 
     Raises
     ------
@@ -52,12 +61,16 @@ def read(folder: Path) -> dict[str, Any]:
         If there is none, or it is damaged, altered, too large, or of a format or version that is not read here.
     """
     path = folder / NAME
-    if path.is_symlink() or not path.is_file():
+    try:
+        with open_plain(path) as file:
+            raw = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         fix = "name the model directory of a finished run, such as runs/NAME/model"
-        raise ArtifactError(f"there is no {NAME}: this is no model directory", where=str(folder), fix=fix)
-    if path.stat().st_size > MAX_BYTES:
+        raise ArtifactError(f"there is no {NAME}: this is no model directory", where=str(folder), fix=fix) from error
+    except OSError as error:
+        raise refuse(path, f"cannot be read: {error.strerror or error}") from error
+    if len(raw) > MAX_BYTES:
         raise refuse(path, f"has more than {MAX_BYTES >> 20} MiB")
-    raw = path.read_bytes()
     try:
         values = parse_json(raw)
     except ValueError as error:
@@ -71,12 +84,37 @@ def read(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = values
     for version in range(found["format_version"], FORMAT_VERSION):
         found = MIGRATIONS[version](found)
-    return found
+    return found, raw
 
 
 def refuse(path: Path, problem: str) -> ArtifactError:
     """Return the error for a file of a model directory that must not be used."""
     return ArtifactError(f"{path.name} {problem}", where=str(path), fix=_RE_EXPORT)
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Return a plain file, open to be read.
+
+    The kind is that of what was opened, not of what had the name before: neither a link nor a pipe is followed.
+
+    Raises
+    ------
+    OSError
+        If it is a link, no plain file, or cannot be opened.
+    """
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # those that the platform has
+        flags |= getattr(os, name, 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise FileNotFoundError(errno.ENOENT, "it is a link", str(path)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "it is no plain file", str(path))
+    return open(descriptor, "rb")  # the caller closes it
 
 
 def sha256(path: Path) -> str:

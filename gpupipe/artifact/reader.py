@@ -1,7 +1,13 @@
-"""Open a model directory: every byte is checked against the manifest before any parser sees it."""
+"""Open a model directory: every byte is checked against the manifest before any parser sees it.
+
+Parsers are given the bytes that were hashed, never a path that could lead to other bytes by then.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +33,8 @@ class ArtifactReader:
     folder : Path
     manifest : dict
         The values of manifest.json.
+    manifest_bytes : bytes
+        Its content.
 
     Raises
     ------
@@ -37,7 +45,7 @@ class ArtifactReader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        self.manifest = manifest.read(self.folder)
+        self.manifest, self.manifest_bytes = manifest.load(self.folder)
         self._files: dict[str, dict[str, Any]] = self.manifest["files"]
         self._check_listing()
         for name in self._files:
@@ -50,30 +58,40 @@ class ArtifactReader:
     def json(self, name: str) -> Any:
         """Return the values of a JSON part."""
         try:
-            return parse_json(self.path(name).read_bytes())
+            return parse_json(self.read(name))
         except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as JSON: {error}") from error
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays of an npz part; nothing in it is ever unpickled."""
         try:
-            return read_arrays(self.path(name))
+            return read_arrays(self.read(name))
         except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as npz: {error}") from error
 
     def table(self, name: str) -> Any:
         """Return a Parquet part as ``pyarrow.Table``."""
         try:
-            return read_parquet(self.path(name))
+            return read_parquet(self.read(name))
         except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as Parquet: {error}") from error
 
-    def path(self, name: str) -> Path:
-        """Return the path of a part, for a library that reads files."""
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a part, of which the sha256 was computed: a file that is replaced meanwhile is refused.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no such part, or its bytes are no longer those of the manifest.
+        """
         if name not in self._files:
             what = f"there is no {name} in this model"
             raise ArtifactError(what, where=str(self.folder), fix=f"its parts are {', '.join(self._files)}")
-        return self.folder / name
+        with self._open(name) as file:
+            content = file.read(self._files[name]["bytes"] + 1)  # not more, whatever the file is by now
+        if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
+            raise manifest.refuse(self.folder / name, "has changed since the model was opened: its sha256 is another")
+        return content
 
     def _check_listing(self) -> None:
         listed = {manifest.NAME, *self._files}
@@ -86,10 +104,18 @@ class ArtifactReader:
 
     def _check_file(self, name: str) -> None:
         path, expected = self.folder / name, self._files[name]
-        if not path.exists():
-            raise manifest.refuse(path, "is missing")
-        size = path.stat().st_size
-        if size != expected["bytes"]:
-            raise manifest.refuse(path, f"has {size:,} bytes instead of {expected['bytes']:,}")
-        if manifest.sha256(path) != expected["sha256"]:
-            raise manifest.refuse(path, "was altered or damaged: its sha256 is not the one in the manifest")
+        with self._open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != expected["bytes"]:
+                raise manifest.refuse(path, f"has {size:,} bytes instead of {expected['bytes']:,}")
+            if hashlib.file_digest(file, "sha256").hexdigest() != expected["sha256"]:
+                raise manifest.refuse(path, "was altered or damaged: its sha256 is not the one in the manifest")
+
+    def _open(self, name: str) -> BufferedReader:
+        path = self.folder / name
+        try:
+            return manifest.open_plain(path)
+        except FileNotFoundError:
+            raise manifest.refuse(path, "is missing") from None
+        except OSError as error:
+            raise manifest.refuse(path, f"cannot be read: {error.strerror or error}") from error

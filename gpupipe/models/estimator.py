@@ -20,7 +20,7 @@ from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, Model
 from gpupipe.models.loaded_sklearn import KINDS
 from gpupipe.models.skops_file import write_skops
-from gpupipe.models.sound_trees import check_trees
+from gpupipe.models.sound_estimators import check_estimators
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Estimator(Model):
             self._require_probabilities(estimator)
         self._check_export(estimator)
         try:
-            check_trees(estimator, X.shape[1])
-        except ValueError as error:
+            check_estimators(estimator)
+        except (ValueError, AttributeError, TypeError) as error:
             raise self._refused(f"{type(estimator).__name__} cannot be exported: {error}", FIX) from None
         return estimator
 

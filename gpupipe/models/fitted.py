@@ -47,6 +47,33 @@ class Prediction:
         fields = ("probability", "value", "label", "distance", "embedding")
         return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
 
+    def check(self, n_rows: int, n_classes: int) -> None:
+        """Verify that the arrays are those of a task: an estimator from a file may give any.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows that were predicted.
+        n_classes : int
+            Of the target; 0 where it has none.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, or has another shape or other values.
+        """
+        tasks: dict[Task, dict[str, tuple[tuple[int, ...], str]]] = {
+            "binary": {"probability": ((n_rows,), "f")},
+            "multiclass": {"probability": ((n_rows, n_classes), "f")},
+            "regression": {"value": ((n_rows,), "f")},
+            "clustering": {"label": ((n_rows,), "i"), "distance": ((n_rows,), "f")},
+            "embedding": {"embedding": ((n_rows, *getattr(self.embedding, "shape", ())[1:2]), "f")},
+        }
+        wanted = tasks[self.task]
+        found = {name: (tuple(array.shape), array.dtype.kind) for name, array in self.arrays.items()}
+        if found != wanted:
+            raise ValueError(f"it gives {found} where {self.task} of {n_rows:,} rows is {wanted}")
+
     def mapped(self, function: Callable[[Array], Array]) -> Prediction:
         """Return the prediction with ``function(array)`` for each array: moved, or some of its rows."""
         return replace(self, **{name: function(array) for name, array in self.arrays.items()})

@@ -47,8 +47,8 @@ class FittedLinear(FittedModel):
         return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(path: Path, said: Description) -> Coefficients:
-        """Return the coefficients in a file.
+    def read(data: bytes, said: Description, where: str) -> Coefficients:
+        """Return the coefficients in the bytes of a file.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class FittedLinear(FittedModel):
         """
         import numpy as np
 
-        arrays = read_arrays(path)
+        arrays = read_arrays(data)
         if set(arrays) != set(Coefficients._fields):
             raise ValueError(f"it holds {', '.join(sorted(arrays))[:80] or 'nothing'}, and no coefficients")
         found = Coefficients(**arrays)

@@ -29,8 +29,8 @@ class FittedSklearn(FittedModel):
     file = "estimator.skops"
 
     @staticmethod
-    def read(path: Path, said: Description) -> Any:
-        """Return the estimator in a file.
+    def read(data: bytes, said: Description, where: str) -> Any:
+        """Return the estimator in the bytes of a file.
 
         Raises
         ------
@@ -39,7 +39,7 @@ class FittedSklearn(FittedModel):
         ValueError
             If it is no sound estimator of such a model.
         """
-        estimator = read_skops(path)
+        estimator = read_skops(data, where)
         check_estimator(estimator, said)
         return estimator
 

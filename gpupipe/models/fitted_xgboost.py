@@ -10,10 +10,12 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.description import Description
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.task import CLASSIFICATION, Task
-from gpupipe.models.xgboost_file import check_file
+from gpupipe.models.xgboost_file import rewrite_model
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
+
+INSTALL = "pip install 'gpupipe[cpu]'"
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,8 +33,8 @@ class FittedXGBoost(FittedModel):
         return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(path: Path, said: Description) -> Any:
-        """Return the Booster in a file, whose trees are looked at first.
+    def read(data: bytes, said: Description, where: str) -> Any:
+        """Return the Booster in the bytes of a file, of which only checked fields reach XGBoost.
 
         Raises
         ------
@@ -41,17 +43,15 @@ class FittedXGBoost(FittedModel):
         ValueError
             If the trees are not sound, or not of such a model.
         """
-        check_file(path, said)
+        checked = rewrite_model(data, said)
         try:
             import xgboost
         except ImportError as error:
-            raise ArtifactError(
-                f"the model needs XGBoost: {error}", where=str(path), fix="pip install 'gpupipe[cpu]'"
-            ) from error
+            raise ArtifactError(f"the model needs XGBoost: {error}", where=where, fix=INSTALL) from error
         try:
-            return xgboost.Booster(model_file=str(path))
+            return xgboost.Booster(model_file=checked)
         except xgboost.core.XGBoostError as error:
-            raise ArtifactError(f"not a model of XGBoost: {error}", where=str(path), fix="export it again") from error
+            raise ArtifactError(f"not a model of XGBoost: {error}", where=where, fix="export it again") from error
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`; NaN is missing."""
@@ -86,4 +86,13 @@ class FittedXGBoost(FittedModel):
         return {name: float(gain.get(f"f{j}", 0.0)) for j, name in enumerate(names)}
 
     def _write(self, path: Path) -> None:
-        path.write_bytes(self.estimator.save_raw(raw_format="ubj"))  # a full disk is an OSError then
+        data = bytes(self.estimator.save_raw(raw_format="ubj"))
+        try:
+            rewrite_model(data, Description(self.task, self.feature_names, self.n_classes, self.classes))
+        except ValueError as error:
+            raise ArtifactError(
+                f"this version of gpupipe could not load what XGBoost writes: {error}",
+                where=str(path),
+                fix="install an XGBoost that this gpupipe was tested with, or update gpupipe",
+            ) from error
+        path.write_bytes(data)  # a full disk is an OSError then

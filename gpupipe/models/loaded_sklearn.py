@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpupipe.models.description import Description
-from gpupipe.models.sound_trees import check_trees
+from gpupipe.models.sound_estimators import check_estimators, prepare_estimators
 from gpupipe.models.task import CLASSIFICATION, Task
 
 _CLASSIFIERS = (
@@ -37,24 +37,21 @@ KINDS: dict[str, frozenset[Task]] = {
 }  # fmt: skip
 # What we train ourselves: these do not write to the rows that they predict.
 OURS = frozenset((_CLASSIFIERS + " " + _REGRESSORS).split()) | {"KMeans", "PCA"}
-CALLED = ("predict", "predict_proba", "transform")  # of the class, never of the object
 
 
 def check_estimator(estimator: Any, said: Description) -> None:
-    """Verify that what a file held is an estimator that does what the model says.
+    """Verify that what a file held is an estimator that does what the model says, and prepare it to predict.
 
     Raises
     ------
     ValueError
-        If it is of another kind, takes other columns, knows other classes, or has a tree that is not sound.
+        If it is of another kind, takes other columns, knows other classes, or has a part that is not sound.
     """
     name = type(estimator).__name__
     if said.task not in KINDS.get(name, ()):
         raise ValueError(f"a {name} is no estimator for {said.task}")
-    if shadowed := [method for method in CALLED if method in vars(estimator)]:
-        raise ValueError(f"it replaces its own {shadowed[0]}")
-    n_columns = getattr(estimator, "n_features_in_", None)
-    said.check_columns(n_columns)
+    said.check_columns(getattr(estimator, "n_features_in_", None))
     if said.task in CLASSIFICATION and len(getattr(estimator, "classes_", ())) != len(said.classes):
         raise ValueError(f"it does not know the {len(said.classes)} classes of the model")
-    check_trees(estimator, int(n_columns))  # type: ignore[arg-type]
+    check_estimators(estimator)
+    prepare_estimators(estimator)

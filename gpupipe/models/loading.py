@@ -7,48 +7,57 @@ from typing import Any
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.description import Description
+from gpupipe.models.files import FolderFiles, ModelFiles
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 from gpupipe.models.neural.loading import load_network
+from gpupipe.untrusted.failures import refuse_failures
 
-# What one file holds. Not a network: that is several files, and what is installed decides which of them is read.
+# Models of one file. A network has several, and the installed libraries decide which of them is read.
 KINDS: tuple[type[FittedXGBoost | FittedLinear | FittedSklearn], ...] = (FittedXGBoost, FittedLinear, FittedSklearn)
 
 
-def load_fitted(folder: str | Path, description: dict[str, Any]) -> FittedModel:
-    """Return the model that `FittedModel.save` wrote into `folder`.
+def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> FittedModel:
+    """Return the model that `FittedModel.save` wrote.
 
-    Only the library of that model is imported: scikit-learn and skops, XGBoost, PyTorch, or ONNX Runtime.
+    Only the library of that model is imported: scikit-learn, XGBoost, PyTorch, or ONNX Runtime.
+
+    Parameters
+    ----------
+    files : ModelFiles, str or Path
+        The files of a model directory, as `gpupipe.artifact.ArtifactReader` checks them, or a folder that is trusted.
+    description : dict
+        What `FittedModel.save` returned.
 
     Raises
     ------
     ArtifactError
-        If the file is missing, damaged, of an unknown library, holds a type that no model of ours has, or an estimator
-        that does not do what the description says.
+        If a file is missing, damaged, of an unknown library, holds a type that no model of ours has, or an estimator
+        that does not do what the description says. Whatever a parser raises becomes one.
+    LimitError
+        If the model does not fit into memory.
     ConfigError
         If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
     """
+    if isinstance(files, str | Path):
+        files = FolderFiles(Path(files))
     try:
         said = Description.of(description)
     except ValueError as error:
-        raise _no_model(str(error), Path(folder)) from None
+        raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
     library = description.get("library")
     if library == "torch":
-        return load_network(Path(folder), description)
+        with refuse_failures("the network cannot be read", str(files.folder)):
+            return load_network(files, description)
     kind = next((kind for kind in KINDS if kind.library == library), None)
     if kind is None:
-        raise ArtifactError(f"the model is of an unknown library, {library!r}", where=str(folder), fix="update gpupipe")
-    path = Path(folder) / kind.file
-    if not path.is_file():
-        raise ArtifactError("the estimator's file is missing", where=str(path), fix="export the model again")
-    try:
-        estimator = kind.read(path, said)
-    except ValueError as error:
-        raise _no_model(f"{path.name} is no sound estimator of this model: {error}", path) from error
+        what = f"the model is of an unknown library, {library!r:.40}"
+        raise ArtifactError(what, where=str(files.folder), fix="update gpupipe")
+    where = str(files.folder / kind.file)
+    if kind.file not in files.names():
+        raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
+    with refuse_failures(f"{kind.file} is no sound estimator of this model", where):
+        estimator = kind.read(files.read(kind.file), said, where)
     return kind(estimator, said.task, said.feature_names, said.n_classes, said.classes)
-
-
-def _no_model(problem: str, where: Path) -> ArtifactError:
-    return ArtifactError(problem, where=str(where), fix="export the model again")

@@ -48,6 +48,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.user_code import read_kernels
 from gpupipe.readers.settings import TableSource
 from gpupipe.table.frames import frame_to_arrow
+from gpupipe.untrusted.failures import refuse_failures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -378,7 +379,7 @@ def load_model(path: str | Path, device: str = "auto", *, allow_code: bool = Fal
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
     """Return the model of a directory that was checked, on a backend that was chosen; see `load_model`."""
     folder, manifest = reader.folder, reader.manifest
-    try:
+    with refuse_failures("the model is not one that this version reads", str(folder), "export it again"):
         features = read_features(reader, read_kernels(reader, allow_code))
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
@@ -386,12 +387,8 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
         events = ServedEvents.from_json(manifest["reading"].get("events"), features.derivation)
         check_reading(manifest["reading"], features, events)
-        estimator = load_fitted(folder, manifest["estimator"])
+        estimator = load_fitted(reader, manifest["estimator"])
         check_agreement(goal, features.features, estimator)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(
-            f"the model is not one that this version reads: {error}", where=str(folder), fix="export it again"
-        ) from error
     return Model(goal, features, estimator, decision, backend, manifest, folder, rules, events=events)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.splitting import by_parts
-from gpupipe.errors import ArtifactError
 from gpupipe.models import Prediction
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.model_rows import RowsToPredict
 from gpupipe.pipeline.prediction_report import PredictionReport, merged, report_rows
 from gpupipe.pipeline.prediction_table import no_predictions
 from gpupipe.table.blocks import Table
+from gpupipe.untrusted.failures import refuse_failures
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model import Model
@@ -49,11 +49,8 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
 
 def _estimate(model: Model, X: Array) -> Prediction:
     """Return the estimator's prediction of `X`; a sound file does not imply that its numbers fit together."""
-    try:
-        return model.estimator.predict(X)
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
-        raise ArtifactError(
-            f"the estimator fails on rows that suit its features: {type(error).__name__}: {error}",
-            where=str(model.folder),
-            fix="`gpupipe verify` tells whether it still gives what it gave where it was trained",
-        ) from error
+    what, fix = "the estimator fails on rows that suit its features", "`gpupipe verify` replays recorded predictions"
+    with refuse_failures(what, str(model.folder), fix):
+        prediction = model.estimator.predict(X)
+        prediction.check(len(X), model.goal.n_classes)
+        return prediction

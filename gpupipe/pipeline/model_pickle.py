@@ -32,7 +32,7 @@ def files_of(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
             where=str(folder),
             fix="load it again",
         )
-    return {name: (folder / name).read_bytes() for name in (MANIFEST, *reader.names())}
+    return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
 
 
 def load_files(files: Mapping[str, bytes], load: Callable[[Path], Model]) -> Model:

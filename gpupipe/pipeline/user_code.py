@@ -45,9 +45,9 @@ def read_kernels(reader: ArtifactReader, allow_code: bool) -> tuple[UserKernel, 
 
 
 def _read(reader: ArtifactReader, entry: Mapping[str, Any]) -> UserKernel:
-    path = reader.path(entry["file"])
+    path = reader.folder / entry["file"]
     try:
-        kernel = restore(path.read_bytes().decode(), str(path))
+        kernel = restore(reader.read(entry["file"]).decode(), str(path))
         kernel.compile()  # what cannot be is not left for the first row
     except (KernelError, UnicodeDecodeError) as error:
         raise _refused(path.name, str(error), str(path)) from None

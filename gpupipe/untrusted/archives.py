@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 import zlib
 from itertools import pairwise
-from pathlib import Path
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the ways of skops
 BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def read_arrays(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of an npz whose members are stored uncompressed; nothing in it is ever unpickled.
 
     Raises
@@ -32,15 +32,15 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     import numpy as np
 
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            check_members(archive, path.stat().st_size)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_members(archive, len(data))
             if len(archive.filelist) > MOST_ARRAYS:
                 raise ValueError(f"{len(archive.filelist):,} members, more than {MOST_ARRAYS:,}")
             if packed := [info.filename for info in archive.filelist if info.compress_type != zipfile.ZIP_STORED]:
                 raise ValueError(f"{packed[0][:80]!r} is compressed, as no array of a model is")
             found = {}
             for info in archive.filelist:
-                check_array(archive, info)
+                check_array(archive, info, len(data))
                 with archive.open(info) as member:
                     array = np.lib.format.read_array(member, allow_pickle=False)
                     found[info.filename.removesuffix(".npy")] = np.asarray(array)
@@ -64,8 +64,12 @@ def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
         raise ValueError(f"{n_bytes:,} bytes unfold into {unfolded:,}: a decompression bomb")
 
 
-def check_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-    """Verify that a member is an array of as many bytes as its header declares, and of no Python objects."""
+def check_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, longest: int) -> None:
+    """Verify that a member is an array of as many bytes as its header declares, and of no Python objects.
+
+    No dimension may exceed `longest`, the bytes of the file: those of an array of no bytes, shape (10**11, 0), would be
+    believed.
+    """
     from numpy.lib import format as npy
 
     with archive.open(info) as member:
@@ -82,3 +86,5 @@ def check_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
     if min(shape, default=0) < 0 or declared != info.file_size or (not dtype.itemsize and count > info.file_size):
         what = f"declares {count:,} values of {dtype.itemsize} bytes and has {info.file_size - start:,} bytes"
         raise ValueError(f"{info.filename[:80]!r} {what}")
+    if max(shape, default=0) > max(longest, info.file_size):
+        raise ValueError(f"{info.filename[:80]!r} declares a dimension of {max(shape):,}, more than the file has bytes")

@@ -6,7 +6,6 @@ The sizes in the footer may lie, and Arrow allocates what the header of a page s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.untrusted import most_bytes
@@ -27,8 +26,8 @@ PAGE_KIND, PAGE_UNFOLDED, PAGE_BYTES = 1, 2, 3  # of the header of a page
 FEW_ROWS = 16  # at a time, of nested columns: a text of a dictionary is repeated for each
 
 
-def read_parquet(path: Path) -> pa.Table:
-    """Return the table in a file.
+def read_parquet(raw: bytes) -> pa.Table:
+    """Return the table in the bytes of a file.
 
     Raises
     ------
@@ -38,7 +37,6 @@ def read_parquet(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    raw = path.read_bytes()
     try:
         n_rows = check_pages(raw)
         most = len(raw) + 1  # neither a text nor a list of the footer is longer than the file

@@ -10,8 +10,45 @@ if TYPE_CHECKING:
 
 NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 _STRUCTS = {kind: struct.Struct(">" + letter) for kind, letter in zip("iUIlLdD", "bBhiqfd", strict=True)}
+_LENGTH = _STRUCTS["L"]
+_LETTERS = {dtype[1:]: letter.encode() for letter, dtype in NUMBERS.items()}
 _WORDS = {"Z": None, "T": True, "F": False}
 MOST_DEPTH = 16
+
+
+def render(value: Any) -> bytearray:
+    """Return a document: dict, list, str, int, float (as float32) and big-endian arrays of `NUMBERS`."""
+    out = bytearray()
+    _write(value, out)
+    return out
+
+
+def _write(value: Any, out: bytearray) -> None:
+    if isinstance(value, dict):
+        out += b"{"
+        for key, item in value.items():
+            _write_text(key, out)
+            _write(item, out)
+        out += b"}"
+    elif isinstance(value, list):
+        out += b"[#L" + _LENGTH.pack(len(value))
+        for item in value:
+            _write(item, out)
+    elif isinstance(value, str):
+        out += b"S"
+        _write_text(value, out)
+    elif isinstance(value, int):
+        out += b"L" + _LENGTH.pack(value)
+    elif isinstance(value, float):
+        out += b"d" + _STRUCTS["d"].pack(value)
+    else:
+        out += b"[$" + _LETTERS[value.dtype.newbyteorder(">").str[1:]] + b"#L" + _LENGTH.pack(len(value))
+        out += memoryview(value).cast("B") if len(value) else b""
+
+
+def _write_text(text: str, out: bytearray) -> None:
+    encoded = text.encode()
+    out += b"L" + _LENGTH.pack(len(encoded)) + encoded
 
 
 class Reader:

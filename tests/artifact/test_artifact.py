@@ -64,7 +64,7 @@ def test_everything_comes_back_as_it_was_written(model: Path) -> None:
     reader = ArtifactReader(model)
     assert reader.json("features.json") == {"ops": [{"op": "impute"}], "é": None}
     assert reader.table("levels.parquet").equals(TABLE)
-    assert reader.path("estimator.ubj").read_bytes() == bytes(range(256)) * 4
+    assert reader.read("estimator.ubj") == bytes(range(256)) * 4
     arrays = reader.arrays("state.npz")
     assert list(arrays) == list(ARRAYS)
     for key, array in ARRAYS.items():

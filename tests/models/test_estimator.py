@@ -151,7 +151,7 @@ def test_a_file_in_which_a_tree_gets_narrower_rows_than_it_looks_at_is_refused(t
     data = tables["binary"]
     fitted = fit(model_of(tmp_path, "return ExtraTreesClassifier(3)"), data.X, data.y, data.context)
     description = fitted.save(tmp_path)
-    forest = read_skops(tmp_path / "estimator.skops")
+    forest = read_skops((tmp_path / "estimator.skops").read_bytes(), "estimator.skops")
     forest.n_features_in_ = 2
     chosen = SelectKBest(k=2).fit(data.X, data.y)
     write_skops(make_pipeline(chosen, forest), tmp_path / "estimator.skops")

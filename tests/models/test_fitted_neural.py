@@ -262,7 +262,7 @@ def test_an_enormous_network_is_refused_by_the_shapes_in_the_header_before_memor
     )  # fmt: skip
     assert enormous.n_numbers * enormous.n_bins * enormous.embedding_size * 4 > 1 << 47  # no machine has it
     with pytest.raises(ArtifactError, match=r"not of it|missing|is F32 of shape"):
-        read_weights(tmp_path / WEIGHTS, enormous, "regression")
+        read_weights((tmp_path / WEIGHTS).read_bytes(), WEIGHTS, enormous, "regression")
 
 
 NO_ARCHITECTURES = [b"", b"null", b"[" * 100_000, b"{}", b'{"format": "gpupipe-network", "format_version": 2}']
@@ -325,5 +325,5 @@ def test_a_changed_byte_gives_a_network_or_a_refusal(folder: Path, name: str, pl
 def test_the_architecture_comes_back_as_it_was(tmp_path: Path) -> None:
     model = fitted("ft_transformer", "multiclass")
     description = save(model, tmp_path)
-    again = read_architecture(tmp_path / NAME, description)
+    again = read_architecture((tmp_path / NAME).read_bytes(), NAME, description)
     assert asdict(again) == asdict(model.estimator.architecture)

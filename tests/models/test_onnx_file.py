@@ -187,16 +187,16 @@ def test_a_file_that_is_no_onnx_is_refused_by_name(
 ) -> None:
     (tmp_path / NAME).write_bytes(raw)
     with pytest.raises(ArtifactError, match=r"estimator\.onnx is (none that ONNX Runtime loads|no network of ours): ."):
-        open_session(tmp_path / NAME)
+        open_session((tmp_path / NAME).read_bytes(), NAME)
     assert capfd.readouterr().err == ""
 
 
 def test_a_file_that_takes_or_gives_something_else_is_refused(one: Saved) -> None:
-    session = open_session(one.folder / NAME)
-    check_session(session, one.folder / NAME, 5, 1)
+    session = open_session((one.folder / NAME).read_bytes(), NAME)
+    check_session(session, NAME, 5, 1)
     for n_columns, n_outputs in ((6, 1), (5, 2)):
         with pytest.raises(ArtifactError, match="not what this model does"):
-            check_session(session, one.folder / NAME, n_columns, n_outputs)
+            check_session(session, NAME, n_columns, n_outputs)
 
 
 def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Pat
     with pytest.raises(
         ArtifactError, match=r"estimator\.onnx is no network of ours: it takes weights from another file"
     ):
-        open_session(tmp_path / "model" / NAME)
+        open_session((tmp_path / "model" / NAME).read_bytes(), NAME)

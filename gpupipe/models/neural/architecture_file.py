@@ -34,33 +34,36 @@ def write_architecture(path: Path, architecture: Architecture, task: str) -> Non
     path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
-def read_architecture(path: Path, description: Mapping[str, Any]) -> Architecture:
+def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -> Architecture:
     """Return what the file says.
 
     Parameters
     ----------
-    path : Path
+    data : bytes
+        The content of the file.
+    where : str
+        Its path, for messages.
     description : mapping
         Of the model, as `FittedModel.save` returned it; the file must agree with it.
 
     Raises
     ------
     ArtifactError
-        If the file is missing, is no such JSON, has a value that no network has, or is of another model.
+        If the file is no such JSON, has a value that no network has, or is of another model.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if len(data) > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES >> 20} MiB")
-        values = parse_json(path.read_bytes())
+        values = parse_json(data)
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"it does not say that its format is {FORMAT!r}")
         if values.get("format_version") != FORMAT_VERSION:
             raise ValueError(f"its version is {values.get('format_version')!r}, and version {FORMAT_VERSION} is read")
         architecture = _checked(values.get("network"))
         _check_agreement(architecture, values.get("task"), description)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise ArtifactError(
-            f"{path.name} does not describe this network: {error}", where=str(path), fix="export the model again"
+            f"{NAME} does not describe this network: {error}", where=where, fix="export the model again"
         ) from error
     return architecture
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.models.files import ModelFiles
 from gpupipe.models.fitted import FittedModel
 from gpupipe.models.neural import architecture_file
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.task import Task
 
 
-def load_network(folder: Path, description: dict[str, Any]) -> FittedModel:
-    """Return the network that `gpupipe.models.neural.fitted.FittedNeural.save` wrote into `folder`, on the CPU.
+def load_network(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
+    """Return the network that `gpupipe.models.neural.fitted.FittedNeural.save` wrote, on the CPU.
 
     Raises
     ------
@@ -23,36 +23,45 @@ def load_network(folder: Path, description: dict[str, Any]) -> FittedModel:
     ConfigError
         If neither library is installed, or ONNX Runtime alone and the model has no ONNX file.
     """
-    architecture = architecture_file.read_architecture(folder / architecture_file.NAME, description)
+    name = architecture_file.NAME
+    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), description)
     if find_spec("torch") is not None and find_spec("safetensors") is not None:
-        return _with_torch(folder, description, architecture)
-    return _with_onnx(folder, description, architecture)
+        return _with_torch(files, description, architecture)
+    return _with_onnx(files, description, architecture)
 
 
-def _with_torch(folder: Path, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+def _with_torch(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.fitted import FittedNeural
     from gpupipe.models.neural.weights_file import read_weights
 
-    served = read_weights(folder / FittedNeural.file, architecture, description["task"])
+    name = FittedNeural.file
+    served = read_weights(_part(files, name), str(files.folder / name), architecture, description["task"])
     return FittedNeural(served, *_said(description))
 
 
-def _with_onnx(folder: Path, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+def _with_onnx(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.fitted_onnx import FittedOnnx
     from gpupipe.models.neural.onnx_runtime import NAME, check_session, open_session
 
-    here = (folder / NAME).is_file()
+    here = NAME in files.names()
     if not here or find_spec("onnxruntime") is None:
         raise ConfigError(
             "the model is a network, which PyTorch computes, or ONNX Runtime; neither is installed"
             if here
             else "the model is a network without an ONNX file, so only PyTorch computes it; that is not installed",
-            where=str(folder),
+            where=str(files.folder),
             fix="pip install 'gpupipe[torch]'" + (", or pip install onnxruntime" if here else ""),
         )
-    session = open_session(folder / NAME)
-    check_session(session, folder / NAME, architecture.n_tokens, architecture.n_outputs)
+    where = str(files.folder / NAME)
+    session = open_session(files.read(NAME), where)
+    check_session(session, where, architecture.n_tokens, architecture.n_outputs)
     return FittedOnnx(session, *_said(description), architecture=architecture)
+
+
+def _part(files: ModelFiles, name: str) -> bytes:
+    if name not in files.names():
+        raise ArtifactError(f"{name} is missing", where=str(files.folder), fix="export the model again")
+    return files.read(name)
 
 
 def _said(description: dict[str, Any]) -> tuple[Task, tuple[str, ...], int, tuple[int, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ArtifactError
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
 NAME = "estimator.onnx"
 
 
-def open_session(path: Path) -> Any:
-    """Return ONNX Runtime's session over a file, on the CPU.
+def open_session(data: bytes, where: str) -> Any:
+    """Return ONNX Runtime's session over the bytes of a file, on the CPU.
 
     Raises
     ------
@@ -24,12 +23,11 @@ def open_session(path: Path) -> Any:
     """
     import onnxruntime
 
-    data = path.read_bytes()
     try:
         check_onnx(data)
     except ValueError as error:
         raise ArtifactError(
-            f"{path.name} is no network of ours: {error}", where=str(path), fix="export the model again"
+            f"{NAME} is no network of ours: {error}", where=where, fix="export the model again"
         ) from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong comes as an exception; the log would go to the console
@@ -37,13 +35,13 @@ def open_session(path: Path) -> Any:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base class of their own
         raise ArtifactError(
-            f"{path.name} is none that ONNX Runtime loads: {str(error).splitlines()[0]}",
-            where=str(path),
+            f"{NAME} is none that ONNX Runtime loads: {str(error).splitlines()[0]}",
+            where=where,
             fix="export the model again, or update onnxruntime",
         ) from error
 
 
-def check_session(session: Any, path: Path, n_columns: int, n_outputs: int) -> None:
+def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> None:
     """Verify that a session takes and gives what the model does.
 
     Raises
@@ -55,8 +53,8 @@ def check_session(session: Any, path: Path, n_columns: int, n_outputs: int) -> N
     outputs = [o.shape[1:] for o in session.get_outputs()]
     if inputs != [("X", "tensor(float)", [n_columns])] or outputs[:1] != [[n_outputs]]:
         raise ArtifactError(
-            f"{path.name} takes {inputs} and gives {outputs}, not what this model does",
-            where=str(path),
+            f"{NAME} takes {inputs} and gives {outputs}, not what this model does",
+            where=where,
             fix="export the model again",
         )
 

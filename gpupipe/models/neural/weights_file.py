@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture
@@ -14,7 +14,7 @@ from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.served import Served
 from gpupipe.models.task import Task
 
-DTYPES = {"F32": torch.float32, "F64": torch.float64}
+NAME = "estimator.safetensors"
 
 
 def write_weights(served: Served, path: Path) -> None:
@@ -22,11 +22,11 @@ def write_weights(served: Served, path: Path) -> None:
     save_file({name: value.contiguous() for name, value in served.state_dict().items()}, path)
 
 
-def read_weights(path: Path, architecture: Architecture, task: Task) -> Served:
-    """Return the network of a file, on the CPU and ready to predict.
+def read_weights(data: bytes, where: str, architecture: Architecture, task: Task) -> Served:
+    """Return the network in the bytes of a file, on the CPU and ready to predict.
 
-    Names, shapes and types in the file's header are compared with those of the architecture before anything of their
-    size is allocated.
+    safetensors refuses a header that declares more than the file has; names, shapes and types are compared with those
+    of the architecture before a network of its size is allocated.
 
     Raises
     ------
@@ -36,15 +36,11 @@ def read_weights(path: Path, architecture: Architecture, task: Task) -> Served:
     with torch.device("meta"):  # shapes without memory
         wanted = _empty(architecture, task).state_dict()
     try:
-        with safe_open(path, framework="pt") as file:
-            _check_header(file, wanted)
-            found = {name: file.get_tensor(name) for name in wanted}
-        for name, value in found.items():
-            if not bool(torch.isfinite(value).all()):
-                raise ValueError(f"{name} has values that are not finite")
-    except (OSError, ValueError, SafetensorError) as error:
+        found = load(data)
+        _check_tensors(found, wanted)
+    except (ValueError, SafetensorError) as error:
         raise ArtifactError(
-            f"{path.name} does not hold this network: {error}", where=str(path), fix="export the model again"
+            f"{NAME} does not hold this network: {error}", where=where, fix="export the model again"
         ) from error
     with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and nobody's generator moves for that
         served = _empty(architecture, task)
@@ -56,12 +52,15 @@ def _empty(architecture: Architecture, task: Task) -> Served:
     return Served(Network(architecture), task)
 
 
-def _check_header(file: safe_open, wanted: dict[str, torch.Tensor]) -> None:
-    names = set(file.keys())
-    if odd := sorted(names ^ set(wanted)):
+def _check_tensors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
+    if odd := sorted(set(found) ^ set(wanted)):
         raise ValueError(f"{odd[0]} is {'missing' if odd[0] in wanted else 'not of it'}")
     for name, value in wanted.items():
-        header = file.get_slice(name)
-        shape, dtype = tuple(header.get_shape()), header.get_dtype()
-        if shape != tuple(value.shape) or DTYPES.get(dtype) != value.dtype:
-            raise ValueError(f"{name} is {dtype} of shape {shape}; the network has {value.dtype}, {tuple(value.shape)}")
+        tensor = found[name]
+        if tensor.shape != value.shape or tensor.dtype != value.dtype:
+            raise ValueError(
+                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; the network has {value.dtype}, "
+                f"{tuple(value.shape)}"
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name} has values that are not finite")

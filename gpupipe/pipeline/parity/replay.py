@@ -24,6 +24,7 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.soundness import read_metrics
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
+from gpupipe.untrusted.failures import refuse_failures
 
 Array = Any
 
@@ -72,17 +73,15 @@ def verify_model(model: Replayable) -> Verification:
         what = "no parity is recorded in this model: its files are whole, but nothing says what it must give"
         raise ArtifactError(what, where=where, fix=ANEW)
     document = reader.json(NAME)
-    try:
+    with refuse_failures(f"{NAME} and {ROWS} are not what this version reads", where, ANEW):
         recorded = from_table(reader.table(ROWS), read_metrics(document["metrics"]))
         said, not_covered = document["tolerance"], tuple(document["not_covered"])
         tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
         if recorded.X.shape[1] != len(model.features.features):
             raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        what = f"{NAME} and {ROWS} are not what this version reads: {error}"
-        raise ArtifactError(what, where=where, fix=ANEW) from error
     try:
-        return replay(model, recorded, tolerance, not_covered)
+        with refuse_failures("the model fails on the rows that were recorded with it", where, ANEW):
+            return replay(model, recorded, tolerance, not_covered)
     except ConfigError as error:  # a metric that is none, or not one of this task
         raise ArtifactError(f"{NAME}: {error.what}", where=where, fix=ANEW) from error
 

@@ -89,7 +89,7 @@ def write_model(
 def read_model(reader: ArtifactReader) -> KeptModel:
     """Return the model that `write_model` wrote."""
     content, arrays = reader.manifest, reader.arrays(PREDICTIONS)
-    model = load_fitted(reader.folder, content["estimator"])
+    model = load_fitted(reader, content["estimator"])
     predictions = {part: _prediction(model, part, arrays) for part in content["predicted"]}
     return KeptModel(replace(model, notes=tuple(content["notes"])), predictions, content["seconds"])
 

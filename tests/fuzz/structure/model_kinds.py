@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.csv as pa_csv
 
 from gpupipe.cli import main
-from gpupipe.models.skops_file import ALLOWED_TYPES
+from gpupipe.models.skops_types import ALLOWED
 from tests.fuzz.damaged_models import vouched_for
 from tests.fuzz.kinds import Base, Command, Kind
 from tests.fuzz.structure.formats import FORMATS, Format, with_small_ids
@@ -108,7 +108,8 @@ def _built_otherwise(trees: Sequence[Any]) -> Special:
     """Return an edit of skops files: a node is built as another class that is allowed, or by another loader."""
     nodes = [slot.value for slot in slots(trees) if _is_node(slot.value)]
     used = {(node["__module__"], node["__class__"], node["__loader__"]) for node in nodes}
-    classes = sorted(used | {(*name.rpartition(".")[::2], "ObjectNode") for name in ALLOWED_TYPES})
+    allowed = {(*name.rpartition(".")[::2], loader) for name, loaders in ALLOWED.items() for loader in loaders}
+    classes = sorted(used | allowed)
 
     def change(every: Sequence[Slot], rng: Random) -> bool:
         found = [slot.value for slot in every if _is_node(slot.value)]
