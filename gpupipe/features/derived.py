@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.errors import ConfigError, GpupipeError, SchemaError
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.features.base import FeatureOp
 from gpupipe.features.sources import Events, Rows, Sources
 from gpupipe.table.schema import Column, Schema
@@ -114,10 +114,20 @@ class Derivation:
         """Return `table` with the derived columns; see `gpupipe.features.fitted.FittedFeatures.encode`.
 
         `table` is where `backend` computes, which is that of `where_derived`.
+
+        Raises
+        ------
+        ArtifactError
+            If the ops ask for what the schemas do not have: no run has written such a model.
         """
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
         main = Rows.of_arrow(table, arrow, "the table")
-        return derive(self.ops, Sources(main, sources, backend, as_of))[0]
+        try:
+            return derive(self.ops, Sources(main, sources, backend, as_of))[0]
+        except ConfigError as error:
+            raise ArtifactError(
+                f"the model cannot make its derived columns: {error.what}", where=error.where, fix="export it again"
+            ) from error
 
 
 @dataclass(frozen=True)

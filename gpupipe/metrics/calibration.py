@@ -41,7 +41,8 @@ class Calibration:
         if self.method == "isotonic":
             points = (np.asarray(self.x), np.asarray(self.y))
             return xp.interp(probability, *(points if backend is None else map(backend.to_device, points)))
-        return 1.0 / (1.0 + xp.exp(-(self.slope * _logit(probability, xp) + self.intercept)))
+        with np.errstate(over="ignore"):  # of a steep one: e^x is infinite, and the probability 0
+            return 1.0 / (1.0 + xp.exp(-(self.slope * _logit(probability, xp) + self.intercept)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibration as JSON values."""

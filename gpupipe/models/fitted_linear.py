@@ -55,6 +55,8 @@ class FittedLinear(FittedModel):
         ValueError
             If it holds none, or not those of such a model.
         """
+        import numpy as np
+
         arrays = read_arrays(data)
         if set(arrays) != set(Coefficients._fields):
             raise ValueError(f"it holds {', '.join(sorted(arrays))[:80] or 'nothing'}, and no coefficients")
@@ -63,6 +65,8 @@ class FittedLinear(FittedModel):
             raise ValueError("coefficients are float64, one row for each output")
         if found.intercept.shape != found.coef.shape[:1]:
             raise ValueError("coefficients and intercepts do not match")
+        if not all(np.isfinite(values).all() for values in found):
+            raise ValueError("a coefficient or an intercept is not finite")
         said.check_columns(found.coef.shape[1])
         said.check_outputs(found.coef.shape[0])
         return found
@@ -74,6 +78,13 @@ class FittedLinear(FittedModel):
         """
         import numpy as np
 
+        with np.errstate(over="ignore", invalid="ignore"):  # of weights near the largest number
+            return self._of_scores(self._scores(X))
+
+    def _scores(self, X: Array) -> Array:
+        """Return scores, float64, shape (n, outputs)."""
+        import numpy as np
+
         coef, intercept = self.estimator
         score = np.zeros((len(coef), len(X)))
         for low in range(0, len(X), BLOCK_ROWS):
@@ -81,7 +92,7 @@ class FittedLinear(FittedModel):
             for output, weights in zip(score[:, low : low + BLOCK_ROWS], coef, strict=True):
                 for column, weight in zip(rows.T, weights, strict=True):
                     output += column * weight
-        return self._of_scores(score.T + intercept)
+        return score.T + intercept
 
     def importances(self) -> dict[str, float]:
         """Return the coefficients; of several classes the mean of their absolute values."""

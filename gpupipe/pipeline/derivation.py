@@ -10,6 +10,7 @@ import pyarrow as pa
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.config.features import read_op, write_op
 from gpupipe.features.derived import Derivation, DerivedOp, DerivedTable
+from gpupipe.pipeline.soundness import read_schema
 from gpupipe.table.schema import Schema
 
 NAME, LEVELS = "derivation.json", "derivation_levels.parquet"
@@ -61,7 +62,7 @@ def read_derivation(reader: ArtifactReader) -> Derivation | None:
         levels.setdefault(row["table"], {}).setdefault(row["column"], []).append(row["level"])
 
     def schema(columns: list[dict[str, Any]], table: str) -> Schema:
-        return Schema.from_json(columns, {name: tuple(v) for name, v in levels.get(table, {}).items()})
+        return read_schema(columns, {name: tuple(v) for name, v in levels.get(table, {}).items()})
 
     tables = {
         name: DerivedTable(

@@ -1,6 +1,6 @@
-"""What a model directory says of itself, checked before anything believes it: names, kinds, numbers that can be.
+"""Checks of the JSON parts of a model directory: names, kinds and numbers are valid before anything uses them.
 
-Every function raises ValueError; `gpupipe.pipeline.model.open_model` knows the folder.
+Every function raises ValueError; `gpupipe.pipeline.model.open_model` adds the folder.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_args
+
+import pyarrow as pa
 
 from gpupipe.features.fitted import Feature
 from gpupipe.features.training_summary import TrainingSummary
@@ -29,6 +31,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 MOST_BUCKETS = 1 << 24  # float32 holds every integer below it
 LABELS = (str, int, float, bool)
+STEEPEST = 1e9  # logits are within 28 of 0: any steeper calibration is a step, and its products stay finite
 
 
 def read_schema(columns: Any, levels: Mapping[str, tuple[str, ...]]) -> Schema:
@@ -119,11 +122,15 @@ def _float(value: float | None) -> float:
 
 
 def read_goal(manifest: Mapping[str, Any]) -> Goal:
-    """Return the goal that a manifest names."""
+    """Return the goal that a manifest names; its labels fit into one column of a table."""
     task, target, labels = manifest["task"], manifest["target"], _listed(manifest["labels"], "labels", LABELS)
     if task not in get_args(Task) or not isinstance(target, str | None):
         raise ValueError(f"the task is {task!r:.40}, of target {target!r:.40}")
     _distinct([str(label) for label in labels], "the target", "label")
+    try:
+        pa.array(labels)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ValueError(f"the labels do not fit into one column: {str(error)[:200]}") from None
     if (task in CLASSIFICATION) != (len(labels) > 1) or (task == "binary" and len(labels) != 2):
         raise ValueError(f"the task is {task}, and there are {len(labels)} labels")
     return Goal(task, target, tuple(labels))
@@ -144,6 +151,8 @@ def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> Non
     if goal.task != "binary" or method != calibration.method:
         raise ValueError(f"a calibration of kind {method!r:.40}, of a {goal.task} model")
     _numbers([calibration.slope, calibration.intercept], "the calibration")
+    if max(abs(calibration.slope), abs(calibration.intercept)) > STEEPEST:
+        raise ValueError(f"the calibration has a slope or an intercept of more than {STEEPEST:g}")
     x, y = calibration.x, calibration.y
     _numbers([*x, *y], "the calibration")
     if len(x) != len(y) or (method == "isotonic" and not x):
@@ -161,6 +170,11 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
         raise ValueError("the estimator has learned from other columns than the features make")
 
 
+def read_metrics(values: Any) -> tuple[str, ...]:
+    """Return the names of metrics in a list of JSON."""
+    return tuple(_listed(values, "the metrics", str))
+
+
 def _listed(values: Any, what: str, kind: Any) -> list[Any]:
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         raise ValueError(f"{what} should be a list")
@@ -173,5 +187,12 @@ def _distinct(values: Sequence[str], of: str, what: str) -> None:
 
 
 def _numbers(values: Sequence[Any], what: str) -> None:
-    if any(type(value) not in (int, float) or not math.isfinite(value) for value in values):
-        raise ValueError(f"{what} is no number, or infinite")
+    if any(type(value) not in (int, float) or not _is_finite(value) for value in values):
+        raise ValueError(f"{what} is not a finite number")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # JSON's integers have no limit
+        return False

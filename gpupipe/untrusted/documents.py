@@ -1,4 +1,4 @@
-"""JSON of which nothing is believed: its values are as many as its bytes allow, its numbers finite, its keys single."""
+"""A JSON parser for untrusted files: bounded size, finite numbers, distinct keys, valid Unicode."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ def parse_json(raw: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it is no UTF-8, no JSON, nested too deeply, or has NaN, infinity, a key twice, or little but brackets.
+        If it is not UTF-8 or not JSON, is nested too deeply, or has NaN, infinity, a key twice, half of a surrogate
+        pair, or little but brackets.
     """
     if raw.count(b"[") + raw.count(b"{") > SLACK + len(raw) // BYTES_A_CONTAINER:
         raise ValueError("it holds little but brackets")
     try:
-        return json.loads(
+        values = json.loads(
             raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_single
         )
+        if b"\\ud" in raw or b"\\uD" in raw:  # an escape may be half of a pair, which no file or console can show
+            json.dumps(values, ensure_ascii=False).encode("utf-8")
+        return values
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

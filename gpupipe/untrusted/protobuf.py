@@ -32,6 +32,21 @@ def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         at += length
 
 
+def varints(data: memoryview) -> list[int]:
+    """Return the integers of a packed field.
+
+    Raises
+    ------
+    ValueError
+        If the field ends inside of one.
+    """
+    found, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        found.append(value)
+    return found
+
+
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):

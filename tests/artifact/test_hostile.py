@@ -255,10 +255,10 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "labels": ({"labels": ["a", "b", "c"]}, "3 labels"),
     "labels equal": ({"labels": ["a", "a"]}, "label twice"),
     "threshold": ({"decision": {"threshold": 7, "calibration": None}}, "no probability"),
-    "threshold text": ({"decision": {"threshold": "x", "calibration": None}}, "no number"),
+    "threshold text": ({"decision": {"threshold": "x", "calibration": None}}, "not a finite number"),
     "lengths": (isotonic([0, 1], [0]), "maps 2 values to 1"),
     "falling": (isotonic([0, 1], [1, 0]), "does not rise"),
-    "texts": (isotonic(["a"], ["b"]), "no number"),
+    "texts": (isotonic(["a"], ["b"]), "not a finite number"),
     "method": (
         {"decision": {"threshold": 0.5, "calibration": {"method": "e", "slope": 1, "intercept": 1}}},
         "kind 'e'",

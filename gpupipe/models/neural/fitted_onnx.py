@@ -40,9 +40,10 @@ class FittedOnnx(FittedModel):
 
         assert self.architecture is not None
         step = rows_a_block(self.architecture)
-        score = np.empty((X.shape[0], self.architecture.n_outputs))
+        n_outputs = self.architecture.n_outputs
+        score = np.empty((X.shape[0], n_outputs))
         for low in range(0, X.shape[0], step):
-            score[low : low + step] = scores(self.estimator, X[low : low + step])
+            score[low : low + step] = scores(self.estimator, X[low : low + step], n_outputs)
         return self._of_scores(score)
 
     def importances(self) -> None:

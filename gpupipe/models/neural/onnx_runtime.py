@@ -59,9 +59,20 @@ def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> N
         )
 
 
-def scores(session: Any, rows: Array) -> Array:
-    """Return the scores of rows, float32, shape (n, d); the first output, shape (n, n_outputs)."""
+def scores(session: Any, rows: Array, n_outputs: int) -> Array:
+    """Return the scores of rows, float32, shape (n, d): the first output, shape (n, n_outputs).
+
+    Raises
+    ------
+    ValueError
+        If ONNX Runtime fails, or gives something of another shape.
+    """
     import numpy as np
 
-    found: Array = session.run(None, {"X": np.ascontiguousarray(rows, np.float32)})[0]
+    try:
+        found: Array = session.run(None, {"X": np.ascontiguousarray(rows, np.float32)})[0]
+    except Exception as error:  # its exceptions have no base class of their own
+        raise ValueError(f"ONNX Runtime fails: {str(error).splitlines()[0][:300]}") from error
+    if found.shape != (len(rows), n_outputs) or found.dtype.kind != "f":
+        raise ValueError(f"ONNX Runtime gives {found.dtype} of shape {found.shape} for {len(rows):,} rows")
     return found

@@ -1,7 +1,7 @@
 """Files of models as trees that can be edited and written back, whether or not what they then say is true.
 
-A tree is made of dict, list, numbers, texts, bytes, None and one-dimensional NumPy arrays. An npy array is a dict of its
-header and its data, so that the two may disagree.
+A tree is made of dict, list, numbers, texts, bytes, None and one-dimensional NumPy arrays. An npy array is a dict of
+its header and its data, so that the two may disagree.
 """
 
 from __future__ import annotations
@@ -104,6 +104,21 @@ def read_skops(content: bytes) -> Any:
         return found
 
     return unfolded(json.loads(files["schema.json"]))
+
+
+def with_small_ids(content: bytes) -> bytes:
+    """Return a skops file whose nodes are numbered, not named by the addresses that they had in memory."""
+    tree = read_skops(content)
+    numbers: dict[int, int] = {}
+
+    def number(node: Any) -> None:
+        for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            number(item)
+        if isinstance(node, dict) and "__id__" in node:
+            node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
+
+    number(tree)
+    return write_skops(tree)
 
 
 def write_skops(tree: Any) -> bytes:

@@ -12,18 +12,19 @@ from typing import Any
 import pyarrow.csv as pa_csv
 
 from gpupipe.cli import main
-from gpupipe.models.skops_file import ALLOWED_TYPES
+from gpupipe.models.skops_types import ALLOWED
 from tests.fuzz.damaged_models import vouched_for
 from tests.fuzz.kinds import Base, Command, Kind
-from tests.fuzz.structure.formats import FORMATS, Format
+from tests.fuzz.structure.formats import FORMATS, Format, with_small_ids
 from tests.fuzz.structure.onnx_wire import read_onnx, write_onnx
-from tests.fuzz.structure.tree_edits import edited, parts_of, slots
+from tests.fuzz.structure.tree_edits import Parts, Slot, Special, edited, parts_of, slots
 from tests.fuzz.structure.zoo import N_SCORED, Zoo
 
 READ_OR_REFUSED = frozenset({0, 3, 5})
 M_PERTURB = -6  # of mallopt: freed and new memory is filled with a byte
 FILLS = (0xA5, 0x3C)
 ATTEMPTS = 4
+OPERATOR = 4  # the field of a node in onnx.proto
 SCORE = ("predict", "model", "t.parquet", "-o", "out.csv", "--quiet")
 ESTIMATORS = {
     "ubj": "estimator.ubj",
@@ -49,10 +50,12 @@ def _estimator_kind(name: str, zoo: Zoo) -> Kind:
     bases, trees, scored = [], [], zoo.scored
     for label, files in zoo.estimators(name):
         damaged = f"model/{ESTIMATORS[name]}"
+        if name == "skops":
+            files[damaged] = with_small_ids(files[damaged])
         trees.append(how.decode(files[damaged]))
         bases.append(Base(label, {**files, "t.parquet": scored}, damaged, (command,), vouched_for))
-    classes = _classes(trees) if name == "skops" else ()
-    return Kind(bases, Structural(how, parts_of(trees), classes))
+    special = _built_otherwise(trees) if name == "skops" else _other_operator() if onnx else None
+    return Kind(bases, Structural(how, parts_of(trees), special))
 
 
 def _parts_kind(zoo: Zoo) -> Kind:
@@ -88,25 +91,58 @@ PARTS = Format(lambda content: _format_of(content).decode(content), _written)
 class Structural:
     """A way to damage a file: decoded, edited once, and written again."""
 
-    def __init__(self, how: Format, parts: Any, classes: Sequence[tuple[str, str, str]] = ()) -> None:
-        self.how, self.parts, self.classes = how, parts, classes
+    def __init__(self, how: Format, parts: Parts, special: Special | None = None) -> None:
+        self.how, self.parts, self.special = how, parts, special
 
     def __call__(self, content: bytes, rng: Random) -> bytes:
         """Return the damaged file; the same where an earlier edit has left none that can be read or written."""
         for _ in range(ATTEMPTS):
             with suppress(Exception):  # whatever NumPy, Arrow and zipfile make of what was edited
-                made = self.how.encode(edited(self.how.decode(content), rng, self.parts, self.classes))
+                made = self.how.encode(edited(self.how.decode(content), rng, self.parts, self.special))
                 if made != content:
                     return made
         return content
 
 
-def _classes(trees: Sequence[Any]) -> list[tuple[str, str, str]]:
-    """Return what nodes are built as in the models, and everything else that may be built."""
-    nodes = [slot.value for slot in slots(trees) if isinstance(slot.value, dict) and "__class__" in slot.value]
+def _built_otherwise(trees: Sequence[Any]) -> Special:
+    """Return an edit of skops files: a node is built as another class that is allowed, or by another loader."""
+    nodes = [slot.value for slot in slots(trees) if _is_node(slot.value)]
     used = {(node["__module__"], node["__class__"], node["__loader__"]) for node in nodes}
-    others = {(*name.rpartition(".")[::2], "ObjectNode") for name in ALLOWED_TYPES}
-    return sorted(used | others)
+    allowed = {(*name.rpartition(".")[::2], loader) for name, loaders in ALLOWED.items() for loader in loaders}
+    classes = sorted(used | allowed)
+
+    def change(every: Sequence[Slot], rng: Random) -> bool:
+        found = [slot.value for slot in every if _is_node(slot.value)]
+        if found:
+            names = dict(zip(("__module__", "__class__", "__loader__"), rng.choice(classes), strict=True))
+            kept = rng.choice([(), ("__loader__",), ("__module__", "__class__")])
+            rng.choice(found).update({key: value for key, value in names.items() if key not in kept})
+        return bool(found)
+
+    return change
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, dict) and {"__module__", "__class__", "__loader__"} <= set(value)
+
+
+def _other_operator() -> Special:
+    """Return an edit of ONNX: a node computes another operator of the standard."""
+    import onnx
+
+    names = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+
+    def change(every: Sequence[Slot], rng: Random) -> bool:
+        found = [
+            slot.container
+            for slot in every
+            if slot.key == 2 and isinstance(slot.value, str) and slot.container[0] == OPERATOR and slot.value in names
+        ]
+        if found:
+            rng.choice(found)[2] = rng.choice(names)
+        return bool(found)
+
+    return change
 
 
 def _filled(fill: int = FILLS[0]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any, NamedTuple
@@ -13,8 +13,26 @@ from tests.fuzz.structure.formats import is_array
 from tests.fuzz.structure.hostile import anything, elements, integer, scalar
 
 Array = np.ndarray[Any, Any]
-DTYPES = ("<i1", "<u1", "<i4", "<i8", "<u8", "<f4", "<f8", ">f8", "<c16", "|b1", "<U8", "|S8", "<M8[s]", "|V8", "|O", "<f2")
+DTYPES = (
+    "<i1",
+    "<u1",
+    "<i4",
+    "<i8",
+    "<u8",
+    "<f4",
+    "<f8",
+    ">f8",
+    "<c16",
+    "|b1",
+    "<U8",
+    "|S8",
+    "<M8[s]",
+    "|V8",
+    "|O",
+    "<f2",
+)
 MOST_CELLS = 1 << 20
+SPECIAL_SHARE = 0.15
 
 
 class Slot(NamedTuple):
@@ -29,6 +47,9 @@ class Slot(NamedTuple):
         """What is in it."""
         return self.container[self.key]
 
+
+Special = Callable[[Sequence[Slot], Random], bool]
+"""Changes what is in one of the slots; False where none is of its kind."""
 
 Parts = Mapping[str, Sequence[Any]]
 """Values of other trees, by label."""
@@ -52,7 +73,7 @@ def parts_of(trees: Sequence[Any]) -> Parts:
     return found
 
 
-def edited(tree: Any, rng: Random, parts: Parts, classes: Sequence[tuple[str, str, str]] = ()) -> Any:
+def edited(tree: Any, rng: Random, parts: Parts, special: Special | None = None) -> Any:
     """Return a tree with one edit; it may be changed in place.
 
     Parameters
@@ -61,17 +82,15 @@ def edited(tree: Any, rng: Random, parts: Parts, classes: Sequence[tuple[str, st
     rng : random.Random
     parts : mapping of str to sequence
         Values of other files of the format, by label.
-    classes : sequence of (module, class, loader)
-        What a node of a skops file may be built as.
+    special : callable, optional
+        An edit of the format's own, which is given all slots.
     """
     every = list(slots(tree))
     if not every:
         return anything(rng)
     slot = _walked(tree, rng) if rng.random() < 0.5 else rng.choice(every)
     value = slot.value
-    if classes and rng.random() < 0.12:
-        _reclassed(rng.choice([s.value for s in every if isinstance(s.value, dict) and "__class__" in s.value] or [tree]),
-                   rng, classes)  # fmt: skip
+    if special is not None and rng.random() < SPECIAL_SHARE and special(every, rng):
         return tree
     way = rng.random()
     if way < 0.12:
@@ -153,16 +172,6 @@ def _changed_container(container: Any, rng: Random, every: Sequence[Slot]) -> No
         rng.shuffle(container)
 
 
-def _reclassed(node: Any, rng: Random, classes: Sequence[tuple[str, str, str]]) -> None:
-    """Have a node built as another class that is allowed, or by another loader."""
-    module, name, loader = rng.choice(classes)
-    way = rng.randrange(4)
-    if way < 3:
-        node["__module__"], node["__class__"] = module, name
-    if way in (1, 3) or rng.random() < 0.2:
-        node["__loader__"] = loader
-
-
 def with_other_values(array: Array, rng: Random) -> Array:
     """Return a one-dimensional array of other values, length or type."""
     way = rng.random()
@@ -197,7 +206,11 @@ def with_other_shape(tree: Any, rng: Random) -> Any:
     if way < 0.6:
         return {**tree, "fortran_order": not tree["fortran_order"]}
     if way < 0.66:  # no data, and as many rows as can be written down
-        return {**tree, "shape": rng.choice([[0, *shape], [*shape, 0], [10**11, 0], [0], [2**62, 0, 4]]), "data": data[:0]}
+        return {
+            **tree,
+            "shape": rng.choice([[0, *shape], [*shape, 0], [10**11, 0], [0], [2**62, 0, 4]]),
+            "data": data[:0],
+        }
     try:
         return _reshaped(tree, rng)
     except (ValueError, TypeError, IndexError):
@@ -229,4 +242,9 @@ def _reshaped(tree: Any, rng: Random) -> Any:
     if made.size > MOST_CELLS:
         return tree
     descr = tree["descr"] if made.dtype.names else made.dtype.str
-    return {"descr": descr, "fortran_order": False, "shape": list(made.shape), "data": np.ascontiguousarray(made).ravel()}
+    return {
+        "descr": descr,
+        "fortran_order": False,
+        "shape": list(made.shape),
+        "data": np.ascontiguousarray(made).ravel(),
+    }

@@ -48,7 +48,9 @@ def wine() -> pa.Table:
             **{name: numbers[name] for name in ("malic_acid", "ash", "flavanoids", "color_intensity")},
             "tint": np.array(["pale", "ruby", "dark"])[np.digitize(numbers["hue"], [0.8, 1.05])],
             "strength": np.array(["mild", "strong"])[(numbers["magnesium"] > 98).astype(int)],
-            TIME: pa.array(np.datetime64("2024-03-01T07:30", "us") + np.arange(len(found.target)) * np.timedelta64(35, "h")),
+            TIME: pa.array(
+                np.datetime64("2024-03-01T07:30", "us") + np.arange(len(found.target)) * np.timedelta64(35, "h")
+            ),
             "cultivar": np.array(["first", "other"])[(found.target > 0).astype(int)],
             "class": found.target_names[found.target].astype(str),
             "proline": numbers["proline"],
@@ -100,8 +102,19 @@ UBJ: dict[str, Made] = {
 
 def _skops() -> dict[str, Made]:
     from sklearn import (
-        discriminant_analysis, dummy, ensemble, feature_selection, kernel_approximation, kernel_ridge, linear_model,
-        naive_bayes, neighbors, neural_network, pipeline, preprocessing, tree,
+        discriminant_analysis,
+        dummy,
+        ensemble,
+        feature_selection,
+        kernel_approximation,
+        kernel_ridge,
+        linear_model,
+        naive_bayes,
+        neighbors,
+        neural_network,
+        pipeline,
+        preprocessing,
+        tree,
     )  # fmt: skip
 
     def piped(*steps: Any) -> Callable[[], Any]:
@@ -138,7 +151,8 @@ def _skops() -> dict[str, Made]:
         "union": _own(
             two,
             lambda: pipeline.make_pipeline(
-                pipeline.FeatureUnion([("a", preprocessing.MaxAbsScaler()), ("b", preprocessing.Normalizer())]), logistic()
+                pipeline.FeatureUnion([("a", preprocessing.MaxAbsScaler()), ("b", preprocessing.Normalizer())]),
+                logistic(),
             ),
         ),
         "perceptron": _own(three, lambda: neural_network.MLPClassifier(hidden_layer_sizes=(6,), max_iter=5)),
@@ -148,7 +162,8 @@ def _skops() -> dict[str, Made]:
             [("t", tree.DecisionTreeClassifier(max_depth=2)), ("l", logistic())], cv=2)),
         "vote": _own(three, lambda: ensemble.VotingClassifier(
             [("t", tree.ExtraTreeClassifier(max_depth=2)), ("b", naive_bayes.BernoulliNB())], voting="soft")),
-        "bag": _own(two, lambda: ensemble.BaggingClassifier(tree.DecisionTreeClassifier(max_depth=2), 2, max_features=3)),
+        "bag": _own(two, lambda: ensemble.BaggingClassifier(
+            tree.DecisionTreeClassifier(max_depth=2), 2, max_features=3)),
         "neighbour bag": _own(two, lambda: ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), 2)),
         "ada": _own(two, lambda: ensemble.AdaBoostClassifier(n_estimators=3)),
         "ada number": _own(number, lambda: ensemble.AdaBoostRegressor(n_estimators=3)),
@@ -158,7 +173,7 @@ def _skops() -> dict[str, Made]:
         "dummy": _own(three, lambda: dummy.DummyClassifier(strategy="prior")),
         "kernel ridge": _own(number, lambda: kernel_ridge.KernelRidge(kernel="rbf")),
         "tweedie": _own(number, lambda: linear_model.TweedieRegressor(power=1.5)),
-        "huber": _own(number, lambda: pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.HuberRegressor())),
+        "huber": _own(number, piped(preprocessing.StandardScaler(), linear_model.HuberRegressor())),
     }  # fmt: skip
     return {**ours, **own}
 
@@ -168,7 +183,9 @@ def _networks(onnx: bool) -> dict[str, Made]:
     kinds = {
         "mlp": Made("multiclass", "mlp", {**small, "depth": 2, "width": 6}, view="embedding"),
         "resnet": Made("regression", "resnet", {**small, "depth": 1, "width": 6, "hidden": 8}, view="embedding"),
-        "transformer": Made("binary", "ft_transformer", {**small, "depth": 1, "hidden": 8, "heads": 2}, view="embedding"),
+        "transformer": Made(
+            "binary", "ft_transformer", {**small, "depth": 1, "hidden": 8, "heads": 2}, view="embedding"
+        ),
     }
     return {name: made for name, made in kinds.items() if not onnx or name != "resnet"}
 
@@ -280,11 +297,20 @@ class Zoo:
             warnings.simplefilter("ignore")  # of networks that have not converged
             if made.estimator is not None:
                 fitted: Any = FittedSklearn(
-                    made.estimator().fit(X.astype("f4", order="C"), y), made.task, names, n_classes, tuple(range(n_classes))
+                    made.estimator().fit(X.astype("f4", order="C"), y),
+                    made.task,
+                    names,
+                    n_classes,
+                    tuple(range(n_classes)),
                 )
             else:
                 context = FitContext(
-                    model.backend, made.task, 7, n_classes, model.features.categorical, names  # type: ignore[arg-type]
+                    model.backend,
+                    made.task,
+                    7,
+                    n_classes,
+                    model.features.categorical,
+                    names,  # type: ignore[arg-type]
                 )
                 fitted = fit(MODELS.get(made.name)(**made.params), X, y, context)
             with nullcontext() if with_onnx else patch(_ONNX, return_value="not asked for"):
@@ -301,6 +327,11 @@ class Zoo:
             return None
         values = self.table[TARGETS[task]].to_pylist()
         return np.array([labels.index(value) for value in values] if labels else values, np.float64)
+
+
+def _seeded(estimator: Any) -> Any:
+    names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
+    return estimator.set_params(**dict.fromkeys(names, 7))
 
 
 def files_of(folder: Path) -> Files:
