@@ -24,21 +24,23 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool) -> None:
     from gpupipe.config import load_config
 
     checked = load_config(config, overrides)
+    hide = checked.origin.redactor.hide
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
     found = [] if no_data else _of_the_data(checked)
-    click.echo(f"OK {config}: source {checked.origin.borrowed.hide(checked.source.label)}{tables}; {ops}; {models}")
+    click.echo(f"OK {config}: source {hide(checked.source.label)}{tables}; {ops}; {models}")
     for line in found:
         click.echo(line)
 
 
 def _of_the_data(config: Config) -> list[str]:
     """Return lines on what the rows show."""
+    from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.data_check import check_data
     from gpupipe.report.text import printable
 
-    with config.origin.borrowed.hidden():
+    with redact_output(config.origin.redactor):
         found = check_data(config)
     views = [
         f"{len(features.names)} columns for {', '.join(e.label for e in found.entries if e.params.view == view)}"
@@ -47,5 +49,4 @@ def _of_the_data(config: Config) -> list[str]:
     rows = f"{found.n_rows:,} rows" if found.is_whole else f"a sample of {found.n_rows:,} rows"
     goal = [found.goal.note] if found.goal is not None else []
     lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
-    hide = config.origin.borrowed.hide
-    return [f"  {printable(hide(line))}" for line in lines]
+    return [f"  {printable(config.origin.redactor.hide(line))}" for line in lines]

@@ -50,11 +50,12 @@ def command(
 
     from gpupipe.config import load_config
     from gpupipe.config.places import placed
+    from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.make import make_plan
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
-    with settings.origin.borrowed.hidden(), placed(settings.origin):
+    with redact_output(settings.origin.redactor), placed(settings.origin):
         plan = make_plan(settings, assume_gpu)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))
