@@ -85,6 +85,11 @@ class ConfigError(GpupipeError):
         self.problems = tuple(problems)
         super().__init__("\n".join([what, *self.problems]), where=where, fix=fix)
 
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Apply `change` to every part of the message."""
+        super().reword(change)
+        self.problems = tuple(map(change, self.problems))
+
 
 class LimitError(GpupipeError):
     """The work does not fit into memory, on the disk, or within a limit of the configuration (exit code 3)."""

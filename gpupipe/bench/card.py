@@ -19,6 +19,7 @@ from gpupipe.bench.machine import describe_device, describe_machine
 from gpupipe.bench.process import run_worker
 from gpupipe.bench.sample import Sample
 from gpupipe.config import Config, load_config
+from gpupipe.config.redacted_output import redact_output
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,12 @@ def measure(request: Request, progress: Progress) -> dict[str, Any]:
         If the configuration, a peer or the data is not as it should be; nothing is then reported.
     """
     config = load_config(request.config, request.overrides)
+    redactor = config.origin.redactor
+    with redact_output(redactor):
+        return {key: redactor.hide_all(value) for key, value in _measured(request, config, progress).items()}
+
+
+def _measured(request: Request, config: Config, progress: Progress) -> dict[str, Any]:
     document: dict[str, Any] = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "gpupipe": __version__,
@@ -92,7 +99,7 @@ def measure(request: Request, progress: Progress) -> dict[str, Any]:
 
 def _measure_table(request: Request, config: Config, table: Input, folder: Path, progress: Progress) -> dict[str, Any]:
     """Measure everybody on one table."""
-    progress(f"table: {table.label}")
+    progress(config.origin.redactor.hide(f"table: {table.label}"))
     ours = Ours(_arguments(request, table))
     word = peer_word(choose_model(config, request.model), request.model) if request.peers else NO_MODEL
     others = peers(request.peers, table.path, word)

@@ -26,27 +26,30 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
     from gpupipe.config import load_config
 
     checked = load_config(config, overrides)
+    hide = checked.origin.redactor.hide
     models = ", ".join(entry.label for entry in checked.models) or "models by task"
     tables = f" joined with {', '.join(checked.tables)}" if checked.tables else ""
     ops = f"{len(checked.features)} feature op{'s' * (len(checked.features) != 1)}"
     if no_code and not no_data:
+        from gpupipe.config.redacted_output import redact_output
         from gpupipe.pipeline.run_inputs import refuse_code
 
-        with checked.origin.borrowed.hidden():
+        with redact_output(checked.origin.redactor):
             refuse_code(checked)
     found = [] if no_data else _of_the_data(checked)
-    click.echo(f"OK {config}: source {checked.origin.borrowed.hide(checked.source.label)}{tables}; {ops}; {models}")
+    click.echo(f"OK {config}: source {hide(checked.source.label)}{tables}; {ops}; {models}")
     for line in found:
         click.echo(line)
 
 
 def _of_the_data(config: Config) -> list[str]:
     """Return lines on what the rows show."""
+    from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.data_check import check_data
     from gpupipe.pipeline.run_inputs import code_line
     from gpupipe.report.text import printable
 
-    with config.origin.borrowed.hidden():
+    with redact_output(config.origin.redactor):
         found = check_data(config)
     views = [
         f"{len(features.names)} columns for {', '.join(e.label for e in found.entries if e.params.view == view)}"
@@ -56,5 +59,4 @@ def _of_the_data(config: Config) -> list[str]:
     goal = [found.goal.note] if found.goal is not None else []
     lines = ["; ".join([rows, *goal, *views]), *(f"warning: {text}" for text in found.warnings)]
     lines += [line] if (line := code_line(config)) else []
-    hide = config.origin.borrowed.hide
-    return [f"  {printable(hide(line))}" for line in lines]
+    return [f"  {printable(config.origin.redactor.hide(line))}" for line in lines]

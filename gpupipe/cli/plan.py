@@ -53,13 +53,14 @@ def command(
 
     from gpupipe.config import load_config
     from gpupipe.config.places import placed
+    from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.make import make_plan
     from gpupipe.pipeline.run_inputs import code_line, refuse_code
     from gpupipe.report.text import printable
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
-    with settings.origin.borrowed.hidden(), placed(settings.origin):
+    with redact_output(settings.origin.redactor), placed(settings.origin):
         if no_code:
             refuse_code(settings)
         plan = make_plan(settings, assume_gpu)
@@ -68,7 +69,7 @@ def command(
     else:
         _show(plan)
         if line := code_line(settings):
-            click.echo(printable(settings.origin.borrowed.hide(line)))
+            click.echo(printable(settings.origin.redactor.hide(line)))
     if plan.error is not None:
         raise plan.error
 

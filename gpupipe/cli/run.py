@@ -56,4 +56,4 @@ def command(
         from gpupipe.pipeline.run import run_pipeline
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stopping=stopping)
-        console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)
+        console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)

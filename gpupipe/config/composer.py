@@ -33,14 +33,17 @@ class Composer:
 
     Attributes
     ----------
-    borrowed : dict of str to str
-        Names and values of the variables whose values must not be shown.
+    secrets : dict of str to str
+        Names and values of the variables that are a text, or a part of one, and must not be shown.
+    settings : dict of str to str
+        Expanded texts that hold such values, each with the text as written.
     """
 
     def __init__(self, environment: Mapping[str, str], problems: list[Problem]) -> None:
         self.environment = environment
         self.problems = problems
-        self.borrowed: dict[str, str] = {}
+        self.secrets: dict[str, str] = {}
+        self.settings: dict[str, str] = {}
         self._written: Written | None = None
 
     def file(self, text: str, name: str) -> Node:
@@ -131,18 +134,23 @@ class Composer:
         return merged
 
     def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:
-        text = raw.value
         is_word = not raw.style  # None or "", by the parser
-        if "${" in text:
-            found = interpolate(text, self.environment)
-            self.problems.extend(Problem(where, path, problem) for problem in found.problems)
-            self.borrowed |= found.borrowed
-            self._written = Written(found.written, is_word) if found.borrowed else None
-            text = found.text
-            if is_word and raw.tag == STR:
-                return resolve(text)
+        if "${" not in raw.value:
+            return self._construct(raw.tag, raw.value, where, path)
+        found = interpolate(raw.value, self.environment)
+        self.problems.extend(Problem(where, path, problem) for problem in found.problems)
+        is_plain = is_word and raw.tag == STR
+        value = resolve(found.text) if is_plain else self._construct(raw.tag, found.text, where, path)
+        if found.secrets:
+            self._written = Written(found.written, found.shown, is_word, tuple(found.secrets))
+            if isinstance(value, str) or not is_plain:  # numbers and booleans are not secrets
+                self.secrets |= found.secrets
+                self.settings[found.text] = found.shown
+        return value
+
+    def _construct(self, tag: str, text: str, where: str, path: str) -> Scalar:
         try:
-            return construct(raw.tag, text)
+            return construct(tag, text)
         except ValueError as error:
             self.problems.append(Problem(where, path, str(error)))
             return None

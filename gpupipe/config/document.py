@@ -31,10 +31,24 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Written:
-    """How a value that came from the environment is written back: `text`, with ``${NAME}`` in it; plain, or quoted."""
+    """A value that came from the environment, as it was written.
+
+    Attributes
+    ----------
+    text : str
+        With ``${NAME}`` in it, for a configuration that is written back.
+    shown : str
+        The same for messages: a plain ``${`` is not escaped.
+    is_word : bool
+        Whether it was plain, not in quotes.
+    names : tuple of str
+        The variables in it whose values must not be shown.
+    """
 
     text: str
+    shown: str
     is_word: bool
+    names: tuple[str, ...] = ()
 
 
 @dataclass
@@ -66,6 +80,16 @@ class Node:
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
             return [node.plain() for node in self.value]
+        return self.value
+
+    def shown(self) -> Any:
+        """Return the value for messages: what came from the environment is ``${NAME}``."""
+        if self.written is not None:
+            return self.written.shown
+        if isinstance(self.value, dict):
+            return {key: node.shown() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.shown() for node in self.value]
         return self.value
 
 

@@ -1,7 +1,7 @@
 """``${NAME}`` and ``${NAME:default}`` in the values of a configuration; ``$${`` stands for a plain ``${``.
 
-What comes from the environment may be a secret: it is never written or shown, but as ``${NAME}`` again. ``${NAME!}``
-says that it may be seen; so may gpupipe's own variables, and defaults.
+Text from the environment may be a secret: it is written and shown as ``${NAME}`` (see `gpupipe.config.redaction`).
+``${NAME!}`` says that it may be seen; so may gpupipe's own variables, and defaults.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ class Interpolated:
         One sentence for each reference that has no value.
     written : str
         The text as it may be written: what must not be shown is ``${NAME}`` again, all else plain and escaped.
-    borrowed : dict of str to str
+    shown : str
+        The same for messages: without escapes.
+    secrets : dict of str to str
         Name and value of what must not be shown.
     """
 
     text: str = ""
     written: str = ""
+    shown: str = ""
     problems: list[str] = field(default_factory=list)
-    borrowed: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
 
 
 def interpolate(text: str, environment: Mapping[str, str]) -> Interpolated:
@@ -61,9 +64,10 @@ def _replace(found: Interpolated, match: re.Match[str], text: str, environment: 
         if match["open"] or name.startswith(OURS):
             _add(found, value)
         else:
-            found.borrowed[name] = value
+            found.secrets[name] = value
             found.text += value
             found.written += f"${{{name}}}"
+            found.shown += f"${{{name}}}"
     elif default is None:
         fix = _WHAT_TO_SET.get(name, f"set it, or give a default: ${{{name}:default}}")
         found.problems.append(f"the environment variable {name} is not set; {fix}")
@@ -74,6 +78,7 @@ def _replace(found: Interpolated, match: re.Match[str], text: str, environment: 
 def _add(found: Interpolated, text: str) -> None:
     found.text += text
     found.written += escape(text)
+    found.shown += text
 
 
 def escape(text: str) -> str:

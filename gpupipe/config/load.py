@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +11,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpupipe.config.borrowed import Borrowed
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
 from gpupipe.config.document import Node, Problem, Unreadable, marked
+from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
 from gpupipe.config.problems import problems_of
+from gpupipe.config.redacted_output import redact_output
+from gpupipe.config.redaction import Redactor
 from gpupipe.config.sections import Config, Origin
 from gpupipe.config.shorthand import expand
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.features import OPS
+from gpupipe.metrics import METRICS
+from gpupipe.models import MODELS
 from gpupipe.readers.in_memory import is_in_memory
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
@@ -52,7 +58,7 @@ def load_config(
     try:
         root = composer.file(_read(path), str(path))
     except Unreadable as error:
-        raise _error(str(path), [error.problem]) from None
+        raise _error(str(path), [replace(error.problem, what=_redactor(composer).hide(error.problem.what))]) from None
     return _build(root, overrides, composer, str(path), Origin(path))
 
 
@@ -120,14 +126,43 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
         apply_override(root, override, composer)
         expand(root, problems)
     resolve_paths(root, origin.folder)
-    config = _validate(root, origin, problems)
-    borrowed = Borrowed(composer.borrowed)
-    if config is None or problems:
-        raise _error(title, [replace(problem, what=borrowed.hide(problem.what)) for problem in problems])
-    config._origin = replace(origin, document=root)
-    if composer.borrowed:
-        config._origin = replace(config._origin, root=root, borrowed=borrowed)
+    _keep_labels_as_written(root)
+    redactor = _redactor(composer, root, origin)
+    with redact_output(redactor):
+        config = _validate(root, origin, problems)
+        if config is not None and redactor:
+            problems.extend(secrets_in_model(root, redactor.values))
+        if config is None or problems:
+            raise _error(title, [replace(problem, what=redactor.hide(problem.what)) for problem in problems])
+    config._origin = replace(origin, document=root, redactor=redactor)
     return config
+
+
+def _keep_labels_as_written(root: Node) -> None:
+    """Give settings that only name results the text ``run_${NAME}`` itself: reports, folders and models show them."""
+    assert isinstance(root.value, dict)
+    models = root.value.get("models")
+    entries = models.value if models is not None and isinstance(models.value, list) else []
+    labels = [entry.value.get("as") for entry in entries if isinstance(entry.value, dict)]
+    for node in (root.value.get("name"), *labels):
+        if node is not None and node.written is not None:
+            node.value = node.written.shown
+
+
+def _redactor(composer: Composer, root: Node | None = None, origin: Origin | None = None) -> Redactor:
+    """Return what hides the values that the composer met; names of models, ops and metrics are no secrets."""
+    secrets = {name: value for name, value in composer.secrets.items() if not _is_our_word(value)}
+    if not secrets:
+        return Redactor()
+    public = [os.getcwd(), os.path.expanduser("~"), sys.prefix]
+    public += [os.path.abspath(origin.path)] if origin is not None and origin.path is not None else []
+    if root is not None and isinstance(root.value, dict) and (output := root.value.get("output")) is not None:
+        public += [os.path.abspath(output.value)] if isinstance(output.value, str) and output.written is None else []
+    return Redactor(secrets, composer.settings, tuple(public))
+
+
+def _is_our_word(value: str) -> bool:
+    return any(value in registry for registry in (MODELS, OPS, METRICS))
 
 
 def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | None:

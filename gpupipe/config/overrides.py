@@ -115,7 +115,7 @@ def _mapping(node: Node) -> dict[str, Node]:
     if node.value is None:
         node.value = {}
     if not isinstance(node.value, dict):
-        raise Misplaced(f"{node.path} is {node.plain()!r}; it has no fields")
+        raise Misplaced(f"{node.path} is {node.shown()!r}; it has no fields")
     return node.value
 
 

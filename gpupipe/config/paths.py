@@ -62,7 +62,9 @@ def resolve_paths(root: Node, folder: Path) -> None:
 def _resolve(node: Node, path: str, folder: Path) -> None:
     node.value = resolve_path(path, folder)
     if node.written is not None and node.value != path:  # what is written is read from another folder
-        node.written = replace(node.written, text=f"{escape(str(folder))}/{node.written.text}")
+        written = node.written
+        text, shown = f"{escape(str(folder))}/{written.text}", f"{folder}/{written.shown}"
+        node.written = replace(written, text=text, shown=shown)
 
 
 def _leaves(node: Node, steps: list[str]) -> Iterator[Node]:

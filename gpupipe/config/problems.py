@@ -31,7 +31,7 @@ def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> It
     root : Node
     model : type of Settings
     """
-    found = [(_locate(root, detail), _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
+    found = [_located(root, _with_known_keys(detail, model)) for detail in error.errors(include_url=False)]
     found = [entry for entry in found if not _is_beside_the_point(entry, found)]
     for (where, path), entries in groupby(found, key=lambda entry: entry[0]):
         what = explain([detail for _, detail in entries], FILE if root.where else PYTHON)
@@ -42,8 +42,8 @@ def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> It
 Place = tuple[str, str]
 
 
-def _locate(root: Node, error: ErrorDetails) -> Place:
-    """Return where an error is, and the path to it as it was written.
+def _located(root: Node, error: ErrorDetails) -> tuple[Place, ErrorDetails]:
+    """Return where an error is with the path to it as it was written, and the error with its input as it was written.
 
     A step of pydantic's location that is no key here names the form of a union that was tried, or a missing key.
     """
@@ -54,9 +54,22 @@ def _locate(root: Node, error: ErrorDetails) -> Place:
         elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
     if error["type"] == "missing":
-        return node.where, joined(node.path, str(error["loc"][-1]))
+        return (node.where, joined(node.path, str(error["loc"][-1]))), error
     by_key = error["type"] in ("extra_forbidden", "unknown_part")
-    return node.key_where if by_key else node.where, node.path
+    place = node.key_where if by_key else node.where, node.path
+    return place, error if node.written is None else _as_written(error, node)
+
+
+def _as_written(error: ErrorDetails, node: Node) -> ErrorDetails:
+    """Return an error about a value from the environment that quotes ``${NAME}`` instead."""
+    assert node.written is not None
+    shown, context = node.written.shown, dict(error.get("ctx", {}))
+    texts = {"msg": error["msg"]} | ({"error": str(context["error"])} if "error" in context else {})
+    for value in (node.value, str(node.value)):  # a number may be quoted as text
+        texts = {key: text.replace(repr(value), repr(shown)) for key, text in texts.items()}
+    context |= {key: text for key, text in texts.items() if key == "error"}
+    context |= {"tag": shown} if "tag" in context else {}
+    return ErrorDetails({**error, "msg": texts["msg"], "input": shown, "ctx": context})
 
 
 def _with_known_keys(error: ErrorDetails, model: type[Settings]) -> ErrorDetails:

@@ -29,7 +29,7 @@ def resolved_yaml(config: Config) -> str:
     """
     values = config.model_dump(mode="json", by_alias=True)
     return yaml.dump(
-        _for_writing(values, config.origin.root), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120
+        _for_writing(values, config.origin.document), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120
     )
 
 
@@ -53,9 +53,19 @@ def _referred(value: Any, read: Any, written: Written) -> Any:
         return {key: _referred(item, read, written) for key, item in value.items()}
     if isinstance(value, list):
         return [_referred(item, read, written) for item in value]
-    if value is None or (value != read and str(value) != str(read)):
+    if value is None or not _is_same(value, read):
         return _for_writing(value, None)
     return (_Reference if written.is_word else _Quoted)(mask(written.text))
+
+
+def _is_same(value: Any, read: Any) -> bool:
+    """Return whether a value is what was read, as it is or as a number."""
+    if value == read or str(value) == str(read):
+        return True
+    try:
+        return isinstance(value, int | float) and value == float(read)
+    except (TypeError, ValueError):
+        return False
 
 
 class _Writer(Dumper):

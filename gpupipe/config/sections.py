@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from gpupipe.backends import DeviceOptions
-from gpupipe.config.borrowed import Borrowed
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
 from gpupipe.config.event_ops import entity_mistakes, keyed_ops
@@ -18,6 +17,7 @@ from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.parts import located
+from gpupipe.config.redaction import Redactor
 from gpupipe.features.keyed import KeyedOp
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.readers.settings import JoinedTable, Source
@@ -32,9 +32,8 @@ class Origin:
     """Where a configuration came from; no part of what it says, so two equal ones may differ in it."""
 
     path: Path | None = field(default=None, compare=False)
-    root: Node | None = field(default=None, compare=False, repr=False)  # where it has values of the environment
-    document: Node | None = field(default=None, compare=False, repr=False)  # where each value was written
-    borrowed: Borrowed = field(default_factory=Borrowed, compare=False)
+    document: Node | None = field(default=None, compare=False, repr=False)  # each value, as and where it was written
+    redactor: Redactor = field(default_factory=Redactor, compare=False, repr=False)
 
     @property
     def folder(self) -> Path:
@@ -91,8 +90,8 @@ class Config(Settings):
 
     def __repr__(self) -> str:
         models = ", ".join(entry.label for entry in self.models[:4]) + (", …" if len(self.models) > 4 else "")
-        text = f"{self.name!r}: {self.source.label[:80]}, {len(self.features)} ops, {models or 'models by task'}"
-        return f"Config({self.origin.borrowed.hide(text)})"
+        source = self.origin.redactor.hide(self.source.label)[:80]
+        return f"Config({self.name!r}: {source}, {len(self.features)} ops, {models or 'models by task'})"
 
     __str__ = __repr__
 

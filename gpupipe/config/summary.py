@@ -33,7 +33,7 @@ def summary_yaml(config: Config) -> str:
         {key: value for key, value in shown.items() if value not in (None, {}, [])},
         Dumper=Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=WIDTH,
     )  # fmt: skip
-    return config.origin.borrowed.hide(text).rstrip()
+    return config.origin.redactor.hide(text).rstrip()
 
 
 def _op(op: FeatureOp) -> dict[str, Any]:

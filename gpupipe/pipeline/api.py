@@ -250,7 +250,7 @@ class Pipeline:
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)
-            console.finished(leaderboard_rows(done.leaderboard), done.document, done.path)
+            console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 
     def plan(self, assume_gpu: int | str | None = None) -> Plan:
@@ -363,7 +363,7 @@ class Pipeline:
 
     def _repr_html_(self) -> str:
         """Show the settings that differ from their defaults; colours are those of the page."""
-        name, settings = self.config.origin.borrowed.hide(self.config.name), summary_yaml(self.config)
+        name, settings = self.config.name, summary_yaml(self.config)
         return f"<div><b>{html.escape(name)}</b><pre>{html.escape(settings, quote=False)}</pre></div>"
 
     def __repr__(self) -> str:
@@ -376,7 +376,7 @@ class Pipeline:
             f"{n_ops} op{'s' * (n_ops != 1)}",
             ", ".join(entry.label for entry in config.models) or "models by task",
         ]
-        return config.origin.borrowed.hide(f"Pipeline({config.name!r}: {'; '.join(parts)})")
+        return config.origin.redactor.hide(f"Pipeline({config.name!r}: {'; '.join(parts)})")
 
 
 def run(path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()) -> Run:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
 from gpupipe.config.gpu import parse_size
+from gpupipe.config.redacted_output import redact_output
+from gpupipe.config.redaction import Redactor
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.readers.formats import format_of
@@ -165,12 +167,13 @@ def in_python(advice: str, config: Config | None = None) -> str:
 
 @contextmanager
 def python_errors(config: Config | None = None) -> Iterator[None]:
-    """Word the advice of errors that leave the block for Python; see `in_python`."""
-    try:
-        yield
-    except GpupipeError as error:
-        fix = in_python(error.fix, config)
-        if fix != error.fix:
-            text, error.fix = str(error).replace(error.fix, fix), fix
-            error.args = (text, *error.args[1:])
-        raise
+    """Word the advice of errors that leave the block for Python, see `in_python`; hide secrets of the configuration."""
+    with redact_output(Redactor() if config is None else config.origin.redactor):
+        try:
+            yield
+        except GpupipeError as error:
+            fix = in_python(error.fix, config)
+            if fix != error.fix:
+                text, error.fix = str(error).replace(error.fix, fix), fix
+                error.args = (text, *error.args[1:])
+            raise

@@ -43,7 +43,7 @@ class Display(Protocol):
     def announce(self, line: str) -> None:
         """Show a line that the user must see now; may be called by any thread."""
 
-    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path) -> None:
+    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
         """Show the leaderboard, in the given order, and where the run was written."""
 
     def stop(self) -> None:
@@ -109,7 +109,7 @@ class Console:
             when = f"after {innermost[0].name}, or an epoch or round of it" if innermost else "before the next stage"
             self._display.announce(f"stopping {when}; again to stop now")
 
-    def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path) -> None:
+    def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path | str) -> None:
         """Show how the run ended.
 
         Parameters
@@ -118,7 +118,7 @@ class Console:
             The table, in the order to be shown.
         metrics : mapping
             The values of metrics.json; with `as_json`, printed beside ``run_directory``.
-        run_directory : Path
+        run_directory : Path or str
         """
         if self._display is not None:
             self._display.stop()

@@ -161,7 +161,7 @@ class _Checker:
 
     def error(self) -> GpupipeError:
         """Return all mistakes as one error."""
-        title, hide = str(self.config.origin.path or "the settings"), self.config.origin.borrowed.hide
+        title, hide = str(self.config.origin.path or "the settings"), self.config.origin.redactor.hide
         problems = [replace(problem, what=hide(problem.what)) for problem in self.errors]
         if any(issubclass(kind, ConfigError) for kind in self.kinds):
             return ConfigError(heading(title, problems), problems=in_lines(problems))

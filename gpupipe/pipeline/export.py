@@ -90,12 +90,13 @@ def export_model(
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)
+    params = trained.entry.params.model_dump(mode="json")
     content = {
-        "name": config.origin.borrowed.hide(config.name),
+        "name": config.name,
         "task": goal.task,
         "target": goal.target,
         "labels": list(goal.labels),
-        "model": {"name": trained.entry.name, "params": trained.entry.params.model_dump(mode="json")},
+        "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
         "estimator": description,
         "decision": decision.to_json(),
         "reading": reading_of(config, trained.features, schema or trained.features.input_schema) | {"id": list(ids)},

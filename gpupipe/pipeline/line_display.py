@@ -97,7 +97,7 @@ class LineDisplay:
         """Print a line that the user must see now; may be called by any thread."""
         self._print(line, "yellow")
 
-    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path) -> None:
+    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
         """Print the leaderboard and the run directory."""
         self._console().print()
         self._console().print(self._leaderboard(rows))

@@ -79,7 +79,7 @@ class NotebookDisplay:
             self._notes.append(line)
             self._update()
 
-    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path) -> None:
+    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
         """Show the leaderboard and the run directory."""
         with self._lock:
             self._closing = f"{leaderboard_table(rows)}{_line(str(run_directory))}"

@@ -154,6 +154,11 @@ class Run:
         found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         return list(found["stages"])
 
+    @property
+    def shown_path(self) -> str:
+        """The run directory for display: a part of it that came from the environment is ``${NAME}``."""
+        return str(self.path) if self._config is None else self._config.origin.redactor.hide(str(self.path))
+
     def report(self) -> Path:
         """Return the path of report.html."""
         return self.path / "report.html"
@@ -166,12 +171,12 @@ class Run:
             f"<tr><td>{html.escape(e.label)}</td>" + "".join(f"<td>{e.metrics[n]:.4f}</td>" for n in names) + "</tr>"
             for e in self.leaderboard
         )
-        return f"<table><tr>{head}</tr>{body}</table><p>{html.escape(str(self.path))}</p>"
+        return f"<table><tr>{head}</tr>{body}</table><p>{html.escape(self.shown_path)}</p>"
 
     def __repr__(self) -> str:
         best = self.leaderboard[0]
         name = next(iter(best.metrics))
-        return f"Run({best.label}: {name} {best.metrics[name]:.4f}, {str(self.path)!r})"
+        return f"Run({best.label}: {name} {best.metrics[name]:.4f}, {self.shown_path!r})"
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:

@@ -15,6 +15,7 @@ from gpupipe.cluster.on_disk import on_disk
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.places import placed
+from gpupipe.config.redacted_output import redact_output
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.disk import require_room, room_on
@@ -83,15 +84,17 @@ def run_pipeline(
     backend = choose("cpu" if on_cluster else config.device, config.device_options)
     if on_cluster:
         backend.reason = "the process that leads the cluster"
+    redactor = config.origin.redactor
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
-    with room_on(final.parent, "make room, then run it again with --resume"), ExitStack() as stack:
-        stack.enter_context(config.origin.borrowed.hidden())
+    with ExitStack() as stack:
+        stack.enter_context(redact_output(redactor))
+        stack.enter_context(room_on(final.parent, "make room, then run it again with --resume"))
         stack.enter_context(placed(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
         store = stack.enter_context(Store.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
-        timeline = Timeline([log, *listeners], stopping, config.origin.borrowed.hide)
+        timeline = Timeline([log, *listeners], stopping, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(within_limits(config, timeline, backend, workers, n_processes))
         if not on_cluster and (plan := beyond_memory(config, backend)) is not None:

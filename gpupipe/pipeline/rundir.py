@@ -15,7 +15,8 @@ from gpupipe.pipeline.run_files import find_foreign, write_run_file
 
 def default_run_directory(output: Path, name: str) -> Path:
     """Return ``OUTPUT/NAME-YYYYmmdd-HHMMSS-ID``: local time and six random hexadecimal digits."""
-    safe = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "run"
+    plain = re.sub(r"\$\{(\w+)\}", r"\1", name)  # of a name with secrets, which keeps the names of their variables
+    safe = re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "run"
     return Path(output) / f"{safe}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 

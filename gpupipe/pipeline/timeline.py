@@ -120,7 +120,7 @@ class Stage:
         self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
         self.peak_device_bytes = use.peak_bytes
         for text in use.fallbacks:
-            self.device, self.reason = "cpu", text
+            self.device, self.reason = "cpu", self._hide(text)
             self.note(f"on the CPU: {text}", "warning")
 
     def __repr__(self) -> str:

@@ -35,11 +35,11 @@ def write_report(
     timeline = job.timeline.to_json()
     settings = config.evaluate.importance_settings
     data = ReportData(
-        name=config.origin.borrowed.hide(config.name),
+        name=config.name,
         created=f"{datetime.fromisoformat(timeline['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         seconds=timeline["seconds"],
         device=job.backend.name,
-        device_reason=job.backend.reason,
+        device_reason=config.origin.redactor.hide(job.backend.reason),
         task=job.goal.task,
         target=job.goal.target,
         metric=name,

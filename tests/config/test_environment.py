@@ -15,8 +15,8 @@ def test_a_variable_is_replaced_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"X": ""}])
 def test_the_default_serves_where_the_variable_is_unset_or_empty(environment: dict[str, str]) -> None:
-    assert interpolate("${X:a:b}", environment) == Interpolated("a:b", "a:b")
-    assert interpolate("<${X:}>", environment) == Interpolated("<>", "<>")
+    assert interpolate("${X:a:b}", environment) == Interpolated("a:b", "a:b", "a:b")
+    assert interpolate("<${X:}>", environment) == Interpolated("<>", "<>", "<>")
 
 
 def test_the_variable_goes_before_the_default() -> None:
@@ -48,7 +48,7 @@ def test_a_value_is_not_interpolated_a_second_time() -> None:
 @settings(deadline=None)
 @given(st.text(alphabet="${}aX:", max_size=12))
 def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
-    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == Interpolated(text, escape(text))
+    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == Interpolated(text, escape(text), text)
 
 
 def test_a_value_is_written_as_its_name_unless_it_may_be_seen() -> None:
@@ -56,5 +56,6 @@ def test_a_value_is_written_as_its_name_unless_it_may_be_seen() -> None:
     found = interpolate("s3://${KEY}@${HOST!}/$${x}${GPUPIPE_DATA}${NO:a}", environment)
     assert found.text == "s3://s3cr3t@store/${x}/dataa"
     assert found.written == "s3://${KEY}@store/$${x}/dataa"
-    assert found.borrowed == {"KEY": "s3cr3t"}
+    assert found.shown == "s3://${KEY}@store/${x}/dataa"
+    assert found.secrets == {"KEY": "s3cr3t"}
     assert interpolate("${NO!:b}", {}).text == "b"

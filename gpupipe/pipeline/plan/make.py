@@ -6,7 +6,7 @@ Nothing is read but footers, sizes and some rows; no library of a GPU is importe
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gpupipe.backends import device_report, machine
@@ -127,10 +127,15 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
     if on_disk:
         planner = OnDiskPlanner(config, seen, reason, Ledger(memory.total), None, memory.available)
         planner.walk()
-    error = _error(config, planner, seen)
+    error, hide = _error(config, planner, seen), config.origin.redactor.hide
+    if error is not None:
+        error.reword(hide)
+    stages = [
+        replace(stage, reason=hide(stage.reason), notes=tuple(map(hide, stage.notes))) for stage in planner.stages
+    ]
     return Plan(
-        tuple(planner.stages), seen.n_rows, seen.is_exact, memory.total, limit, error, on_disk, planner.disk_bytes,
-        config.limits.of_a_run, seen.warnings,
+        tuple(stages), seen.n_rows, seen.is_exact, memory.total, limit, error, hide(on_disk), planner.disk_bytes,
+        config.limits.of_a_run, tuple(map(hide, seen.warnings)),
     )  # fmt: skip
 
 

@@ -1,0 +1,154 @@
+"""Hide secrets in errors, log records and warnings, those of libraries included."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from gpupipe.config.redaction import Redactor
+from gpupipe.errors import GpupipeError
+
+
+class RedactedError(Exception):
+    """Stands for an error of a library whose text holds a secret that cannot be removed from it."""
+
+
+@contextmanager
+def redact_output(redactor: Redactor) -> Iterator[None]:
+    """Hide secrets in errors that leave the block, with their causes, and in logs and warnings inside it.
+
+    An error keeps its type and its traceback. Only one that renders its text from private state, as pydantic's do, is
+    replaced by a `RedactedError` of the same name.
+    """
+    failed: BaseException | None = None
+    with _library_output(redactor):
+        try:
+            yield
+        except GpupipeError as error:
+            _redact_chain(error, redactor)
+            raise
+        except Exception as error:
+            failed = _redact_chain(error, redactor)
+            if failed is error:
+                raise
+    if failed is not None:
+        raise failed from (failed.__cause__ or (None if failed.__suppress_context__ else failed.__context__))
+
+
+def _redact_chain(error: BaseException, redactor: Redactor) -> BaseException:
+    """Hide secrets in an error, its causes and contexts, in place where possible; return what to raise."""
+    if not redactor:
+        if isinstance(error, GpupipeError):
+            error.reword(redactor.hide)
+        return error
+    done: dict[int, BaseException] = {}
+
+    def redact(error: BaseException | None) -> BaseException | None:
+        if error is None or id(error) in done:
+            return None if error is None else done[id(error)]
+        done[id(error)] = error  # a chain may have a cycle
+        clean = done[id(error)] = _redact(error, redactor)
+        for inner in getattr(error, "exceptions", ()):  # of an ExceptionGroup
+            redact(inner)
+        cause, context, is_suppressed = error.__cause__, error.__context__, error.__suppress_context__
+        clean.__cause__, clean.__context__ = redact(cause), redact(context)
+        clean.__suppress_context__ = is_suppressed
+        return clean
+
+    return redact(error) or error
+
+
+def _redact(error: BaseException, redactor: Redactor) -> BaseException:
+    if isinstance(error, GpupipeError):
+        error.reword(redactor.hide)
+    if not redactor.has_secret(_text(error)):
+        return error
+    with suppress(Exception):  # an error of a library may compute these
+        error.args = tuple(redactor.hide(arg) if isinstance(arg, str) else arg for arg in error.args)
+        for name in ("filename", "filename2", "strerror", "msg", "text", "name"):
+            if isinstance(value := getattr(error, name, None), str):
+                setattr(error, name, redactor.hide(value))
+        if notes := getattr(error, "__notes__", None):
+            notes[:] = map(redactor.hide, notes)
+    if not redactor.has_secret(_text(error)):
+        return error
+    kind = type(error)
+    stand_in: type[RedactedError] = type(kind.__name__, (RedactedError,), {"__module__": kind.__module__})
+    return stand_in(redactor.hide(str(error))).with_traceback(error.__traceback__)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(error))
+    except Exception:
+        return repr(error.args)
+
+
+_lock = threading.Lock()
+_active: list[Redactor] = []
+_replaced: list[Any] = []  # the record factory and the display of warnings that were there before
+
+
+@contextmanager
+def _library_output(redactor: Redactor) -> Iterator[None]:
+    """Hide secrets in what is logged and warned of inside the block, by any thread; blocks may overlap."""
+    if not redactor:
+        yield
+        return
+    with _lock:
+        if not _active:
+            _replaced[:] = [logging.getLogRecordFactory(), warnings.showwarning]
+            logging.setLogRecordFactory(_make_record)
+            warnings.showwarning = _show_warning
+        _active.append(redactor)
+    try:
+        yield
+    finally:
+        with _lock:
+            _active.remove(redactor)
+            if not _active:
+                if logging.getLogRecordFactory() is _make_record:
+                    logging.setLogRecordFactory(_replaced[0])
+                if warnings.showwarning is _show_warning:
+                    warnings.showwarning = _replaced[1]
+
+
+def _hide(text: str) -> str:
+    for redactor in tuple(_active):
+        text = redactor.hide(text)
+    return text
+
+
+def _make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+    record: logging.LogRecord = _replaced[0](*args, **kwargs)
+    try:
+        text = record.getMessage()
+    except Exception:  # the arguments do not suit the message: logging reports that itself
+        record.args = tuple(map(_hide, map(str, record.args or ())))
+        return record
+    if (hidden := _hide(text)) != text:
+        record.msg, record.args = hidden, None
+    if record.exc_info and record.exc_info[0] is not None:
+        text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        if (hidden := _hide(text)) != text:
+            record.exc_info, record.exc_text = None, hidden
+    return record
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    text = str(message)
+    if (hidden := _hide(text)) != text:
+        message = category(hidden)
+    _replaced[1](message, category, filename, lineno, file, line)

@@ -1,0 +1,137 @@
+"""Hiding values of secret variables in a text."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupipe.config.redaction import Redactor
+
+TOKEN = "gK7vQ2xW9rT4mZ8pL3"
+HOSTILE = "gK7'v\"Q2\\xW\n9rT/4%mZ +8é&pL3"
+
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "repr": repr,
+    "repr in double quotes": lambda text: repr(f"'{text}"),
+    "ascii": ascii,
+    "bytes": lambda text: repr(text.encode()),
+    "JSON": json.dumps,
+    "JSON with letters": lambda text: json.dumps(text, ensure_ascii=False),
+    "HTML": html.escape,
+    "URL path": quote,
+    "URL part": lambda text: quote(text, safe=""),
+    "form": quote_plus,
+    "repr of a repr": lambda text: repr(repr(text)),
+    "lower case": str.lower,
+    "one line": lambda text: " ".join(text.split()),
+}
+
+
+def pieces(text: str) -> set[str]:
+    return {text.lower()[i : i + 6] for i in range(len(text) - 5)}
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=list(ESCAPES))
+@pytest.mark.parametrize("value", [TOKEN, HOSTILE], ids=["token", "hostile"])
+@pytest.mark.parametrize("around", ["no column {}", "db_{}_v1", "x{}y"])
+def test_a_value_is_hidden_however_it_is_escaped(value: str, escape: Callable[[str], str], around: str) -> None:
+    hidden = Redactor({"T": value}).hide(around.format(escape(value)))
+    assert "${T}" in hidden
+    assert not pieces(escape(value)) & pieces(hidden)
+
+
+@settings(deadline=None)
+@given(
+    value=st.text(st.characters(codec="utf8"), min_size=6, max_size=40),
+    escape=st.sampled_from(["plain", "repr", "JSON", "HTML", "URL part", "form"]),
+    before=st.sampled_from(["", "at ", "a_", "no 'x' in "]),
+    after=st.sampled_from(["", " is wrong", "_b", "'"]),
+)
+def test_no_text_with_a_value_in_it_keeps_the_value(value: str, escape: str, before: str, after: str) -> None:
+    written = ESCAPES[escape](value)
+    hidden = Redactor({"T": value}).hide(f"{before}{written}{after}")
+    assert written.lower() not in hidden.lower()
+
+
+@pytest.mark.parametrize("escape", ["plain", "repr", "JSON", "URL part"])
+@pytest.mark.parametrize("mark", ["...", "…", "'", ""])
+def test_what_is_left_of_a_value_that_was_cut_is_hidden(escape: str, mark: str) -> None:
+    redactor = Redactor({"T": HOSTILE + TOKEN})
+    written, quoted = ESCAPES[escape](HOSTILE + TOKEN), escape in ("repr", "JSON")
+    for length in range(6, len(written)):
+        text = f"got {written[:length]}{mark}"
+        assert not pieces(written[quoted:length]) & pieces(redactor.hide(text)), text
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "hidden"),
+    [
+        ("/srv/acme-7/q3/Sales.csv", "the folder /srv/acme-7/q3 does not exist", "the folder ${T} does not exist"),
+        ("https://bob:h4nter22@db/x", "no password h4nter22 for bob", "no password ${T} for bob"),
+        ("tcp://S3cretHost", "cannot connect to tcp://s3crethost:8786", "cannot connect to ${T}:8786"),
+        ("first_l1ne\nsecond_l1ne", "first_l1ne, then second_l1ne", "${T}, then ${T}"),
+        ("/mnt/payroll/x.csv", "not in the folder 'payroll'", "not in the folder '${T}'"),
+        ("correcthorsebattery", "got 'correctho...", "got '${T}..."),
+        ("ab12", "the word ab12, in db_ab12_x, not in cab12", "the word ${T}, in db_${T}_x, not in cab12"),
+        ("48151623", "the user 48151623", "the user ${T}"),
+    ],
+)
+def test_parts_of_a_value(value: str, text: str, hidden: str) -> None:
+    assert Redactor({"T": value}).hide(text) == hidden
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("/mnt/data/customers.csv", "orders.csv: 3 columns"),
+        ("/mnt/models/training", "no row to train on: 60 training rows of 2 models"),
+        ("customers-eu-2024", "the customer of 'customers' in column customer_id"),
+        ("abc", "abc is in the alphabet"),
+        ("tests", "to test, one tests2x"),
+        ("x" * 6 + "the_", "the cat"),
+    ],
+)
+def test_what_only_resembles_a_value_stays(value: str, text: str) -> None:
+    expected = text.replace("'customers'", "'${T}'")  # a word of the value in quotes
+    assert Redactor({"T": value}).hide(text) == expected
+
+
+def test_paths_that_share_public_folders_with_a_value_stay() -> None:
+    redactor = Redactor({"DATA": "/home/ann/churn/data/eu"}, public=["/home/ann/churn/c.yaml"])
+    text = "/home/ann/churn/c.yaml:3:4: no file /home/ann/churn/data/eu/x.csv"
+    assert redactor.hide(text) == "/home/ann/churn/c.yaml:3:4: no file ${DATA}/x.csv"
+
+
+def test_a_setting_is_replaced_as_it_was_written_where_its_value_is_short() -> None:
+    redactor = Redactor({"T": "eu"}, {"/data/eu.csv": "/data/${T}.csv"})
+    assert redactor.hide("no file '/data/eu.csv' for eu") == "no file '/data/${T}.csv' for eu"
+
+
+def test_references_stay_and_neighbours_are_one() -> None:
+    redactor = Redactor({"MY_TOKEN": "MY_TOKEN/abc123"})
+    assert (
+        redactor.hide("${MY_TOKEN} and ${MY_TOKEN!} of MY_TOKEN/abc123")
+        == "${MY_TOKEN} and ${MY_TOKEN!} of ${MY_TOKEN}"
+    )
+
+
+def test_of_values_that_hold_each_other_the_longer_goes_first() -> None:
+    redactor = Redactor({"USER": "bob-4711", "URL": "db://bob-4711@host-99"})
+    assert redactor.hide("db://bob-4711@host-99 as bob-4711") == "${URL} as ${USER}"
+
+
+def test_json_values_are_hidden_all_the_way_down() -> None:
+    redactor = Redactor({"T": TOKEN})
+    assert redactor.hide_all({TOKEN: [TOKEN, 3, {"a": f"x{TOKEN}"}]}) == {"${T}": ["${T}", 3, {"a": "x${T}"}]}
+
+
+def test_a_very_long_value_costs_little() -> None:
+    value = "\n".join(f"{i:x}Zq{i * 7919:x}" for i in range(9_000))  # a certificate bundle
+    assert Redactor({"CA": value}).hide(f"cannot parse {value[40_000:40_100]}... of 3 columns").endswith("of 3 columns")
