@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Self
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.disk import is_full
 from gpupipe.pipeline.drafts import is_draft, make_draft, remove, sweep
 from gpupipe.pipeline.renaming import exchange, sync, sync_tree
+from gpupipe.system_errors import is_full
 
 DRAFT = re.compile(r"\.(.+)\.tmp-[0-9a-f]{16}")
 NEW, OLD = "new", "old"
