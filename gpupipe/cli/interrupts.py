@@ -67,8 +67,6 @@ class Interrupts:
             self._heard += 1
             if self._heard == 1:
                 self._first = number[0]
-                for signal_number in SIGNALS:
-                    end_at(signal_number)
                 self.told()
             elif not self._over.wait(GRACE):
                 os._exit(128 + number[0])
@@ -99,7 +97,13 @@ def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interrupts = Interrupts(told)
+
+    def leave_the_next_to_the_kernel() -> None:
+        for number in SIGNALS:
+            end_at(number)
+        told()
+
+    interrupts = Interrupts(leave_the_next_to_the_kernel)
     stopping.watch(interrupts.check)
     here, there = socket.socketpair()
     there.setblocking(False)
