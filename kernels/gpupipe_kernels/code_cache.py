@@ -27,7 +27,7 @@ SOURCES = Path(__file__).parent
 OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout's
 SECONDS_KEPT = 30 * 86_400  # without use
 SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
-PRIVATE_FOLDER = "take the rights of others away with chmod go-w, or set NUMBA_CACHE_DIR to a folder of your own"
+PRIVATE_FOLDER = "set NUMBA_CACHE_DIR to a folder of your own, or take the rights of others away with chmod go-w"
 FOLDER = re.compile(r"[0-9a-f]{16}")
 FILE = re.compile(  # our marks, what Numba writes, and sources of specialised kernels
     r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
