@@ -14,10 +14,10 @@ COPY kernels /src/kernels
 COPY gpupipe /src/gpupipe
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /src
 
-# any user may run the image (docker run --user), also one without a home
+# any user may run the image (docker run --user), also one without a home: each gets a copy of what root compiled
 ENV MPLCONFIGDIR=/tmp/matplotlib NUMBA_CACHE_DIR=/var/cache/gpupipe
 # for the kind of processor that builds the image; another one compiles them when it first needs them
-RUN gpupipe kernels warm && chmod --recursive a+rwX "$NUMBA_CACHE_DIR"
+RUN gpupipe kernels warm && chmod --recursive go=rX "$NUMBA_CACHE_DIR" && chmod 1777 "$NUMBA_CACHE_DIR"
 USER 10001
 WORKDIR /data
 ENTRYPOINT ["gpupipe"]

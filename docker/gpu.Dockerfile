@@ -26,11 +26,11 @@ COPY kernels /src/kernels
 COPY gpupipe /src/gpupipe
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /src
 
-# any user may run the image (docker run --user), also one without a home
+# any user may run the image (docker run --user), also one without a home: each gets a copy of what root compiled
 ENV MPLCONFIGDIR=/tmp/matplotlib NUMBA_CACHE_DIR=/var/cache/gpupipe
 # The host's side, for the kind of processor that builds the image. An image is built without a GPU, so the device's
 # side is compiled when it first runs; a volume at NUMBA_CACHE_DIR keeps it.
-RUN gpupipe kernels warm && chmod --recursive a+rwX "$NUMBA_CACHE_DIR"
+RUN gpupipe kernels warm && chmod --recursive go=rX "$NUMBA_CACHE_DIR" && chmod 1777 "$NUMBA_CACHE_DIR"
 USER 10001
 WORKDIR /data
 # a hint, not a cure: 4 where the driver, the wheels or the GPU are not what the image needs

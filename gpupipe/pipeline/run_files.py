@@ -52,9 +52,9 @@ def find_foreign(folder: Path) -> tuple[str, str]:
         added, changed = _differences(opened, written)
     finally:
         os.close(opened)
-    problems = [f"files that the run did not write: {list_names(added)}"] if added else []
-    problems += [f"files that were changed since: {list_names(changed)}"] if changed else []
-    return (f"it is an earlier run that holds {' and '.join(problems)}", MOVE) if problems else ("", "")
+    problems = [f"it holds files that the earlier run did not write: {list_names(added)}"] if added else []
+    problems += [f"files of the earlier run were changed: {list_names(changed)}"] if changed else []
+    return ("; ".join(problems), MOVE) if problems else ("", "")
 
 
 def _differences(opened: int, written: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -45,7 +45,7 @@ DEFAULT_LIMIT_BYTES = 20 << 30
 UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
-PRIVATE_FOLDER = "take the rights of others away with chmod go-w, or name a folder of your own"
+PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away with chmod go-w"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 
 

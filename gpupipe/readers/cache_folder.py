@@ -40,7 +40,7 @@ def require_own(folder: Path, setting: str) -> None:
     if names := find_strangers(folder):
         raise ConfigError(
             f"{setting} names a folder that holds files of others: {list_names(names)}",
-            where=str(folder),
+            where=os.path.abspath(folder),
             fix=f"name a folder for the cache alone, such as {folder / 'gpupipe-cache'}",
         )
 
@@ -48,7 +48,7 @@ def require_own(folder: Path, setting: str) -> None:
 def find_strangers(folder: Path) -> list[str]:
     """Return the names in a folder that no cache of tables has; none where the folder was taken into use before."""
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir(folder), key=lambda name: (name.startswith("."), name))
     except OSError:  # it does not exist, or cannot be used: storing says so
         return []
     return [] if _is_tagged(folder) else [name for name in names if not _is_known(folder / name)]

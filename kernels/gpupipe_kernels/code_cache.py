@@ -12,7 +12,9 @@ import os
 import platform
 import re
 import shutil
+import stat
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -25,7 +27,7 @@ SOURCES = Path(__file__).parent
 OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout's
 SECONDS_KEPT = 30 * 86_400  # without use
 SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
-PRIVATE_FOLDER = "take the rights of others away with chmod go-w, or set NUMBA_CACHE_DIR to a folder of your own"
+PRIVATE_FOLDER = "set NUMBA_CACHE_DIR to a folder of your own, or take the rights of others away with chmod go-w"
 FOLDER = re.compile(r"[0-9a-f]{16}")
 FILE = re.compile(  # our marks, what Numba writes, and sources of specialised kernels
     r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
@@ -42,10 +44,34 @@ def fingerprint() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled code: below ``NUMBA_CACHE_DIR``, or else the user's cache folder."""
+    """Return the folder of compiled code: below ``NUMBA_CACHE_DIR``, or else the user's cache folder.
+
+    In a folder where every user may make folders, as ``/tmp``, each user has one of their own.
+    """
+    base = _base()
+    return (base / f"user-{os.geteuid()}" if _is_for_all_users(base) else base) / "kernels" / fingerprint()
+
+
+def _base() -> Path:
     root = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpupipe"
-    return base / "kernels" / fingerprint()
+    return Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gpupipe"
+
+
+def _is_for_all_users(folder: Path) -> bool:
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
+
+
+def _provided() -> Path | None:
+    """Return the folder of compiled code that was put there for all users, as in an image; None if there is none.
+
+    A user's own folder starts as a copy of it, since Numba reads only from folders that it can write to.
+    """
+    folder = _base() / "kernels" / fingerprint()
+    return folder if folder != cache_folder() and folder.is_dir() and not _exposure(folder) else None
 
 
 def exposure() -> str:
@@ -61,7 +87,10 @@ def take_exposure() -> str:
 def is_kept(name: str) -> bool:
     """Return whether the code `name` has been compiled for this processor, and kept."""
     try:
-        return _mark(name).is_file() and not exposure()
+        if cache_folder().exists():
+            return _mark(name).is_file() and not exposure()
+        provided = _provided()
+        return provided is not None and (provided / _mark(name).name).is_file()
     except PermissionError:
         return False
 
@@ -88,6 +117,8 @@ def can_keep() -> bool:
         return False
     try:
         is_new = not folder.exists()
+        if is_new and (provided := _provided()):
+            _copy(provided, folder)
         make_private(folder)
         os.utime(folder)
     except OSError:
@@ -114,6 +145,18 @@ def _exposure(folder: Path) -> str:
         return find_exposed_file(folder) if is_there else ""
     except OSError as error:
         return f"{error.filename} cannot be read: {error.strerror}"
+
+
+def _copy(provided: Path, folder: Path) -> None:
+    """Copy compiled code; the copy appears complete, since Numba fails on half an index."""
+    make_private(folder.parent)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".copy-") as draft:
+        shutil.copytree(provided, Path(draft) / "code", copy_function=shutil.copyfile)
+        try:
+            (Path(draft) / "code").rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
 
 
 def _prune(current: Path) -> None:

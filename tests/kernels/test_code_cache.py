@@ -160,6 +160,29 @@ def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
     assert not cache_folder().exists()
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_where_all_users_may_make_folders_each_has_one_that_starts_as_a_copy_of_what_root_provides(
+    kernels: Path, tmp_path: Path, mode: int
+) -> None:
+    kernels.chmod(0o755)
+    assert can_keep()
+    mark_kept("loop")
+    provided = cache_folder()
+    (provided / "below").mkdir()
+    (provided / "below" / "loop.nbc").write_bytes(b"code")
+    provided.chmod(mode)
+    code_cache._exposure.cache_clear()
+    tmp_path.chmod(0o1777)
+    own = cache_folder()
+    assert own == tmp_path / f"user-{os.geteuid()}" / "kernels" / provided.name
+    assert code_cache.is_kept("loop") is (mode == 0o755)
+    assert can_keep() and code_cache.is_kept("loop") is (mode == 0o755)
+    copied = sorted(path.name for path in own.rglob("*"))
+    assert copied == (sorted(path.name for path in provided.rglob("*")) if mode == 0o755 else [])
+    assert own.parents[1].stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in own.parent.iterdir()] == [own.name]
+
+
 LOOP = """
 import numpy as np
 from gpupipe_kernels import code_cache

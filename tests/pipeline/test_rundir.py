@@ -145,9 +145,9 @@ def damage_the_marker(run: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (add_a_note, "that the run did not write: notes.txt"), (add_a_plot, "did not write: model/mine.png"),
+        (add_a_note, "the earlier run did not write: notes.txt"), (add_a_plot, "did not write: model/mine.png"),
         (link_a_file, "did not write: report.html"), (link_a_folder, "did not write: plots"),
-        (edit, "that were changed since: config.yaml"), (remove_the_marker, "no run.json of gpupipe"),
+        (edit, "were changed: config.yaml"), (remove_the_marker, "no run.json of gpupipe"),
         (damage_the_marker, "no run.json of gpupipe"),
     ],
 )  # fmt: skip

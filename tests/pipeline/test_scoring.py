@@ -235,6 +235,21 @@ def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: 
         scored(model, f"{header}\nshort\n1,2\n", tmp_path, on_error="null")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("data", [batch(), batch(**BAD)])
+def test_a_file_that_is_none_of_rejected_rows_is_neither_removed_nor_replaced(
+    model: Model, tmp_path: Path, suffix: str, data: pd.DataFrame
+) -> None:
+    theirs = tmp_path / f"s.rejected{suffix}"
+    (pd.DataFrame.to_csv if suffix == ".csv" else pd.DataFrame.to_parquet)(batch(), theirs)
+    content = theirs.read_bytes()
+    data.to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(ConfigError, match="holds something else") as caught:
+        score(model.folder, str(tmp_path / "new.csv"), tmp_path / f"s{suffix}", on_error="reject")
+    assert caught.value.where == str(theirs)
+    assert theirs.read_bytes() == content and not (tmp_path / f"s{suffix}").exists()
+
+
 def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:
     rows = batch().assign(score=["1,5"] * 4 + ["1,5x"] + ["1,5"] * 5)
     for i, part in enumerate((rows[:5], rows[5:])):

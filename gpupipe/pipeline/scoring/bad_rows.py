@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from gpupipe.errors import DataError, SchemaError, did_you_mean
+from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
 from gpupipe.pipeline.model import Model
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.readers.csv import MalformedRow, find_malformed, header_of
@@ -32,6 +35,7 @@ from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 
 OnError = Literal["error", "reject", "null"]
+REJECTED = ("row", "column", "value", "reason", "raw")  # the columns of the file of rejected rows
 COLUMNS_SHOWN, NAMES_SHOWN = 8, 30
 FIX = "correct the rows; or `--on-error reject` writes them to a file, `--on-error null` scores bad cells as missing"
 
@@ -78,6 +82,26 @@ class ScreenedRows:
     reasons: dict[str, int] = field(default_factory=dict)
     nulled: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+def require_own_file(path: Path) -> None:
+    """Raise ConfigError if the file of the rejected rows, which nobody has named, would replace one of another kind."""
+    if not os.path.lexists(path):
+        return
+    try:
+        if path.suffix == ".csv":
+            with path.open(encoding="utf8", newline="") as file:
+                found = next(csv.reader([file.readline(1000)]), [])
+        else:
+            found = pq.read_schema(path).names
+    except (OSError, ValueError, pa.ArrowException):
+        found = []
+    if path.is_symlink() or found != list(REJECTED):
+        raise ConfigError(
+            "rejected rows would be written to a file that is there, and holds something else",
+            where=str(path),
+            fix="move it to another place, or name another output",
+        )
 
 
 def screen(model: Model, loaded: Loaded, source: TableSource, on_error: OnError) -> ScreenedRows:
@@ -276,9 +300,12 @@ def _set_aside(
                 for row, value in zip(rows.tolist(), values, strict=True)
             ]
     records.sort(key=lambda record: record[0])
-    kinds = {"row": pa.int64(), "column": pa.string(), "value": pa.string(), "reason": pa.string(), "raw": pa.string()}
+    kinds = [pa.int64(), *[pa.string()] * 4]
     rejected = pa.table(
-        {name: pa.array([record[i] for record in records], kind) for i, (name, kind) in enumerate(kinds.items())}
+        {
+            name: pa.array([record[i] for record in records], kind)
+            for i, (name, kind) in enumerate(zip(REJECTED, kinds, strict=True))
+        }
     )
     return ScreenedRows(table.filter(pa.array(~is_bad)), ~is_bad, numbers[~is_bad], rejected, n_rejected, reasons)
 

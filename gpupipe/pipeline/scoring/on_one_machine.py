@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, screen
+from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
 from gpupipe.readers.files import mask
@@ -98,6 +98,7 @@ def score(
         return _score_entities(loaded_model, output, tables or {}, as_of, note, started, safe_csv)
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
+        require_own_file(rejected_path(output))
         source = source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
     loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":
