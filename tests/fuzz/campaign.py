@@ -15,7 +15,7 @@ from tests.fuzz.forked import Action, Limits, Outcome, forked
 from tests.fuzz.kinds import Base, Command, Files, Kind
 from tests.fuzz.oracle import problem_of
 
-TOGETHER = 20  # cases in a child
+TOGETHER = 100  # cases in a child: a fork and the pages that it copies cost more than most of them
 KEPT_OF_A_KIND = 3  # of the same failure
 AFTERMATH = (".checkpoints",)  # what an interrupted run leaves on purpose
 
