@@ -117,10 +117,19 @@ class AtomicDirectory:
             self._require_replaceable()
 
     def _commit(self) -> None:
-        """Put the written directory under the final name, where no part of it is at any moment before."""
+        """Put the written directory under the final name, where no part of it is at any moment before.
+
+        If something came to be there that must not be replaced, it is kept beside that, as ``NAME.new-RANDOM``.
+        """
         self._finish()
         sync_tree(self.path)
-        self._put_in_place()
+        try:
+            self._put_in_place()
+        except ConfigError as error:
+            kept = self.final.with_name(f"{self.final.name}.new-{secrets.token_hex(3)}")
+            self.path.rename(kept)
+            error.advise(f"what was written is complete, in {kept}")
+            raise
         sync(self.final.parent)
         self.path = self.final
 

@@ -4,7 +4,8 @@
 ``read``      `read_arrow`: one table, from files or from a built-in generator
 ``join``      `read_joined`: the same, with the ``tables:`` joined to it
 ``in_memory`` tables given from Python in place of files
-``cache``     encoded tables kept on disk, so that the second run of an experiment does not read again
+``cache``     encoded tables on disk, so that the second run of an experiment does not read again; ``cache_folder``
+              what in their folder is ours, and may be removed
 
 ``files``     which files a path, glob, folder or URL means
 ``output_conflicts``  refuses outputs that would overwrite inputs

@@ -1,8 +1,8 @@
 """Folder of the table cache: what in it is ours, and the removal of that alone.
 
-A folder is taken into use only if it is new, empty, or holds nothing but cached tables; it then gets a
-``CACHEDIR.TAG``, by which backup programs skip it too. An entry is removed only if its name is a key, its marker says
-that gpupipe wrote it, and no other file was put into it.
+A folder is used only if it is new, empty, or holds nothing but cached tables. It gets a ``CACHEDIR.TAG``, by which
+backup programs skip it. An entry is removed only if its name is a key, its marker says that gpupipe wrote it, and no
+other file was put into it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ Signature: 8a477f597d28d172789f06886806bc55
 # About cache directory tags: https://bford.info/cachedir/
 """
 COMPILED = "kernels"  # the folder of compiled code, which is beside the tables by default
-COMPILED_NAME = re.compile(r"[0-9a-f]{16}")
 DAY_SECONDS = 86_400
 
 
@@ -46,12 +45,16 @@ def require_own(folder: Path, setting: str) -> None:
 
 
 def find_strangers(folder: Path) -> list[str]:
-    """Return the names in a folder that no cache of tables has; none where the folder was taken into use before."""
+    """Return the names in a folder that no cache of tables has, hidden ones last.
+
+    Where the folder has been taken into use, hidden ones are those of file systems and file managers.
+    """
     try:
         names = sorted(os.listdir(folder), key=lambda name: (name.startswith("."), name))
     except OSError:  # it does not exist, or cannot be used: storing says so
         return []
-    return [] if _is_tagged(folder) else [name for name in names if not _is_known(folder / name)]
+    is_tagged = _is_tagged(folder)
+    return [name for name in names if not (is_tagged and name.startswith(".")) and not _is_known(folder / name)]
 
 
 def take_into_use(folder: Path) -> None:
@@ -137,12 +140,10 @@ def _is_tagged(folder: Path) -> bool:
 
 
 def _is_known(path: Path) -> bool:
-    """Return whether a path in a folder without our tag may be in a cache of tables: early versions wrote no tag."""
-    if path.name == COMPILED:
-        return path.is_dir() and all(COMPILED_NAME.fullmatch(name) for name in os.listdir(path))
+    """Return whether a path may be in a cache of tables; entries of early versions have no marker."""
     if ENTRY.fullmatch(path.name):
-        return (path / "table.json").is_file()
-    return path.name in (TAG, "lost+found") or DRAFT.fullmatch(path.name) is not None
+        return is_entry(path) or (path / "table.json").is_file()
+    return path.name in (TAG, COMPILED, "lost+found") or DRAFT.fullmatch(path.name) is not None
 
 
 def _is_removable(path: Path) -> bool:

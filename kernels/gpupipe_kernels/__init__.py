@@ -14,6 +14,7 @@ Every kernel, and its proof:
 
 ``contract``      what is declared of a kernel; ``catalog``: all of them; ``reference``: formulas in float64 NumPy
 ``launch``        how formulas and loops are compiled, kept (``code_cache``) and launched; ``threads``: host blocks
+``private_folders``  whether another user could change a folder, from which nothing is loaded then
 ``toolchain``     the libraries that compile device code, and where numba-cuda finds them
 ``numpy_compat``  what numba-cuda needs of NumPy and recent releases no longer have
 ``proof``         fuzzing against references, machine code for real GPUs without one, compiling everything ahead

@@ -291,19 +291,20 @@ def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> 
         (folder / name / "manifest.json").write_text("{}")
         (folder / f"{name}.pt").write_text("state")
     (folder / f"{old}.77.tmp").write_text("half a state")
-    others = ["epoch-10.pt", "best", "2" * 32, ".draft-fedcba9876543210", f"{old}.notes"]
+    (folder / "epoch-10.pt").write_text("of another program")
+    others = ["best", "2" * 32, ".draft-fedcba9876543210", f"{old}.notes"]
     for name in others:
         (folder / name).mkdir()
         (folder / name / "weights.pt").write_text("of another program, in its folder of the same name")
     (folder / ("3" * 32)).symlink_to(folder / new, target_is_directory=True)
     long_ago = time.time() - STALE_SECONDS - 60
-    for name in (old, f"{old}.pt", f"{old}.77.tmp", *others):
+    for name in (old, f"{old}.pt", f"{old}.77.tmp", "epoch-10.pt", *others):
         os.utime(folder / name, (long_ago, long_ago))
     os.utime(folder / ("3" * 32), (long_ago, long_ago), follow_symlinks=False)
     with Store.beside(tmp_path / "run", resume=True) as store:
-        assert {path.name for path in folder.iterdir()} == {new, f"{new}.pt", *others, "3" * 32}
+        assert {path.name for path in folder.iterdir()} == {new, f"{new}.pt", "epoch-10.pt", *others, "3" * 32}
         store.used |= {old, new}
-    assert {path.name for path in folder.iterdir()} == {*others, "3" * 32}
+    assert {path.name for path in folder.iterdir()} == {"epoch-10.pt", *others, "3" * 32}
     assert all((folder / name / "weights.pt").exists() for name in others)
 
 

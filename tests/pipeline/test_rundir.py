@@ -104,11 +104,15 @@ def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
     assert tree(tmp_path) == before
 
 
-def test_what_came_to_be_there_during_the_run_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError), RunDirectory(tmp_path / "churn"):
+def test_what_came_to_be_there_during_the_run_is_not_overwritten_and_the_run_is_kept_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught, RunDirectory(tmp_path / "churn") as run:
+        run.write_text("config.yaml", "complete")
         (tmp_path / "churn").mkdir()
         (tmp_path / "churn" / "mine.txt").write_text("mine")
-    assert tree(tmp_path) == ["churn", "churn/mine.txt"]
+    (kept,) = tmp_path.glob("churn.new-*")
+    assert f"complete, in {kept}" in str(caught.value)
+    written = [kept.name, f"{kept.name}/config.yaml", f"{kept.name}/run.json"]
+    assert tree(tmp_path) == sorted(["churn", "churn/mine.txt", *written])
 
 
 def add_a_note(run: Path) -> None:
@@ -177,7 +181,7 @@ def test_a_note_that_is_added_during_the_run_stays_and_so_does_the_earlier_run(t
     with pytest.raises(ConfigError, match=r"notes\.txt"), RunDirectory(tmp_path / "churn") as run:
         run.write_text("config.yaml", "second")
         add_a_note(tmp_path / "churn")
-    assert tree(tmp_path) == sorted([*CHURN, "churn/notes.txt"])
+    assert tree(tmp_path / "churn") == sorted([*FILES, "run.json", "notes.txt"])
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
 
 

@@ -162,11 +162,11 @@ def test_a_folder_that_holds_anything_else_is_refused_before_anything_is_read(
 
 
 def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
-    """A folder in use may come to hold other things: none of them goes, whatever its name and age."""
     folder, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
     size = sum(path.stat().st_size for path in _stored(folder, KEY).iterdir())
-    put(folder / "precious", a="mine")
+    put(folder / ".snapshot", a="of the file system")
     put(folder / ("a" * 64), b="a name like that of an entry")
+    (folder / ("a" * 64) / "table.json").touch()
     put(folder / ".draft-0a1b2c3d", c="a name like that of a draft")
     (_stored(folder, "b" * 64) / "notes.txt").write_text("an entry that somebody has added to")
     _stored(elsewhere, "c" * 64)
@@ -180,6 +180,15 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
     gone = {name for name in before - {*tree(folder), *tree(elsewhere)} if "/" not in name}
     assert gone == {KEY}
     assert {*tree(folder), *tree(elsewhere)} >= {name for name in before if not name.startswith(KEY)}
+
+
+def test_a_cache_into_which_somebody_has_put_files_is_refused_too(source: Source, tmp_path: Path) -> None:
+    entry = _stored(tmp_path / "cache", KEY)
+    (entry / "table.json").unlink()  # damage is no reason
+    assert Cache.of(source, None, tmp_path) is not None
+    put(tmp_path / "cache" / "photos", a="mine")
+    with pytest.raises(ConfigError, match="photos"):
+        Cache.of(source, None, tmp_path)
 
 
 def test_an_entry_is_neither_read_nor_replaced_through_a_link_or_without_its_marker(tmp_path: Path) -> None:
@@ -310,6 +319,12 @@ def test_content_written_under_the_old_size_and_time_is_another_input(source: So
     (tmp_path / "link.csv").unlink()
     (tmp_path / "link.csv").symlink_to("other.csv")
     assert len({*before, hook_alone, *in_place, to_one, key_of(linked, tmp_path)}) == 9
+
+
+def test_files_of_one_size_and_one_tick_of_the_clock_are_told_apart(source: Source) -> None:
+    """Times of many file systems have steps of milliseconds; a link may come to lead to another file."""
+    files = [SourceFile("/t.csv", 100, 7, "csv", ctime_ns=7, inode=number) for number in (1, 2)]
+    assert cache_key(files[:1], source) != cache_key(files[1:], source)
 
 
 def test_a_remote_file_that_shows_no_changes_is_never_taken_for_the_same(source: Source) -> None:
