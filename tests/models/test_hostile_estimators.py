@@ -114,6 +114,23 @@ def one_large_category(document: Document) -> None:
     model["gbtree_model_param"]["num_trees"] = str(n_trees)
 
 
+def chain(document: Document) -> None:
+    """Make the first tree one whose left children are leaves: half as deep as it has nodes."""
+    n = 20_001
+    node = np.arange(n)
+    inner = (node % 2 == 0) & (node < n - 1)
+    parents = np.where(node % 2, node - 1, node - 2)
+    parents[0] = (1 << 31) - 1
+    tree = trees(document)[0]
+    for name, values in tree.items():
+        if getattr(values, "dtype", None) is not None:
+            tree[name] = np.zeros(0 if name.startswith("categories") else n, values.dtype)
+    tree["left_children"][:] = np.where(inner, node + 1, -1)
+    tree["right_children"][:] = np.where(inner, node + 2, -1)
+    tree["parents"][:] = parents
+    tree["tree_param"]["num_nodes"] = str(n)
+
+
 ATTRIBUTE = ("attributes", "best_iteration")
 MODEL = ("gradient_booster", "model")
 XGBOOST: dict[str, Callable[[Document], Any]] = {
@@ -140,6 +157,7 @@ XGBOOST: dict[str, Callable[[Document], Any]] = {
     "segments overflow": in_trees("categories_segments", filled((1 << 63) - 1)),
     "segments overlap": in_trees("categories_segments", filled(0)),
     "categories memory": one_large_category,
+    "deep": chain,
     "unknown field": put(*MODEL, "leaf_weights", value=[1.0]),
     "num_parallel_tree": put(*MODEL, "gbtree_model_param", "num_parallel_tree", value="0"),
     "rounds": put(*MODEL, "iteration_indptr", value=[0, 2, 1, 4]),
