@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,13 +34,21 @@ ESTIMATORS = {
     "safetensors": "estimator.safetensors",
     "onnx": "estimator.onnx",
 }
+LIBRARIES = {
+    "safetensors": ("torch", "safetensors"),
+    "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
+}
 STRUCTURES = (*ESTIMATORS, "parts")
 """The kinds: estimators by their format, and the other parts of a model."""
 
 
-def structure_kind(name: str, folder: Path) -> Kind:
-    """Return a kind; its models are trained in `folder`."""
-    zoo = Zoo(folder)
+def has_libraries(name: str) -> bool:
+    """Return whether the libraries that write the estimators of a kind are installed."""
+    return all(find_spec(library) is not None for library in LIBRARIES.get(name, ()))
+
+
+def structure_kind(name: str, zoo: Zoo) -> Kind:
+    """Return a kind."""
     return _parts_kind(zoo) if name == "parts" else _estimator_kind(name, zoo)
 
 
@@ -152,8 +161,6 @@ def _filled(fill: int = FILLS[0]) -> None:
 
 def _without_torch() -> None:
     """Have networks computed by ONNX Runtime."""
-    from importlib.util import find_spec
-
     from gpupipe.models.neural import loading
 
     _filled()

@@ -126,14 +126,14 @@ def _skops() -> dict[str, Made]:
     two, three, number = "binary", "multiclass", "regression"
     ours = {
         "boosting": Made(two, "hist_gradient_boosting", boosting, view="codes"),
-        "boosting multi": Made(three, "hist_gradient_boosting", boosting, view="codes"),
-        "boosting number": Made(number, "hist_gradient_boosting", {**boosting, "loss": "poisson"}, view="codes"),
+        "boosting-multi": Made(three, "hist_gradient_boosting", boosting, view="codes"),
+        "boosting-number": Made(number, "hist_gradient_boosting", {**boosting, "loss": "poisson"}, view="codes"),
         "forest": Made(three, "random_forest", small, view="codes"),
-        "forest number": Made(number, "random_forest", small, view="codes"),
+        "forest-number": Made(number, "random_forest", small, view="codes"),
         "brute": Made(two, "knn", {"algorithm": "brute"}),
-        "brute cosine": Made(three, "knn", {"algorithm": "brute", "metric": "cosine", "weights": "distance"}),
-        "kd tree": Made(three, "knn", {"algorithm": "kd_tree", "leaf_size": 10}),
-        "ball tree": Made(number, "knn", {"algorithm": "ball_tree", "metric": "canberra", "weights": "distance"}),
+        "brute-cosine": Made(three, "knn", {"algorithm": "brute", "metric": "cosine", "weights": "distance"}),
+        "kd-tree": Made(three, "knn", {"algorithm": "kd_tree", "leaf_size": 10}),
+        "ball-tree": Made(number, "knn", {"algorithm": "ball_tree", "metric": "canberra", "weights": "distance"}),
         "minkowski": Made(two, "knn", {"algorithm": "ball_tree", "p": 3}),
         "machine": Made(three, "linear_svc", {}),
         "bayes": Made(three, "gaussian_nb", {}),
@@ -156,7 +156,7 @@ def _skops() -> dict[str, Made]:
             ),
         ),
         "perceptron": _own(three, lambda: neural_network.MLPClassifier(hidden_layer_sizes=(6,), max_iter=5)),
-        "perceptron number": _own(number, lambda: neural_network.MLPRegressor(hidden_layer_sizes=(6,), max_iter=5)),
+        "perceptron-number": _own(number, lambda: neural_network.MLPRegressor(hidden_layer_sizes=(6,), max_iter=5)),
         "descent": _own(three, lambda: linear_model.SGDClassifier(loss="log_loss")),
         "stack": _own(two, lambda: ensemble.StackingClassifier(
             [("t", tree.DecisionTreeClassifier(max_depth=2)), ("l", logistic())], cv=2)),
@@ -164,14 +164,14 @@ def _skops() -> dict[str, Made]:
             [("t", tree.ExtraTreeClassifier(max_depth=2)), ("b", naive_bayes.BernoulliNB())], voting="soft")),
         "bag": _own(two, lambda: ensemble.BaggingClassifier(
             tree.DecisionTreeClassifier(max_depth=2), 2, max_features=3)),
-        "neighbour bag": _own(two, lambda: ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), 2)),
+        "neighbour-bag": _own(two, lambda: ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), 2)),
         "ada": _own(two, lambda: ensemble.AdaBoostClassifier(n_estimators=3)),
-        "ada number": _own(number, lambda: ensemble.AdaBoostRegressor(n_estimators=3)),
+        "ada-number": _own(number, lambda: ensemble.AdaBoostRegressor(n_estimators=3)),
         "extra": _own(number, lambda: ensemble.ExtraTreesRegressor(**small)),
         "lda": _own(three, lambda: discriminant_analysis.LinearDiscriminantAnalysis()),
         "qda": _own(two, lambda: discriminant_analysis.QuadraticDiscriminantAnalysis(reg_param=0.1)),
         "dummy": _own(three, lambda: dummy.DummyClassifier(strategy="prior")),
-        "kernel ridge": _own(number, lambda: kernel_ridge.KernelRidge(kernel="rbf")),
+        "kernel-ridge": _own(number, lambda: kernel_ridge.KernelRidge(kernel="rbf")),
         "tweedie": _own(number, lambda: linear_model.TweedieRegressor(power=1.5)),
         "huber": _own(number, piped(preprocessing.StandardScaler(), linear_model.HuberRegressor())),
     }  # fmt: skip
@@ -268,6 +268,7 @@ class Zoo:
             yield name, self.run(name, settings, with_time=True)
 
     def _source(self) -> Path:
+        self.folder.mkdir(exist_ok=True)
         path = self.folder / "wine.parquet"
         if not path.exists():
             pq.write_table(self.table, path)
