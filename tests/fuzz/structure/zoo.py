@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -247,11 +246,6 @@ class Zoo:
         }  # fmt: skip
         for name, made in makers[kind]().items():
             yield name, self._files(made, with_onnx=kind == "onnx")
-
-    def networks(self) -> Iterator[tuple[str, Files]]:
-        """Yield name and files of a network, where PyTorch is installed."""
-        if find_spec("torch") is not None:
-            yield "network", self._files(_networks(onnx=False)["mlp"], with_onnx=False)
 
     def run(self, name: str, settings: Mapping[str, Any], *, with_time: bool = False) -> Files:
         """Return the files of the model of a whole run; without a target it is None."""
