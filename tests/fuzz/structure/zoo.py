@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +30,6 @@ TARGETS = {"binary": "cultivar", "multiclass": "class", "regression": "proline"}
 TIME = "tasted"
 _SMALLEST = {"mlp": {"epochs": 1, "embedding_size": 2, "width": 2, "depth": 1}}
 _EXCHANGED = ("model/parity", "model/estimator", "model/architecture")
-_ONNX = "gpupipe.models.neural.onnx_file.absent"
 Files = dict[str, bytes]
 
 
@@ -274,7 +273,7 @@ class Zoo:
             seen_by: dict[str, Any] = {"codes": "hist_gradient_boosting", "dense": "knn", "embedding": _SMALLEST}
             model = {"clustering": "kmeans", "embedding": "pca"}.get(task, seen_by[view])
             settings = {"models": [model], "target": TARGETS.get(task)}
-            with patch(_ONNX, return_value="not asked for"):
+            with _without_onnx(view == "embedding" and task in TARGETS):
                 files = self.run(f"{task}-{view}", settings)
             folder = self.folder / f"{task}-{view}-shell"
             folder.mkdir()
@@ -308,7 +307,7 @@ class Zoo:
                     names,  # type: ignore[arg-type]
                 )
                 fitted = fit(MODELS.get(made.name)(**made.params), X, y, context)
-            with nullcontext() if with_onnx else patch(_ONNX, return_value="not asked for"):
+            with _without_onnx(made.view == "embedding" and not with_onnx):
                 description = fitted.save(folder)
             estimator = files_of(Path(folder))
         kept = {name: content for name, content in files_of(shell).items() if not name.startswith(_EXCHANGED)}
@@ -327,6 +326,11 @@ class Zoo:
 def _seeded(estimator: Any) -> Any:
     names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**dict.fromkeys(names, 7))
+
+
+def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
+    """Write no ONNX file of a network, which takes longer than its training; other models do not know PyTorch."""
+    return patch("gpupipe.models.neural.onnx_file.absent", return_value="not asked for") if asked else nullcontext()
 
 
 def files_of(folder: Path) -> Files:
