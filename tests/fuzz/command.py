@@ -22,7 +22,8 @@ from tests.fuzz.damaged_models import model_kind
 from tests.fuzz.damaged_runs import run_kind
 from tests.fuzz.damaged_tables import table_kind
 from tests.fuzz.kinds import Kind
-from tests.fuzz.structure.model_kinds import STRUCTURES, structure_kind
+from tests.fuzz.structure.model_kinds import STRUCTURES, has_libraries, structure_kind
+from tests.fuzz.structure.zoo import Zoo
 from tests.fuzz.tables import WRITERS
 from tests.fuzz.warm import make_runs
 
@@ -39,8 +40,12 @@ def fuzz() -> int:
         os.environ["GPUPIPE_CACHE"] = str(runs / "cache-of-all")
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             make_runs(runs, main)
-        wanted = {name: count or asked.cases for name, count in asked.kind or map(_kind_and_cases, KINDS)}
-        kinds = {name: _kind(name, runs) for name in wanted}
+        wanted = {
+            name: count or asked.cases
+            for name, count in asked.kind or map(_kind_and_cases, filter(has_libraries, KINDS))
+        }
+        zoo = Zoo(runs / "zoo")
+        kinds = {name: _kind(name, runs, zoo) for name in wanted}
         gc.collect()
         gc.freeze()  # or the collector would copy every page of the parent in each child
         campaign = Campaign(Path(made, "cases"), runs, main, asked.keep)
@@ -81,15 +86,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _kind(name: str, runs: Path) -> Kind:
+def _kind(name: str, runs: Path, zoo: Zoo) -> Kind:
     if name in WRITERS:
         return table_kind(name)
     if name == "config":
         return configuration_kind(json_schema())
     if name in STRUCTURES:
-        folder = runs / f"zoo-{name}"
-        folder.mkdir()
-        return structure_kind(name, folder)
+        return structure_kind(name, zoo)
     return {"model": model_kind, "run": run_kind, "cache": cache_kind}[name](runs)
 
 

@@ -23,6 +23,10 @@ CASES = {
     "arrow": 40,
     "config": 150,
     "model": 80,
+    "ubj": 40,
+    "skops": 60,
+    "npz": 20,
+    "parts": 50,
     "run": 8,
     "cache": 8,
 }

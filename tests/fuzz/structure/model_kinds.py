@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,19 +34,27 @@ ESTIMATORS = {
     "safetensors": "estimator.safetensors",
     "onnx": "estimator.onnx",
 }
+LIBRARIES = {
+    "safetensors": ("torch", "safetensors"),
+    "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
+}
 STRUCTURES = (*ESTIMATORS, "parts")
 """The kinds: estimators by their format, and the other parts of a model."""
 
 
-def structure_kind(name: str, folder: Path) -> Kind:
-    """Return a kind; its models are trained in `folder`."""
-    zoo = Zoo(folder)
+def has_libraries(name: str) -> bool:
+    """Return whether the libraries that write the estimators of a kind are installed."""
+    return all(find_spec(library) is not None for library in LIBRARIES.get(name, ()))
+
+
+def structure_kind(name: str, zoo: Zoo) -> Kind:
+    """Return a kind."""
     return _parts_kind(zoo) if name == "parts" else _estimator_kind(name, zoo)
 
 
 def _estimator_kind(name: str, zoo: Zoo) -> Kind:
     onnx = name == "onnx"
-    how = Format(read_onnx, write_onnx) if onnx else FORMATS[name]
+    how = Format(read_onnx, write_onnx) if onnx else NETWORK if name == "safetensors" else FORMATS[name]
     command = Command(SCORE, READ_OR_REFUSED, "out.csv", _judge, prepare=_without_torch if onnx else _filled)
     bases, trees, scored = [], [], zoo.scored
     for label, files in zoo.estimators(name):
@@ -54,6 +63,9 @@ def _estimator_kind(name: str, zoo: Zoo) -> Kind:
             files[damaged] = with_small_ids(files[damaged])
         trees.append(how.decode(files[damaged]))
         bases.append(Base(label, {**files, "t.parquet": scored}, damaged, (command,), vouched_for))
+        if not onnx and (network := "model/architecture.json") in files:
+            trees.append(how.decode(files[network]))
+            bases.append(Base(f"{label} {network}", {**files, "t.parquet": scored}, network, (command,), vouched_for))
     special = _built_otherwise(trees) if name == "skops" else _other_operator() if onnx else None
     return Kind(bases, Structural(how, parts_of(trees), special))
 
@@ -62,8 +74,7 @@ def _parts_kind(zoo: Zoo) -> Kind:
     bases, trees = [], []
     score = Command(SCORE, READ_OR_REFUSED, "out.csv", _judge, share=3, prepare=_filled)
     verify = Command(("verify", "model"), READ_OR_REFUSED, prepare=_filled)
-    models = [*zoo.runs(), *(("network", files) for _, files in zoo.networks())]
-    for label, files in models:
+    for label, files in zoo.runs():
         for part, content in files.items():
             if part.startswith("model/estimator"):
                 continue
@@ -85,6 +96,16 @@ def _written(tree: Any) -> bytes:
     return FORMATS["parquet" if is_table else "json"].encode(tree)
 
 
+def _network_file(content: bytes) -> Format:
+    return FORMATS["json" if content.startswith(b"{") else "safetensors"]
+
+
+def _written_network(tree: Any) -> bytes:
+    is_weights = isinstance(tree, dict) and {"longer", "header", "data"} <= set(tree)
+    return FORMATS["safetensors" if is_weights else "json"].encode(tree)
+
+
+NETWORK = Format(lambda content: _network_file(content).decode(content), _written_network)
 PARTS = Format(lambda content: _format_of(content).decode(content), _written)
 
 
@@ -152,8 +173,6 @@ def _filled(fill: int = FILLS[0]) -> None:
 
 def _without_torch() -> None:
     """Have networks computed by ONNX Runtime."""
-    from importlib.util import find_spec
-
     from gpupipe.models.neural import loading
 
     _filled()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +30,6 @@ TARGETS = {"binary": "cultivar", "multiclass": "class", "regression": "proline"}
 TIME = "tasted"
 _SMALLEST = {"mlp": {"epochs": 1, "embedding_size": 2, "width": 2, "depth": 1}}
 _EXCHANGED = ("model/parity", "model/estimator", "model/architecture")
-_ONNX = "gpupipe.models.neural.onnx_file.absent"
 Files = dict[str, bytes]
 
 
@@ -126,14 +124,14 @@ def _skops() -> dict[str, Made]:
     two, three, number = "binary", "multiclass", "regression"
     ours = {
         "boosting": Made(two, "hist_gradient_boosting", boosting, view="codes"),
-        "boosting multi": Made(three, "hist_gradient_boosting", boosting, view="codes"),
-        "boosting number": Made(number, "hist_gradient_boosting", {**boosting, "loss": "poisson"}, view="codes"),
+        "boosting-multi": Made(three, "hist_gradient_boosting", boosting, view="codes"),
+        "boosting-number": Made(number, "hist_gradient_boosting", {**boosting, "loss": "poisson"}, view="codes"),
         "forest": Made(three, "random_forest", small, view="codes"),
-        "forest number": Made(number, "random_forest", small, view="codes"),
+        "forest-number": Made(number, "random_forest", small, view="codes"),
         "brute": Made(two, "knn", {"algorithm": "brute"}),
-        "brute cosine": Made(three, "knn", {"algorithm": "brute", "metric": "cosine", "weights": "distance"}),
-        "kd tree": Made(three, "knn", {"algorithm": "kd_tree", "leaf_size": 10}),
-        "ball tree": Made(number, "knn", {"algorithm": "ball_tree", "metric": "canberra", "weights": "distance"}),
+        "brute-cosine": Made(three, "knn", {"algorithm": "brute", "metric": "cosine", "weights": "distance"}),
+        "kd-tree": Made(three, "knn", {"algorithm": "kd_tree", "leaf_size": 10}),
+        "ball-tree": Made(number, "knn", {"algorithm": "ball_tree", "metric": "canberra", "weights": "distance"}),
         "minkowski": Made(two, "knn", {"algorithm": "ball_tree", "p": 3}),
         "machine": Made(three, "linear_svc", {}),
         "bayes": Made(three, "gaussian_nb", {}),
@@ -156,7 +154,7 @@ def _skops() -> dict[str, Made]:
             ),
         ),
         "perceptron": _own(three, lambda: neural_network.MLPClassifier(hidden_layer_sizes=(6,), max_iter=5)),
-        "perceptron number": _own(number, lambda: neural_network.MLPRegressor(hidden_layer_sizes=(6,), max_iter=5)),
+        "perceptron-number": _own(number, lambda: neural_network.MLPRegressor(hidden_layer_sizes=(6,), max_iter=5)),
         "descent": _own(three, lambda: linear_model.SGDClassifier(loss="log_loss")),
         "stack": _own(two, lambda: ensemble.StackingClassifier(
             [("t", tree.DecisionTreeClassifier(max_depth=2)), ("l", logistic())], cv=2)),
@@ -164,14 +162,14 @@ def _skops() -> dict[str, Made]:
             [("t", tree.ExtraTreeClassifier(max_depth=2)), ("b", naive_bayes.BernoulliNB())], voting="soft")),
         "bag": _own(two, lambda: ensemble.BaggingClassifier(
             tree.DecisionTreeClassifier(max_depth=2), 2, max_features=3)),
-        "neighbour bag": _own(two, lambda: ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), 2)),
+        "neighbour-bag": _own(two, lambda: ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), 2)),
         "ada": _own(two, lambda: ensemble.AdaBoostClassifier(n_estimators=3)),
-        "ada number": _own(number, lambda: ensemble.AdaBoostRegressor(n_estimators=3)),
+        "ada-number": _own(number, lambda: ensemble.AdaBoostRegressor(n_estimators=3)),
         "extra": _own(number, lambda: ensemble.ExtraTreesRegressor(**small)),
         "lda": _own(three, lambda: discriminant_analysis.LinearDiscriminantAnalysis()),
         "qda": _own(two, lambda: discriminant_analysis.QuadraticDiscriminantAnalysis(reg_param=0.1)),
         "dummy": _own(three, lambda: dummy.DummyClassifier(strategy="prior")),
-        "kernel ridge": _own(number, lambda: kernel_ridge.KernelRidge(kernel="rbf")),
+        "kernel-ridge": _own(number, lambda: kernel_ridge.KernelRidge(kernel="rbf")),
         "tweedie": _own(number, lambda: linear_model.TweedieRegressor(power=1.5)),
         "huber": _own(number, piped(preprocessing.StandardScaler(), linear_model.HuberRegressor())),
     }  # fmt: skip
@@ -248,11 +246,6 @@ class Zoo:
         for name, made in makers[kind]().items():
             yield name, self._files(made, with_onnx=kind == "onnx")
 
-    def networks(self) -> Iterator[tuple[str, Files]]:
-        """Yield name and files of a network, where PyTorch is installed."""
-        if find_spec("torch") is not None:
-            yield "network", self._files(_networks(onnx=False)["mlp"], with_onnx=False)
-
     def run(self, name: str, settings: Mapping[str, Any], *, with_time: bool = False) -> Files:
         """Return the files of the model of a whole run; without a target it is None."""
         target = settings.get("target", "cultivar")
@@ -268,6 +261,7 @@ class Zoo:
             yield name, self.run(name, settings, with_time=True)
 
     def _source(self) -> Path:
+        self.folder.mkdir(exist_ok=True)
         path = self.folder / "wine.parquet"
         if not path.exists():
             pq.write_table(self.table, path)
@@ -279,7 +273,7 @@ class Zoo:
             seen_by: dict[str, Any] = {"codes": "hist_gradient_boosting", "dense": "knn", "embedding": _SMALLEST}
             model = {"clustering": "kmeans", "embedding": "pca"}.get(task, seen_by[view])
             settings = {"models": [model], "target": TARGETS.get(task)}
-            with patch(_ONNX, return_value="not asked for"):
+            with _without_onnx(view == "embedding" and task in TARGETS):
                 files = self.run(f"{task}-{view}", settings)
             folder = self.folder / f"{task}-{view}-shell"
             folder.mkdir()
@@ -313,7 +307,7 @@ class Zoo:
                     names,  # type: ignore[arg-type]
                 )
                 fitted = fit(MODELS.get(made.name)(**made.params), X, y, context)
-            with nullcontext() if with_onnx else patch(_ONNX, return_value="not asked for"):
+            with _without_onnx(made.view == "embedding" and not with_onnx):
                 description = fitted.save(folder)
             estimator = files_of(Path(folder))
         kept = {name: content for name, content in files_of(shell).items() if not name.startswith(_EXCHANGED)}
@@ -332,6 +326,11 @@ class Zoo:
 def _seeded(estimator: Any) -> Any:
     names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**dict.fromkeys(names, 7))
+
+
+def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
+    """Write no ONNX file of a network, which takes longer than its training; other models do not know PyTorch."""
+    return patch("gpupipe.models.neural.onnx_file.absent", return_value="not asked for") if asked else nullcontext()
 
 
 def files_of(folder: Path) -> Files:
