@@ -10,6 +10,7 @@ import click
 
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.cli.source_wording import command_line_wording, rewritten
+from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
 from gpupipe.errors import ConfigError
 
 
@@ -56,6 +57,8 @@ from gpupipe.errors import ConfigError
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the rows: started here, or a scheduler's."
 )
 @click.option("--allow-code", is_flag=True, help="Run the Python code that the model holds: users' kernels.")
+@untrusted_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -72,6 +75,8 @@ def command(
     device: Literal["auto", "cpu", "gpu"],
     cluster: str | None,
     allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -90,6 +95,12 @@ def command(
                 f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
                 fix="score on one machine, or leave --on-error out",
             )
+        if cluster is not None and untrusted:
+            raise ConfigError(
+                "--untrusted does not work with --cluster: workers load models in their own processes",
+                fix="score on one machine",
+            )
+        model_limits = parse_limits(limits, untrusted)
         import json
 
         from gpupipe.config.cluster import settings_of
@@ -112,7 +123,7 @@ def command(
         if cluster is None or data is None:
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust, on_error=on_error,
+                ids=chosen, keep=keep, adjust=adjust, on_error=on_error, untrusted=untrusted, limits=model_limits,
             )  # fmt: skip
         else:
             summary = score_on_cluster(

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.loaded_model import LoadedModel
+from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
@@ -35,6 +36,8 @@ def score(
     keep: Sequence[str] = (),
     adjust: Callable[[TableSource], TableSource] = lambda source: source,
     on_error: OnError = "error",
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
 ) -> ScoreSummary:
     """Write the predictions of `data` to `output`.
 
@@ -65,6 +68,10 @@ def score(
         What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
         it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
         beside it: ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are no part of the history of others.
+    untrusted : bool
+        Whether the model is used in a child process; the scores are the same. See `gpupipe.load_model`.
+    limits : mapping, optional
+        Limits of that process.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def score(
         say(text)
 
     require_output_file(output)
-    loaded_model = load_model(model, device, allow_code=allow_code)
+    loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     if data is None:
         if on_error != "error" or keep or ids:
             options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
@@ -134,7 +141,7 @@ def score(
 
 
 def _score_entities(
-    model: Model,
+    model: LoadedModel,
     output: Path,
     tables: Mapping[str, str],
     as_of: str | None,
@@ -158,7 +165,7 @@ def _score_entities(
     )
 
 
-def _event_table(model: Model, name: str, path: str, isolate: bool) -> str | TableSource:
+def _event_table(model: LoadedModel, name: str, path: str, isolate: bool) -> str | TableSource:
     """Return what reads a further table: isolated, if the main one is; one that the model does not know as it is."""
     if not isolate or name not in model.events.tables:
         return path
