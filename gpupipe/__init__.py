@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model import Model, load_model
     from gpupipe.pipeline.result import Run, load_run
     from gpupipe.pipeline.transformer import FeatureProgram
+    from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe.tensors.batch import TensorBatch
     from gpupipe.tensors.batches import Batches
     from gpupipe.tensors.exchange import from_dlpack, to_jax, to_tensorflow, to_torch
@@ -33,6 +34,7 @@ __all__ = [
     "Pipeline",
     "Run",
     "TensorBatch",
+    "UntrustedModel",
     "__version__",
     "from_dlpack",
     "kernel",
@@ -53,6 +55,7 @@ _HOMES = {
     "Pipeline": "gpupipe.pipeline.api",
     "Run": "gpupipe.pipeline.result",
     "TensorBatch": "gpupipe.tensors.batch",
+    "UntrustedModel": "gpupipe.pipeline.untrusted.model",
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "load_config": "gpupipe.config",

@@ -19,6 +19,7 @@ PUBLIC = [
     "Pipeline",
     "Run",
     "TensorBatch",
+    "UntrustedModel",
     "__version__",
     "from_dlpack",
     "kernel",

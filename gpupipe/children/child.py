@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
 
-from gpupipe.children.commands import child_environment, python_command
+from gpupipe.children.commands import child_environment, private_environment, python_command
 from gpupipe.children.protocol import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
 from gpupipe.errors import GpupipeError
 
@@ -85,6 +85,9 @@ class Child:
     limits : Limits
     settings : mapping of str to str, optional
         Environment variables, beside those of this process.
+    private : bool
+        Whether variables of this process that may hold secrets are withheld from the child: it gets
+        `gpupipe.children.private_environment`.
 
     Examples
     --------
@@ -92,12 +95,14 @@ class Child:
     ...     child.ask(b"...")
     """
 
-    def __init__(self, module: str, limits: Limits, settings: Mapping[str, str] | None = None) -> None:
-        self.module, self.limits, self.settings = module, limits, settings
+    def __init__(
+        self, module: str, limits: Limits, settings: Mapping[str, str] | None = None, private: bool = False
+    ) -> None:
+        self.module, self.limits, self.settings, self.private = module, limits, settings, private
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
-    def ask(self, message: bytes, seconds: float | None = None) -> bytes:
+    def ask(self, message: bytes, seconds: float | None = None, reply_bytes: int | None = None) -> bytes:
         """Return the reply to a message.
 
         Parameters
@@ -105,6 +110,8 @@ class Child:
         message : bytes
         seconds : float, optional
             How long it may take, once the process has started; by default `limits.seconds`.
+        reply_bytes : int, optional
+            The longest reply; by default `limits.reply_bytes`.
 
         Raises
         ------
@@ -113,10 +120,11 @@ class Child:
             then.
         """
         seconds = self.limits.seconds if seconds is None else seconds
+        reply_bytes = self.limits.reply_bytes if reply_bytes is None else reply_bytes
         with self._lock:
             try:
                 running = self._started()
-                return running.exchange(QUESTION.pack(seconds, len(message)) + message, seconds)
+                return running.exchange(QUESTION.pack(seconds, len(message)) + message, seconds, reply_bytes)
             except BaseException:  # Ctrl-C too: what it would answer later is to another question
                 self._end()
                 raise
@@ -134,7 +142,8 @@ class Child:
 
     def _started(self) -> _Running:
         if self._running is None or self._running.owner != os.getpid():
-            self._running = _Running(self.module, self.limits, self.settings)
+            environment = private_environment(self.settings) if self.private else child_environment(self.settings)
+            self._running = _Running(self.module, self.limits, environment)
             self._running.await_ready()
         return self._running
 
@@ -147,7 +156,7 @@ class Child:
 class _Running:
     """One process and the connection to it."""
 
-    def __init__(self, module: str, limits: Limits, settings: Mapping[str, str] | None) -> None:
+    def __init__(self, module: str, limits: Limits, environment: Mapping[str, str]) -> None:
         self.owner, self.limits, self.output = os.getpid(), limits, b""
         ours, theirs = socket.socketpair()
         # The child holds the read end: the kernel tells it when this process is gone, whatever it is doing.
@@ -156,7 +165,7 @@ class _Running:
         try:
             self.process = subprocess.Popen(
                 python_command("-m", module, *map(str, numbers)),
-                env=child_environment(settings),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -180,23 +189,23 @@ class _Running:
     def await_ready(self) -> None:
         """Wait until its imports are done."""
         try:
-            kind, _ = self._answer(time.monotonic() + START_SECONDS, START_SECONDS)
+            kind, _ = self._answer(time.monotonic() + START_SECONDS, START_SECONDS, 0)
         except ChildEnded as error:
             how = f"could not start: it {error.how}"
             raise ChildEnded("memory" if error.cause == "memory" else "start", how, error.output) from error
         if kind != READY:
             raise ChildEnded("start", "could not start: it answered before it was asked", self._printed())
 
-    def exchange(self, question: bytes, seconds: float) -> bytes:
+    def exchange(self, question: bytes, seconds: float, reply_bytes: int) -> bytes:
         """Send a question and return the reply."""
-        kind, reply = self._answer(time.monotonic() + seconds, seconds, question)
+        kind, reply = self._answer(time.monotonic() + seconds, seconds, reply_bytes, question)
         if kind == OUT_OF_MEMORY:
             raise ChildEnded("memory", self._out_of_memory(), self._printed())
         if kind != REPLY:
             raise ChildEnded("reply", f"sent a message of unknown kind {kind}", self._printed())
         return reply
 
-    def _answer(self, deadline: float, seconds: float, question: bytes = b"") -> tuple[int, bytes]:
+    def _answer(self, deadline: float, seconds: float, reply_bytes: int, question: bytes = b"") -> tuple[int, bytes]:
         """Send a question, if any, and return kind and content of the message that comes back."""
         received, outgoing = bytearray(), memoryview(question)
         assert self.process.stdout is not None
@@ -217,7 +226,7 @@ class _Running:
                         if not outgoing:
                             selector.modify(self.socket, selectors.EVENT_READ)
                     if events & selectors.EVENT_READ:
-                        message = self._receive(received)
+                        message = self._receive(received, reply_bytes)
                         if message is not None and outgoing:
                             raise ChildEnded("reply", "answered before it had the question", self._printed())
                         if message is not None:
@@ -231,7 +240,7 @@ class _Running:
         except OSError:
             raise self._ended() from None
 
-    def _receive(self, received: bytearray) -> tuple[int, bytes] | None:
+    def _receive(self, received: bytearray, reply_bytes: int) -> tuple[int, bytes] | None:
         """Add what has come to `received`; return the message once it is complete."""
         try:
             chunk = self.socket.recv(CHUNK)
@@ -245,7 +254,7 @@ class _Running:
         if len(received) < ANSWER.size:
             return None
         kind, length = ANSWER.unpack_from(received)
-        if length > self.limits.reply_bytes:
+        if length > reply_bytes:
             raise ChildEnded("reply", f"sent a reply of {length:,} bytes", self._printed())
         if len(received) < ANSWER.size + length:
             return None

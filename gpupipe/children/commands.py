@@ -8,6 +8,13 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+# What Python, its libraries and gpupipe itself are set up by; everything else may be a secret.
+PUBLIC_NAMES = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_CACHE_HOME"}
+PUBLIC_PREFIXES = (
+    "LC_", "LD_", "DYLD_", "PYTHON", "GPUPIPE_", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_",
+    "NUMBA_", "CUDA_", "NVIDIA_", "MALLOC_", "GLIBC_", "ARROW_",
+)  # fmt: skip
+
 
 def python_command(*arguments: str) -> list[str]:
     """Return the command that runs this Python without importing from the current folder.
@@ -40,6 +47,21 @@ def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, st
     """
     path = os.pathsep.join(filter(_is_importable_for_children, sys.path))
     return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", **(settings or {})}
+
+
+def private_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return `child_environment` without the variables that may hold secrets: a child that is taken over sees none.
+
+    Kept are those of `PUBLIC_NAMES` and `PUBLIC_PREFIXES`.
+
+    Parameters
+    ----------
+    settings : mapping of str to str, optional
+        Further environment variables.
+    """
+    found = child_environment()
+    kept = {name: found[name] for name in found if name in PUBLIC_NAMES or name.startswith(PUBLIC_PREFIXES)}
+    return {**kept, **(settings or {})}
 
 
 def _is_importable_for_children(folder: str) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.cli.source_wording import command_line_wording, rewritten
+from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
 from gpupipe.errors import ConfigError
 
 
@@ -61,6 +62,8 @@ from gpupipe.errors import ConfigError
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the rows: started here, or a scheduler's."
 )
 @click.option("--allow-code", is_flag=True, help="Run the Python code that the model holds: users' kernels.")
+@untrusted_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -78,6 +81,8 @@ def command(
     device: Literal["auto", "cpu", "gpu"],
     cluster: str | None,
     allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -98,6 +103,12 @@ def command(
             )
         if safe_csv and (cluster is not None or output.suffix == ".parquet"):
             raise ConfigError("--safe-csv is for CSV outputs, and this one is Parquet", fix="leave --safe-csv out")
+        if cluster is not None and untrusted:
+            raise ConfigError(
+                "--untrusted does not work with --cluster: workers load models in their own processes",
+                fix="score on one machine",
+            )
+        model_limits = parse_limits(limits, untrusted)
         import json
 
         from gpupipe.config.cluster import settings_of
@@ -121,6 +132,7 @@ def command(
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
                 ids=chosen, keep=keep, adjust=adjust, on_error=on_error, safe_csv=safe_csv,
+                untrusted=untrusted, limits=model_limits,
             )  # fmt: skip
         else:
             summary = score_on_cluster(

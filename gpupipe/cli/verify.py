@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
+
 if TYPE_CHECKING:
     from gpupipe.pipeline.parity.verification import Verification
 
@@ -17,8 +19,17 @@ PROBLEMS_SHOWN = 8
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 @click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
+@untrusted_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the summary.")
-def command(model: Path, device: Literal["auto", "cpu", "gpu"], allow_code: bool, as_json: bool) -> int:
+def command(
+    model: Path,
+    device: Literal["auto", "cpu", "gpu"],
+    allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Check the files of a model, and replay here the rows that were recorded where it was trained.
 
     The exit code is 0 where features and predictions are what was recorded, within the model's tolerance; 5 where they
@@ -29,7 +40,8 @@ def command(model: Path, device: Literal["auto", "cpu", "gpu"], allow_code: bool
     from gpupipe.errors import ArtifactError
     from gpupipe.pipeline.model import load_model
 
-    loaded = load_model(model, device, allow_code=allow_code)
+    model_limits = parse_limits(limits, untrusted)
+    loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)
     found = loaded.verify()
     code = 0 if found.passed else ArtifactError.exit_code
     if as_json:

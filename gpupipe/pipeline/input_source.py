@@ -7,9 +7,10 @@ number 501 in a batch of digits only, and an unseen level to the model.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gpupipe.config import Config
+from gpupipe.features.derived import Derivation
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.served_events import ServedEvents
@@ -18,6 +19,26 @@ from gpupipe.table.schema import Column, Schema
 
 TEXT_TYPES = ("string", "large_string")
 TEXT_KINDS = ("categorical", "text")
+
+
+class InputFeatures(Protocol):
+    """The features of a model, as far as reading its inputs needs them; `FittedFeatures` is one."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns of the main table that are read, each once."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns of the matrix."""
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns of the main table that are encoded."""
+
+    @property
+    def derivation(self) -> Derivation | None:
+        """How columns that the input does not have are made; None if there are none."""
 
 
 def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
@@ -37,7 +58,7 @@ def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict
     }
 
 
-def check_reading(reading: Mapping[str, Any], features: FittedFeatures, events: ServedEvents) -> None:
+def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: ServedEvents) -> None:
     """Raise KeyError, TypeError or ValueError if the section ``reading`` of a manifest is not one of `reading_of`."""
     for name in ("id", "texts"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
@@ -48,7 +69,7 @@ def check_reading(reading: Mapping[str, Any], features: FittedFeatures, events: 
 
 
 def main_source(
-    path: str, reading: Mapping[str, Any], features: FittedFeatures, rules: Sequence[ServedRules] = ()
+    path: str, reading: Mapping[str, Any], features: InputFeatures, rules: Sequence[ServedRules] = ()
 ) -> TableSource:
     """Return the source of rows to score.
 
@@ -58,7 +79,7 @@ def main_source(
         File, glob, folder or URL.
     reading : mapping
         The section ``reading`` of the model's manifest.
-    features : FittedFeatures
+    features : InputFeatures
     rules : sequence of ServedRules
     """
     known = [column.source for column in features.input_schema]
@@ -67,7 +88,7 @@ def main_source(
 
 
 def event_source(
-    path: str, events: ServedEvents, reading: Mapping[str, Any], features: FittedFeatures, name: str
+    path: str, events: ServedEvents, reading: Mapping[str, Any], features: InputFeatures, name: str
 ) -> JoinedTable:
     """Return the source of the event table `name` of a model; its keys are read like those of the main table."""
     settings, main = events.tables[name], _main_texts(reading, features)
@@ -83,7 +104,7 @@ def _source(path: str, csv: Mapping[str, Any], texts: Collection[str]) -> TableS
     return TableSource.model_validate({"path": path, "csv": csv, "schema": dict.fromkeys(sorted(texts), "text")})
 
 
-def _main_texts(reading: Mapping[str, Any], features: FittedFeatures) -> set[str]:
+def _main_texts(reading: Mapping[str, Any], features: InputFeatures) -> set[str]:
     return {*reading.get("texts", ()), *_texts_of(features.input_schema)}
 
 

@@ -22,7 +22,7 @@ from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.spans import time_us
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model import Model
+    from gpupipe.pipeline.loaded_model import LoadedModel
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RowsToPredict:
         return replace(self, arrow=self.arrow.slice(start, stop - start))
 
 
-def rows_to_predict(model: Model, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
+def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
     """Return what `gpupipe.Model.predict` was given; raise its errors, also where rules of ``data:`` are broken."""
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # the cut-off may be given
     required = [name for name in model.inputs if name not in made]
@@ -60,7 +60,7 @@ def rows_to_predict(model: Model, data: Any, tables: Any, as_of: Any) -> RowsToP
     return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _events(model, tables), now)
 
 
-def entities_to_predict(model: Model, tables: Any, as_of: Any) -> RowsToPredict:
+def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:
     """Return what `gpupipe.Model.predict_entities` was given: a row for each key with an event before the cut-off."""
     model.events.require_entities(model.inputs)
     now = _cut_off(as_of)
@@ -70,7 +70,7 @@ def entities_to_predict(model: Model, tables: Any, as_of: Any) -> RowsToPredict:
     return RowsToPredict(model.events.rows(events, now), events, now)
 
 
-def _events(model: Model, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+def _events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
     if not isinstance(tables, Mapping | None):
         raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
     known, tables = model.events.tables, tables or {}

@@ -6,21 +6,21 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model import Model
+    from gpupipe.pipeline.loaded_model import LoadedModel
 
 MOST_SHOWN = 30  # input columns, metrics, labels
 
 
-def model_text(model: Model) -> str:
+def model_text(model: LoadedModel) -> str:
     """Return one line: what predicts what, of how many columns, where."""
     of = f" of {_cut(model.goal.target, 40)!r}" if model.goal.target else ""
     return (
-        f"Model({_name(model)}: {model.goal.task}{of}, {len(model.inputs)} inputs, "
+        f"{type(model).__name__}({_name(model)}: {model.goal.task}{of}, {len(model.inputs)} inputs, "
         f"{len(model.feature_names)} features, {model.backend.name}, {str(model.folder)!r})"
     )
 
 
-def model_html(model: Model) -> str:
+def model_html(model: LoadedModel) -> str:
     """Return two tables: the model, and its input columns."""
     goal, manifest = model.goal, model.manifest
     facts = {
@@ -36,7 +36,9 @@ def model_html(model: Model) -> str:
         "directory": str(model.folder),
     }
     body = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
-    kinds = {column.source: f"{column.kind} ({column.dtype})" for column in model.features.schema if not column.derived}
+    kinds = {
+        column.source: f"{column.kind} ({column.dtype})" for column in model.features.input_schema if not column.derived
+    }
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(kinds.get(name, ''))}</td></tr>"
         for name in model.inputs[:MOST_SHOWN]
@@ -46,8 +48,8 @@ def model_html(model: Model) -> str:
     return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
 
 
-def _name(model: Model) -> str:
-    return str(model.manifest.get("model", {}).get("name", type(model.estimator).__name__))
+def _name(model: LoadedModel) -> str:
+    return str(model.manifest.get("model", {}).get("name", "model"))
 
 
 def _some(texts: list[str]) -> str:

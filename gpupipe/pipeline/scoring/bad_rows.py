@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
-from gpupipe.pipeline.model import Model
+from gpupipe.pipeline.loaded_model import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.readers.csv import MalformedRow, find_malformed, header_of
 from gpupipe.readers.csv_texts import parse_marked_numbers
@@ -104,12 +104,12 @@ def require_own_file(path: Path) -> None:
         )
 
 
-def screen(model: Model, loaded: Loaded, source: TableSource, on_error: OnError) -> ScreenedRows:
+def screen(model: LoadedModel, loaded: Loaded, source: TableSource, on_error: OnError) -> ScreenedRows:
     """Find the rows that a model cannot score.
 
     Parameters
     ----------
-    model : Model
+    model : LoadedModel
     loaded : Loaded
         The input, read by `source`.
     source : TableSource
@@ -169,7 +169,7 @@ def errors_in(label: str) -> Iterator[None]:
         raise SchemaError(error.what, where=where, fix=error.fix) from error
 
 
-def _require_inputs(model: Model, loaded: Loaded, label: str) -> None:
+def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
     """Raise SchemaError if the input lacks columns of the model."""
     found = loaded.table.column_names
     absent = [name for name in model.inputs if name not in found]
@@ -194,7 +194,7 @@ def _require_inputs(model: Model, loaded: Loaded, label: str) -> None:
     )
 
 
-def _columns(model: Model) -> dict[str, Column]:
+def _columns(model: LoadedModel) -> dict[str, Column]:
     """Return what each column of the input is expected to be, those included that only rules are about."""
     ruled = {each.column: each.declared for each in model.rules}
     columns = {name: Column(name, it.kind, "", time_format=it.time_format) for name, it in ruled.items()}

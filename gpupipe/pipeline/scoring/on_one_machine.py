@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.loaded_model import LoadedModel
+from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
@@ -37,6 +38,8 @@ def score(
     adjust: Callable[[TableSource], TableSource] = lambda source: source,
     on_error: OnError = "error",
     safe_csv: bool = False,
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
 ) -> ScoreSummary:
     """Write the predictions of `data` to `output`.
 
@@ -70,6 +73,10 @@ def score(
     safe_csv : bool
         Write CSV that a spreadsheet can open without running what is in it: see
         `gpupipe.pipeline.scoring.outputs.escape_formulas`.
+    untrusted : bool
+        Whether the model is used in a child process; the scores are the same. See `gpupipe.load_model`.
+    limits : mapping, optional
+        Limits of that process.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def score(
     require_output_file(output)
     for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
         require_no_conflict(path, scoring_inputs(model, data, tables))
-    loaded_model = load_model(model, device, allow_code=allow_code)
+    loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     if data is None:
         if on_error != "error" or keep or ids:
             options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
@@ -143,7 +150,7 @@ def score(
 
 
 def _score_entities(
-    model: Model,
+    model: LoadedModel,
     output: Path,
     tables: Mapping[str, str],
     as_of: str | None,
@@ -168,7 +175,7 @@ def _score_entities(
     )
 
 
-def _event_table(model: Model, name: str, path: str, isolate: bool) -> str | TableSource:
+def _event_table(model: LoadedModel, name: str, path: str, isolate: bool) -> str | TableSource:
     """Return what reads a further table: isolated, if the main one is; one that the model does not know as it is."""
     if not isolate or name not in model.events.tables:
         return path

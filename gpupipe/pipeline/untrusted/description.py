@@ -1,0 +1,138 @@
+"""Description of a model, from the child that holds it: all that reading rows and naming predictions needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.errors import GpupipeError
+from gpupipe.features.derived import Derivation, DerivedTable
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.input_source import check_reading
+from gpupipe.pipeline.loaded_model import LoadedModel
+from gpupipe.pipeline.rules import ServedRules
+from gpupipe.pipeline.served_events import ServedEvents
+from gpupipe.pipeline.soundness import read_decision, read_goal, read_importances, read_schema
+from gpupipe.pipeline.target import Goal
+from gpupipe.table.schema import Schema
+
+# Entries of manifest.json that the parent uses; `read_description` checks each.
+KEPT = ("task", "target", "labels", "reading", "data", "importances", "metrics", "created", "gpupipe")
+
+
+@dataclass(frozen=True)
+class DescribedFeatures:
+    """The features of a model that another process holds.
+
+    Attributes
+    ----------
+    inputs, names : tuple of str
+        Input columns and feature names.
+    input_schema : Schema
+        The encoded input columns, without their levels.
+    derivation : Derivation, optional
+        Its further tables; it has no ops.
+    """
+
+    inputs: tuple[str, ...]
+    names: tuple[str, ...]
+    input_schema: Schema
+    derivation: Derivation | None = None
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """A checked description; attributes as in `gpupipe.pipeline.loaded_model.LoadedModel`."""
+
+    goal: Goal
+    features: DescribedFeatures
+    decision: Decision
+    manifest: dict[str, Any]
+    rules: tuple[ServedRules, ...]
+    events: ServedEvents
+
+
+def describe(model: LoadedModel) -> dict[str, Any]:
+    """Return the description of a model as JSON values."""
+    features, manifest = model.features, model.manifest
+    tables = None
+    if features.derivation is not None:
+        tables = {
+            name: {
+                **_described_schema(table.schema),
+                **{key: list(getattr(table, key)) for key in ("inputs", "left", "right")},
+            }
+            for name, table in features.derivation.tables.items()
+        }
+    return {
+        "manifest": {key: manifest[key] for key in KEPT if key in manifest},
+        "sha256": manifest.get("manifest_sha256"),
+        "name": manifest.get("model", {}).get("name"),
+        "threshold": model.decision.threshold,
+        "inputs": list(features.inputs),
+        "names": list(features.names),
+        **_described_schema(features.input_schema),
+        "tables": tables,
+    }
+
+
+def _described_schema(schema: Schema) -> dict[str, Any]:
+    return {"schema": schema.to_json(), "coded": [column.name for column in schema if column.levels is not None]}
+
+
+def read_description(document: Mapping[str, Any]) -> ModelDescription:
+    """Return the description that JSON values from the child describe.
+
+    Raises
+    ------
+    ValueError
+        If it is not one of `describe`.
+    """
+    try:
+        return _read_description(document)
+    except (KeyError, TypeError, AttributeError, RecursionError, MemoryError, GpupipeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _read_description(document: Mapping[str, Any]) -> ModelDescription:
+    said, name = document["manifest"], document["name"]
+    if not isinstance(said, dict) or set(said) - {*KEPT} or not isinstance(name, str | None):
+        raise ValueError("expected the manifest and the name of a model")
+    for key in ("created", "gpupipe"):
+        if not isinstance(said.get(key, ""), str):
+            raise ValueError(f"expected a text as {key}")
+    metrics = said.get("metrics", {})
+    if not isinstance(metrics, dict) or any(type(value) not in (int, float, type(None)) for value in metrics.values()):
+        raise ValueError("expected metrics with their values")
+    goal = read_goal(said)
+    read_importances(said.get("importances"))
+    rules = tuple(map(ServedRules.from_json, said.get("data", [])))
+    features = DescribedFeatures(
+        _names(document["inputs"]), _names(document["names"]), _schema(document), _derivation(document["tables"])
+    )
+    events = ServedEvents.from_json(said["reading"].get("events"), features.derivation)
+    check_reading(said["reading"], features, events)
+    decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)
+    manifest = {**said, "model": {"name": name or "model"}}
+    return ModelDescription(goal, features, decision, manifest, rules, events)
+
+
+def _derivation(tables: Any) -> Derivation | None:
+    if tables is None:
+        return None
+    found = {
+        name: DerivedTable(_schema(table), *(_names(table[key]) for key in ("inputs", "left", "right")))
+        for name, table in tables.items()
+    }
+    return Derivation((), Schema(()), (), found, {})
+
+
+def _schema(document: Mapping[str, Any]) -> Schema:
+    return read_schema(document["schema"], dict.fromkeys(_names(document["coded"]), ()))
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError("expected a list of names")
+    return tuple(values)

@@ -1,0 +1,87 @@
+"""Limits of the child process that holds an untrusted model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.backends import machine
+from gpupipe.config.limits import parse_duration
+from gpupipe.config.wording import described
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.pipeline.arguments import read_size
+
+SECONDS = 120.0  # for any answer, loading the model included
+SECONDS_PER_ROW = 0.002  # of the table and of further tables
+LEAST_MEMORY = 512 << 20  # what the libraries take: XGBoost 0.3 GiB on 2 cores
+MEMORY_PER_THREAD = 64 << 20  # stacks and buffers of the threads of three libraries
+
+
+@dataclass(frozen=True)
+class UntrustedLimits:
+    """Limits of the child process that holds an untrusted model.
+
+    Attributes
+    ----------
+    memory_bytes : int
+        Memory that the child may allocate on top of its imports.
+    seconds : float, optional
+        Time for each answer: to load the model, and for each batch of 1,048,576 rows. None: 120 s, and 2 ms more for
+        each row of the batch and of further tables.
+    """
+
+    memory_bytes: int
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any] | None = None) -> UntrustedLimits:
+        """Return the limits that `gpupipe.load_model` was given.
+
+        Parameters
+        ----------
+        settings : mapping, optional
+            ``memory`` in bytes or as text (``"4GiB"``), by default half of the memory that is available now, and
+            at least 512 MiB and 64 MiB for each thread; ``time`` in seconds or as text (``"5min"``).
+
+        Raises
+        ------
+        ConfigError
+            If there is another key, or a value is not a size of at least 512 MiB, or not a duration.
+
+        Examples
+        --------
+        >>> UntrustedLimits.of({"memory": "4GiB", "time": "5min"})
+        UntrustedLimits(memory_bytes=4294967296, seconds=300.0)
+        """
+        if not isinstance(settings, Mapping | None):
+            fix = 'limits={"memory": "4GiB", "time": "5min"}'
+            raise ConfigError(f"limits: expected a dict; got {described(settings)}", fix=fix)
+        settings = settings or {}
+        if unknown := [name for name in settings if name not in ("memory", "time")]:
+            fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "the limits are memory and time"
+            raise ConfigError(f"unknown limit {unknown[0]!r}", where="limits", fix=fix)
+        if "memory" in settings:
+            memory_bytes = read_size("limits.memory", settings["memory"])
+            if memory_bytes < LEAST_MEMORY:
+                what = f"the libraries of a model take up to 512 MiB; got {settings['memory']!r}"
+                raise ConfigError(what, where="limits.memory", fix="allow 1GiB or more")
+        else:
+            least = LEAST_MEMORY + MEMORY_PER_THREAD * machine.n_threads()
+            memory_bytes = max(least, machine.memory().available // 2)
+        return cls(memory_bytes, _seconds(settings["time"]) if "time" in settings else None)
+
+    def seconds_for(self, n_rows: int) -> float:
+        """Return the time limit of a question about that many rows."""
+        return SECONDS + SECONDS_PER_ROW * n_rows if self.seconds is None else self.seconds
+
+
+def _seconds(value: Any) -> float:
+    try:
+        found = parse_duration(value)
+    except ValueError as error:
+        raise ConfigError(str(error), where="limits.time") from None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
+        raise ConfigError(f'expected seconds, or a text such as "5min"; got {described(value)}', where="limits.time")
+    return float(found)

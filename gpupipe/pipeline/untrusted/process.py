@@ -1,0 +1,122 @@
+"""The child process of an untrusted model, as its parent sees it: questions, checked answers, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpupipe.children import Child, ChildEnded, Limits
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, LimitError
+from gpupipe.pipeline.untrusted.limits import UntrustedLimits
+from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
+from gpupipe.pipeline.untrusted.replies import DO_NOT_USE, out_of_memory, read_error, read_remarks
+
+Answer = TypeVar("Answer")
+Reply = Mapping[str, Any]
+Buffers = Sequence[memoryview]
+
+WORKER = "gpupipe.pipeline.untrusted.worker"
+MOST_QUOTED = 200  # characters of what the child printed last
+# Arrow's default allocator reserves 1 GiB at once, which counts as memory that the child has taken.
+SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
+class ModelProcess:
+    """A child process that holds a model. Threads take turns; a process that ended is replaced at the next question.
+
+    Parameters
+    ----------
+    folder : Path
+        The model directory.
+    allow_code : bool
+        Whether the child may compile and run users' kernels of the model.
+    limits : UntrustedLimits
+    """
+
+    def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
+        self.folder, self.allow_code, self.limits = folder, allow_code, limits
+        self._child = Child(WORKER, Limits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
+        self._sha256: str | None = None
+        self._is_closed = False
+
+    def ask(
+        self,
+        question: Mapping[str, Any],
+        read: Callable[[Reply, Buffers], Answer],
+        parts: Sequence[Any] = (),
+        *,
+        n_rows: int = 0,
+        array_bytes: int = 0,
+    ) -> tuple[Answer, list[str]]:
+        """Return what `read` makes of the answer to a question, and the remarks of the child on its work.
+
+        Parameters
+        ----------
+        question : mapping
+            JSON values; ``ask`` says what is wanted.
+        read : callable
+            Takes document and buffers of the reply; raises ValueError, KeyError or TypeError if they are malformed.
+        parts : sequence of buffers
+        n_rows : int
+            Rows that the question is about, for its time limit.
+        array_bytes : int
+            Up to how many bytes of arrays the answer may have.
+
+        Raises
+        ------
+        ArtifactError
+            If the child crashes, reaches a limit, or sends a malformed reply; or the model directory has changed.
+        GpupipeError
+            What the model itself raises.
+        """
+        if self._is_closed:
+            raise ConfigError("the untrusted model is closed", where=str(self.folder), fix="load it again")
+        message = pack({**question, "folder": str(self.folder), "allow_code": self.allow_code}, parts)
+        seconds = self.limits.seconds_for(n_rows)
+        try:
+            raw = self._child.ask(message, seconds, MOST_JSON + array_bytes)
+        except ChildEnded as error:
+            raise self._error(error, seconds) from error
+        try:
+            document, buffers = unpack(raw)
+            if "error" in document:
+                failure: GpupipeError = read_error(document["error"], str(self.folder), self.limits.memory_bytes)
+            else:
+                self._check_same(document["sha256"])
+                return read(document, buffers), read_remarks(document["remarks"])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            self._child.close()
+            what = f"the process that holds the untrusted model sent a malformed reply: {error!s:.200}"
+            raise ArtifactError(what, where=str(self.folder), fix=DO_NOT_USE) from error
+        raise failure
+
+    def close(self) -> None:
+        """End the process; questions are errors from now on."""
+        self._is_closed = True
+        self._child.close()
+
+    def _check_same(self, sha256: object) -> None:
+        if not isinstance(sha256, str):
+            raise TypeError("the reply does not identify the model")
+        if self._sha256 not in (None, sha256):
+            raise ArtifactError(
+                "the model directory has changed since it was loaded", where=str(self.folder), fix="load it again"
+            )
+        self._sha256 = sha256
+
+    def _error(self, error: ChildEnded, seconds: float) -> GpupipeError:
+        where = str(self.folder)
+        match error.cause:
+            case "start":
+                fix = "free memory, or check that `gpupipe doctor` finds the installation complete"
+                return LimitError(f"no process could be started for the untrusted model: it {error.how}", fix=fix)
+            case "memory":
+                return out_of_memory(where, self.limits.memory_bytes)
+            case "time":
+                fix = "if you trust its author, allow more: --limit time=DURATION, in Python limits={'time': DURATION}"
+                return ArtifactError(f"the untrusted model did not answer within {seconds:,g} s", where=where, fix=fix)
+        last = f": {error.output.splitlines()[-1].strip()[:MOST_QUOTED]}" if error.output else ""
+        return ArtifactError(
+            f"the process that holds the untrusted model {error.how}{last}", where=where, fix=DO_NOT_USE
+        )

@@ -1,0 +1,206 @@
+"""Replies of the child that holds an untrusted model, checked before they are believed.
+
+Every function raises ValueError, KeyError or TypeError if a reply is malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
+from gpupipe.models import Prediction
+from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
+from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.untrusted.messages import pack_arrays, unpack_array
+from gpupipe.table.schema import KINDS
+
+FLOATS, INTEGERS = ("<f4", "<f8"), ("<i4", "<i8")
+ERRORS = {each.__name__: each for each in (ArtifactError, ConfigError, DataError, DeviceError, SchemaError)}
+UNEXPECTED, TOO_LARGE = "unexpected", "LimitError"  # errors of the child that are the model's fault
+MOST_LEVEL = 1 << 20  # characters of a level: a cell of the rows that were sent
+
+Array = Any
+Reply = Mapping[str, Any]
+Parts = Sequence[memoryview]
+
+
+def write_prediction(prediction: Prediction) -> tuple[dict[str, Any], list[Array]]:
+    """Return a prediction as JSON values and buffers."""
+    described, parts = pack_arrays(prediction.arrays)
+    return {"arrays": described}, parts
+
+
+def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Prediction:
+    """Return the prediction of `n_rows` rows by a model of `goal`."""
+    by_task: dict[str, dict[str, tuple[tuple[str, ...], tuple[int | None, ...]]]] = {
+        "binary": {"probability": (FLOATS, (n_rows,))},
+        "multiclass": {"probability": (FLOATS, (n_rows, goal.n_classes))},
+        "regression": {"value": (FLOATS, (n_rows,))},
+        "clustering": {"label": (INTEGERS, (n_rows,)), "distance": (FLOATS, (n_rows,))},
+        "embedding": {"embedding": (FLOATS, (n_rows, None))},
+    }
+    expected = by_task[goal.task]
+    described = {each["name"]: (each, part) for each, part in zip(reply["arrays"], parts, strict=True)}
+    if set(described) != set(expected) or len(parts) != len(expected):
+        raise ValueError(f"a {goal.task} model has no arrays {', '.join(map(repr, described))}")
+    arrays = {name: unpack_array(*described[name], *allowed) for name, allowed in expected.items()}
+    return Prediction(goal.task, **arrays)
+
+
+def read_matrix(reply: Reply, parts: Parts, n_rows: int, n_features: int) -> Array:
+    """Return the feature matrix of `n_rows` rows."""
+    ((described, part),) = zip(reply["arrays"], parts, strict=True)
+    return unpack_array(described, part, ("<f4",), (n_rows, n_features))
+
+
+def write_report(report: PredictionReport) -> dict[str, Any]:
+    """Return a report as JSON values."""
+    return {"n_rows": report.n_rows, "columns": [asdict(column) for column in report.columns]}
+
+
+def read_report(document: Any, n_rows: int) -> PredictionReport:
+    """Return the report on `n_rows` rows."""
+    if document["n_rows"] != n_rows or not isinstance(document["columns"], list):
+        raise ValueError(f"a report on {document['n_rows']!r:.40} rows; expected {n_rows}")
+    return PredictionReport(n_rows, tuple(_column_report(each, n_rows) for each in document["columns"]))
+
+
+def _column_report(document: Any, n_rows: int) -> ColumnReport:
+    if set(document) != {field.name for field in fields(ColumnReport)}:
+        raise ValueError("a report on a column has other entries")
+    levels = document["unseen_levels"]
+    is_sound = (
+        isinstance(document["name"], str)
+        and document["kind"] in (*KINDS, "raw")
+        and _is_count(document["n_null"], n_rows)
+        and all(document[key] is None or _is_count(document[key], n_rows) for key in ("n_unseen", "n_below", "n_above"))
+        and all(document[key] is None or type(document[key]) in (int, float) for key in ("low", "high"))
+        and all(
+            document[key] is None or (type(document[key]) in (int, float) and 0 <= document[key] <= 1)
+            for key in ("null_share", "unseen_share")
+        )
+        and isinstance(levels, list)
+        and len(levels) <= N_EXAMPLES
+        and all(isinstance(level, str) and len(level) <= MOST_LEVEL for level in levels)
+    )
+    if not is_sound:
+        raise ValueError(f"the report on column {document['name']!r:.40} is malformed")
+    return ColumnReport(**{**document, "unseen_levels": tuple(levels)})
+
+
+def _is_count(value: Any, most: float) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def write_verification(found: Verification) -> dict[str, Any]:
+    """Return a verification as JSON values; floats are texts, because JSON has neither NaN nor infinity."""
+    values: dict[str, Any] = _float_texts(asdict(found))
+    return values
+
+
+def _float_texts(value: Any) -> Any:
+    if isinstance(value, float):
+        return repr(float(value))
+    if isinstance(value, Mapping):
+        return {key: _float_texts(item) for key, item in value.items()}
+    return [_float_texts(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def read_verification(document: Any) -> Verification:
+    """Return a verification."""
+    if set(document) != {field.name for field in fields(Verification)} or not document["columns"]:
+        raise ValueError("a verification has other entries")
+    metrics = {name: (_float(then), _float(now)) for name, (then, now) in document["metrics"].items()}
+    return Verification(
+        device=_text(document["device"]),
+        reason=_text(document["reason"]),
+        interpreter=_text(document["interpreter"]),
+        rows=_integer(document["rows"]),
+        columns=tuple(_difference(each, ColumnDifference) for each in document["columns"]),
+        estimator=_difference(document["estimator"], PredictionDifference),
+        predictions=_difference(document["predictions"], PredictionDifference),
+        metrics=metrics,
+        problems=tuple(map(_text, document["problems"])),
+        not_covered=tuple(map(_text, document["not_covered"])),
+    )
+
+
+def _difference(document: Any, kind: type) -> Any:
+    readers = {"str": _text, "int": _integer, "float": _float}
+    if set(document) != {field.name for field in fields(kind)}:
+        raise ValueError("a difference has other entries")
+    return kind(**{field.name: readers[str(field.type)](document[field.name]) for field in fields(kind)})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is not a text")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise TypeError(f"{value!r:.40} is not an integer of 64 bits")
+    return value
+
+
+def _float(value: Any) -> float:
+    if not isinstance(value, str) or len(value) > 40:
+        raise TypeError(f"{value!r:.40} is not a float")
+    return float(value)
+
+
+def write_error(error: Exception) -> dict[str, Any]:
+    """Return an error as JSON values."""
+    if isinstance(error, GpupipeError):
+        kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__name__ in (*ERRORS, TOO_LARGE)]
+        said = {"what": error.what, "where": error.where, "fix": error.fix}
+        return {"error": {"kind": kinds[0] if kinds else UNEXPECTED, **said}}
+    is_memory = isinstance(error, MemoryError)
+    what = f"{type(error).__name__}: {error}"
+    return {"error": {"kind": TOO_LARGE if is_memory else UNEXPECTED, "what": what, "where": "", "fix": ""}}
+
+
+def read_error(document: Any, where: str, memory_bytes: int) -> GpupipeError:
+    """Return the error that the child reports.
+
+    Parameters
+    ----------
+    document : Any
+    where : str
+        The model directory.
+    memory_bytes : int
+        The limit of the child.
+    """
+    kind, what, place, fix = (_text(document[key]) for key in ("kind", "what", "where", "fix"))
+    if kind == TOO_LARGE:
+        return out_of_memory(where, memory_bytes)
+    if kind == UNEXPECTED:
+        return ArtifactError(
+            f"the model fails in a way that sound models do not: {what}", where=place or where, fix=DO_NOT_USE
+        )
+    return ERRORS[kind](what, where=place, fix=fix)
+
+
+DO_NOT_USE = "do not use this model; if you trust its author, `gpupipe verify` tells whether its files are sound"
+
+
+def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
+    """Return the error of a model that needs more memory than its limit."""
+    # Not the words of gpupipe.backends.splitting: callers must not try again with fewer rows.
+    return ArtifactError(
+        f"the untrusted model needs more memory than its limit of {memory_bytes / (1 << 30):,.2f} GiB",
+        where=where,
+        fix="if you trust its author, allow more: --limit memory=SIZE, in Python limits={'memory': SIZE}",
+    )
+
+
+def read_remarks(values: Any) -> list[str]:
+    """Return the remarks on the work."""
+    if not isinstance(values, list):
+        raise TypeError("remarks are not a list")
+    return [_text(value) for value in values]

@@ -1,0 +1,489 @@
+"""Models in a child process: the same results, and no death, hang or lie of the child that harms this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import gpupipe as gp
+from gpupipe.cli.predict import command
+from gpupipe.config import parse_config
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, PredictionWarning, SchemaError
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.untrusted import process as untrusted_process
+from gpupipe.pipeline.untrusted.description import describe
+from gpupipe.pipeline.untrusted.messages import pack
+from gpupipe.pipeline.untrusted.model import UntrustedModel
+from gpupipe.pipeline.untrusted.replies import write_prediction, write_report
+from gpupipe.pipeline.untrusted.worker import ModelWorker
+
+N = 300
+BOMB = """\
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+def make():
+    return make_pipeline(PolynomialFeatures(13), GaussianNB())
+"""
+MODELS: dict[str, tuple[str | None, list[Any]]] = {
+    "xgboost": ("yes", [{"xgboost": {"n_estimators": 20}}]),
+    "hist_gradient_boosting": ("amount", [{"hist_gradient_boosting": {"max_iter": 20}}]),
+    "knn": ("group", ["knn"]),
+    "mlp": ("yes", [{"mlp": {"epochs": 2}}]),
+    "kmeans": (None, ["kmeans"]),
+    "pca": (None, ["pca"]),
+    "ridge": ("amount", ["ridge"]),  # loads no library: its child starts soonest
+    "lasso": ("amount", ["lasso"]),
+}
+
+
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "id": [f"k{i:03d}" for i in range(N)],
+        "a": rng.normal(size=N),
+        "b": rng.integers(0, 50, N),
+        "c": rng.choice(["x", "y", "z", None], N),
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, N), unit="D"),
+    })  # fmt: skip
+    frame["yes"] = np.where(frame["a"] + rng.normal(size=N) > 0, "yes", "no")
+    frame["group"] = rng.choice(["u", "v", "w"], N)
+    frame["amount"] = frame["a"] * 2 + frame["b"]
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("untrusted")
+    table().to_csv(folder / "t.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Callable[[str], Path]:
+    """Return a function that returns the run directory of a model of `MODELS`."""
+
+    def train(name: str) -> Path:
+        if not (folder / name).exists():
+            target, models = MODELS[name]
+            drop = [column for column in ("yes", "group", "amount") if column != target]
+            source = {"path": str(folder / "t.csv"), "id": "id", "drop": drop}
+            settings = {
+                "source": source if target is None else {**source, "target": target}, "models": models,
+                "device": "cpu", "report": {"plots": False}, "data": {"b": {"range": [0, 60]}},
+            }  # fmt: skip
+            run_pipeline(parse_config(settings), folder / name)
+        return folder / name
+
+    return train
+
+
+def child_of(model: UntrustedModel) -> int:
+    """Return the process id of the child."""
+    running = model.process._child._running
+    assert running is not None
+    return running.process.pid
+
+
+class InProcessChild:
+    """The worker without its process: what starting one more adds is tested with two models."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self.worker = ModelWorker()
+
+    def ask(self, message: bytes, seconds: float, reply_bytes: int) -> bytes:
+        return self.worker.answer(message)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("ridge", "lasso")])
+def test_all_answers_are_those_of_a_trusted_model(
+    trained: Callable[[str], Path], folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name not in ("xgboost", "mlp"):
+        monkeypatch.setattr(untrusted_process, "Child", InProcessChild)
+    path, csv, frame = trained(name), str(folder / "t.csv"), table()
+    odd = frame.assign(c="never seen", a=[None, 0.5] * (N // 2))
+    trusted = gp.load_model(path, "cpu")
+    with gp.load_model(path, untrusted=True) as model:
+        for rows in (csv, odd, frame.head(0)):
+            one = replace(trusted, warns=False).predict_table(rows, keep=["id"])
+            other = replace(model, warns=False).predict_table(rows, keep=["id"])
+            assert one.equals(other) and one.schema == other.schema
+        np.testing.assert_array_equal(trusted.predict(frame), model.predict(frame))
+        with pytest.warns(PredictionWarning, match="no row has a level seen in training"):
+            model.predict(odd)
+        np.testing.assert_array_equal(*(each.transform(csv).view("i4") for each in (trusted, model)))
+        assert model.last_prediction_report == trusted.last_prediction_report
+        if trusted.goal.labels:
+            np.testing.assert_array_equal(trusted.predict_proba(csv), model.predict_proba(csv))
+        assert model.verify() == trusted.verify()
+        for attribute in ("goal", "inputs", "feature_names", "rules", "folder", "_repr_html_"):
+            one, other = getattr(trusted, attribute), getattr(model, attribute)
+            assert (one() if callable(one) else one) == (other() if callable(other) else other)
+        assert repr(model) == f"Untrusted{trusted!r}"
+        if trusted.goal.target:
+            pd.testing.assert_frame_equal(trusted.importances, model.importances)
+        with pytest.raises(SchemaError, match=r"a rule of the model is broken(.|\n)*100"):
+            model.predict(frame.assign(b=100))
+        with pytest.raises(SchemaError, match="expected a number in column 'a'; found 'none'"):
+            model.predict(frame.assign(a="none"))
+
+
+def test_event_tables_are_read_and_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted_process, "Child", InProcessChild)
+    rng = np.random.default_rng(3)
+    day = rng.uniform(0, 180, 900)
+    orders = pd.DataFrame({
+        "who": rng.integers(0, 60, 900), "at": (pd.Timestamp("2024-01-01") + pd.to_timedelta(day, unit="D")).floor("s"),
+        "price": rng.gamma(2.0, 10.0, 900).round(2), "n": rng.choice([-1, 1, 2], 900),
+    }).sort_values("at", ignore_index=True)  # fmt: skip
+    orders.to_parquet(tmp_path / "orders.parquet", index=False)
+    events = {
+        "path": str(tmp_path / "orders.parquet"), "on": {"left": "customer", "right": "who"}, "time": "at",
+        "cardinality": "one_to_many", "where": "n > 0", "compute": {"spend": "n * price"},
+    }  # fmt: skip
+    label = {"none": "orders", "within": "15d"}
+    entities = {"table": "orders", "as_of": ["2024-03-01", "2024-04-01"], "label": label}
+    settings = {
+        "source": {"entities": entities, "target": "left"}, "tables": {"orders": events}, "device": "cpu",
+        "features": [{"rfm": {"table": "orders", "amount": "spend"}}], "models": ["logistic_regression"],
+        "split": {"time": "as_of", "cutoff": "2024-04-01"}, "report": {"enabled": False},
+        "evaluate": {"importance": False},
+    }  # fmt: skip
+    path = run_pipeline(parse_config(settings), tmp_path / "run").path
+    trusted = gp.load_model(path, "cpu")
+    with gp.load_model(path, untrusted=True) as model:
+        for given in (orders, str(tmp_path / "orders.parquet")):
+            found = model.predict_entities({"orders": given}, "2024-06-01")
+            assert found.equals(trusted.predict_entities({"orders": given}, "2024-06-01"))
+        rows = pd.DataFrame({"customer": [1, 2]})
+        one, other = (each.predict_proba(rows, {"orders": orders}, "2024-06-01") for each in (trusted, model))
+        np.testing.assert_array_equal(one, other)
+        with pytest.raises(ConfigError, match="the model reads a further table: orders"):
+            model.predict(rows, as_of="2024-06-01")
+
+
+def run_command(*arguments: Any) -> Result:
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+def test_the_command_writes_the_same_bytes(trained: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
+    broken = table().astype({"a": object})
+    broken.loc[7, "a"], broken.loc[9, "b"] = "much", 99
+    broken.to_csv(tmp_path / "new.csv", index=False)
+    options = ["--keep", "day", "--on-error", "reject", "--quiet"]
+    for i, more in enumerate([[], ["--untrusted", "--limit", "memory=2GiB", "--limit", "time=100"]]):
+        out = tmp_path / str(i) / "scores.csv"
+        out.parent.mkdir()
+        done = run_command(trained("xgboost"), tmp_path / "new.csv", "-o", out, *options, *more)
+        assert (done.exit_code, done.output) == (0, "")
+    for name in ("scores.csv", "scores.rejected.csv"):
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "1" / name).read_bytes()
+
+
+def test_a_model_that_needs_too_much_memory_ends_with_exit_code_5(tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 7)), columns=list("abcdefg"))
+    pd.concat([frame] * 20).to_csv(tmp_path / "rows.csv", index=False)
+    frame["t"] = ["no", "yes"] * 30
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "bomb.py").write_text(BOMB)
+    settings = {
+        "source": {"path": str(tmp_path / "t.csv"), "target": "t"}, "report": {"enabled": False}, "device": "cpu",
+        "models": [{"estimator": {"use": f"{tmp_path / 'bomb.py'}:make", "view": "codes"}}],
+        "evaluate": {"importance": False, "metrics": ["roc_auc"]},
+    }  # fmt: skip
+    path = run_pipeline(parse_config(settings), tmp_path / "run").path
+    out = tmp_path / "scores.csv"
+    argv = [sys.executable, "-m", "gpupipe", "predict", str(path), str(tmp_path / "rows.csv"), "-o", str(out)]
+    argv += ["--untrusted", "--limit", "memory=512MiB"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert "Model error: the untrusted model needs more memory than its limit of 0.50 GiB" in done.stderr
+    assert f"where: {path / 'model'}" in done.stderr and "--limit memory=SIZE" in done.stderr
+    assert "Traceback" not in done.stderr and not out.exists()
+
+
+def test_a_child_that_ends_is_an_error_and_replaced(trained: Callable[[str], Path], tmp_path: Path) -> None:
+    frame, folder = table(), tmp_path / "model"
+    shutil.copytree(trained("ridge") / "model", folder)
+    with gp.load_model(folder, untrusted=True) as model:
+        expected, pid = model.predict(frame), child_of(model)
+        os.kill(pid, signal.SIGSEGV)
+        with pytest.raises(
+            ArtifactError, match=r"the process that holds the untrusted model crashed \(SIGSEGV\)"
+        ) as error:
+            model.predict(frame)
+        assert error.value.exit_code == 5 and error.value.where == str(folder)
+        np.testing.assert_array_equal(model.predict(frame), expected)
+        assert child_of(model) != pid
+        with pytest.raises(ConfigError, match="cannot be pickled"):
+            pickle.dumps(model)
+
+        os.kill(child_of(model), signal.SIGKILL)
+        with pytest.raises(ArtifactError, match="needs more memory"):  # where it runs out, the kernel kills like this
+            model.predict(frame)
+        shutil.rmtree(folder)
+        shutil.copytree(trained("lasso") / "model", folder)
+        with pytest.raises(ArtifactError, match="has changed since it was loaded"):
+            model.predict(frame)
+        pid = child_of(model)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(ConfigError, match="the untrusted model is closed"):
+        model.predict(frame)
+
+
+def test_the_child_ends_with_the_last_reference_and_its_time_is_limited(trained: Callable[[str], Path]) -> None:
+    model = gp.load_model(trained("ridge"), untrusted=True)
+    pid = child_of(model)
+    del model
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(ArtifactError, match=r"did not answer within 0\.01 s(.|\n)*--limit time="):
+        gp.load_model(trained("xgboost"), untrusted=True, limits={"time": "10ms"})  # its import alone takes longer
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"limits": {"memory": "1GiB"}}, "limits apply to untrusted models"),
+        ({"untrusted": True, "device": "gpu"}, "untrusted models are used on the CPU"),
+        ({"untrusted": True, "device": "tpu"}, "unknown device 'tpu'"),
+        ({"untrusted": True, "limits": {"cpu": 1}}, "unknown limit 'cpu'"),
+        ({"untrusted": True, "limits": {"memory": "1MB"}}, "the libraries of a model take up to 512 MiB"),
+        ({"untrusted": True, "limits": {"memory": "much"}}, "'much' is no size"),
+        ({"untrusted": True, "limits": {"time": "long"}}, "'long' is no span"),
+        ({"untrusted": True, "limits": {"time": 0}}, "expected seconds"),
+        ({"untrusted": True, "limits": "1GiB"}, "expected a dict"),
+    ],
+)
+def test_settings_that_cannot_be_kept_are_refused(
+    trained: Callable[[str], Path], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        gp.load_model(trained("ridge"), **settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--limit", "memory=1GiB"], "--limit memory=1GiB does not work without --untrusted"),
+        (["--untrusted", "--cluster", "local"], "--untrusted does not work with --cluster"),
+        (["--untrusted", "--limit", "memory"], "'memory' is not NAME=VALUE"),
+    ],
+)
+def test_options_that_do_not_go_together_are_usage_errors(options: Sequence[str], message: str, folder: Path) -> None:
+    done = run_command(folder / "kmeans", folder / "t.csv", "-o", folder / "x.csv", *options)
+    assert isinstance(done.exception, ConfigError | SystemExit) and message in f"{done.exception} {done.output}"
+
+
+class FakeChild:
+    """A child that answers as it likes."""
+
+    def __init__(self, replies: Sequence[bytes]) -> None:
+        self.replies, self.n_closed = list(replies), 0
+
+    def ask(self, message: bytes, seconds: float, reply_bytes: int) -> bytes:
+        return self.replies.pop(0)
+
+    def close(self) -> None:
+        self.n_closed += 1
+
+
+@pytest.fixture
+def with_replies(monkeypatch: pytest.MonkeyPatch, trained: Callable[[str], Path]) -> Callable[..., UntrustedModel]:
+    """Return a function that loads a model whose child sends these replies."""
+
+    def load(*replies: bytes) -> UntrustedModel:
+        monkeypatch.setattr(untrusted_process, "Child", lambda *arguments, **named: FakeChild(replies))
+        return gp.load_model(trained("xgboost"), untrusted=True)
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def said(trained: Callable[[str], Path]) -> dict[str, Any]:
+    """What an honest child says of the model, and of three rows."""
+    model = gp.load_model(trained("xgboost"), "cpu")
+    rows = table().head(3)
+    probability = model.predict_proba(rows)[:, 1]
+    from gpupipe.models import Prediction
+
+    prediction, arrays = write_prediction(Prediction("binary", probability=probability))
+    assert model.last_prediction_report is not None
+    report = write_report(model.last_prediction_report)
+    common = {"sha256": model.manifest["manifest_sha256"], "remarks": ["a remark"]}
+    return {
+        "description": {**common, "description": describe(model)},
+        "prediction": ({**common, **prediction, "report": report}, arrays),
+        "rows": rows, "probability": probability,
+    }  # fmt: skip
+
+
+def change(document: Any, path: Sequence[Any], value: Any) -> Any:
+    """Return a deep copy of JSON values with another value at a path."""
+    copy = json.loads(json.dumps(document))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return copy
+
+
+def test_an_honest_reply_is_taken(with_replies: Callable[..., UntrustedModel], said: dict[str, Any]) -> None:
+    model = with_replies(pack(said["description"]), pack(*said["prediction"]))
+    np.testing.assert_array_equal(model.predict_proba(said["rows"])[:, 1], said["probability"])
+    assert model.backend.take_remarks() == ["a remark"] * 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["arrays", 0, "shape"], [4]),
+        (["arrays", 0, "shape"], [-3]),
+        (["arrays", 0, "shape"], [3, 0]),
+        (["arrays", 0, "shape"], [2**62]),
+        (["arrays", 0, "shape"], 3),
+        (["arrays", 0, "shape"], [3.0]),
+        (["arrays", 0, "dtype"], "|O"),
+        (["arrays", 0, "dtype"], ">f8"),
+        (["arrays", 0, "dtype"], "<i8"),
+        (["arrays", 0, "dtype"], ["<f8"]),
+        (["arrays", 0, "order"], "K"),
+        (["arrays", 0, "name"], "value"),
+        (["arrays", 0, "name"], []),
+        (["arrays", 0], None),
+        (["arrays"], []),
+        (["report", "n_rows"], 4),
+        (["report", "columns", 0, "n_null"], 4),
+        (["report", "columns", 0, "n_null"], True),
+        (["report", "columns", 0, "low"], "0"),
+        (["report", "columns", 0, "null_share"], 1e300),
+        (["report", "columns", 0, "unseen_levels"], ["x"] * 4),
+        (["report", "columns", 0, "kind"], "object"),
+        (["report", "columns", 0, "name"], 1),
+        (["report", "columns", 0], {}),
+        (["report"], None),
+        (["remarks"], [1]),
+        (["remarks"], "text"),
+        (["sha256"], None),
+        (["error"], {"kind": "SystemExit", "what": "", "where": "", "fix": ""}),
+        (["error"], {"kind": "DataError", "what": 1, "where": "", "fix": ""}),
+        (["error"], "text"),
+    ],
+)
+def test_a_malformed_prediction_is_refused(
+    with_replies: Callable[..., UntrustedModel], said: dict[str, Any], path: list[Any], value: Any
+) -> None:
+    document, arrays = said["prediction"]
+    model = with_replies(pack(said["description"]), pack(change(document, path, value), arrays))
+    with pytest.raises(ArtifactError, match="malformed reply") as error:
+        model.predict(said["rows"])
+    assert error.value.where == str(model.process.folder)
+    assert isinstance(model.process._child, FakeChild) and model.process._child.n_closed == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["manifest", "task"], "regression"),
+        (["manifest", "labels"], ["yes"]),
+        (["manifest", "labels"], [["no"], ["yes"]]),
+        (["manifest", "reading", "csv", "delimiter"], "||"),
+        (["manifest", "reading", "csv", "encoding"], "hex"),
+        (["manifest", "reading", "texts"], [1]),
+        (["manifest", "reading"], None),
+        (["manifest", "data"], [{"column": "b"}]),
+        (["manifest", "importances"], {"metric": 1}),
+        (["manifest", "metrics"], {"roc_auc": "1"}),
+        (["manifest", "kernels"], []),
+        (["manifest", "created"], 1),
+        (["manifest"], []),
+        (["inputs"], "abc"),
+        (["names"], [None]),
+        (["schema", 0, "kind"], "object"),
+        (["schema", 0, "storage"], "object"),
+        (["schema"], {}),
+        (["coded"], ["no such column"]),
+        (["tables"], {"orders": {"schema": []}}),
+        (["tables"], []),
+        (["threshold"], 2.0),
+        (["name"], 3),
+    ],
+)
+def test_a_malformed_description_is_refused(
+    with_replies: Callable[..., UntrustedModel], said: dict[str, Any], path: list[Any], value: Any
+) -> None:
+    with pytest.raises(ArtifactError, match="malformed reply"):
+        with_replies(pack(change(said["description"], ["description", *path], value)))
+
+
+def test_damaged_replies_are_refused_or_harmless(
+    with_replies: Callable[..., UntrustedModel], said: dict[str, Any]
+) -> None:
+    """Random bytes of real replies, changed: nothing but errors of ours comes out."""
+    chance = np.random.default_rng(5)
+    honest = pack(said["description"]), pack(*said["prediction"])
+    edges = [b"", b"\0" * 8, struct.pack("<Q", 2**63) + b"{}", struct.pack("<Q", 2) + b"[]", honest[0][:-1] + b"x"]
+    n_refused = 0
+    for case in range(400):
+        kind = case % 2
+        damaged = bytearray(honest[kind])
+        for at in chance.integers(0, len(damaged), 2):
+            damaged[at] = chance.integers(0, 256)
+        replies = [bytes(damaged), honest[1]] if kind == 0 else [honest[0], bytes(damaged)]
+        if case < len(edges):
+            replies = [edges[case]]
+        try:
+            model = with_replies(*replies)
+            model.predict_table(said["rows"])
+        except GpupipeError:
+            n_refused += 1
+    assert n_refused > 200
+
+
+GARBAGE = """\
+import sys
+from gpupipe.children import serve
+
+if __name__ == "__main__":
+    serve(lambda message: b"garbage" * 3)
+"""
+
+
+def test_a_child_that_sends_garbage_is_refused(
+    trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "garbage_worker.py").write_text(GARBAGE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(untrusted_process, "WORKER", "garbage_worker")
+    with pytest.raises(ArtifactError, match="sent a malformed reply"):
+        gp.load_model(trained("ridge"), untrusted=True)
+
+
+def test_an_unexpected_exception_of_the_child_is_an_error_of_the_model(
+    trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, with_replies: Callable[..., UntrustedModel]
+) -> None:
+    worker = ModelWorker()
+    monkeypatch.setattr(worker, "_loaded", lambda question: 1 // 0)
+    with pytest.raises(ArtifactError, match=r"fails in a way that sound models do not: ZeroDivisionError: .*"):
+        with_replies(worker.answer(pack({"ask": "describe"})))
