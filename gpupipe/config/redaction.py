@@ -195,7 +195,8 @@ def _forms(value: str) -> list[str]:
     ]
     if value.isalnum() and value.isascii():
         return [value]
-    forms = dict.fromkeys([value, *(encode(value) for encode in encoders)])
+    stripped = value.strip()  # what a file or a command gave often ends with a newline
+    forms = dict.fromkeys([value, stripped, *(encode(text) for encode in encoders for text in (value, stripped))])
     if "\\" in value or "\n" in value:  # a text that was quoted inside a text that was quoted
         forms |= dict.fromkeys(repr(form)[1:-1] for form in list(forms))
     return [form for form in forms if form]
