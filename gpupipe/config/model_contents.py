@@ -9,8 +9,8 @@ from gpupipe.features import OPS
 
 # Fields of ops that can hold no other text: they are checked to be columns, tables, dates, time spans or files.
 CHECKED_FIELDS = {
-    "amount", "as_of", "columns", "difference", "gap", "half_life", "inputs", "key", "periods", "product", "ratio",
-    "start", "sum", "table", "time", "to", "use", "windows",
+    "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
+    "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
 TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("schema", "*", "format"))
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))

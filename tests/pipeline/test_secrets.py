@@ -177,6 +177,21 @@ def test_names_keep_the_text_of_the_setting(tmp_path: Path) -> None:
     assert "<h1>x-${TOKEN}" in (run.path / "report.html").read_text()
 
 
+def test_the_run_directory_is_used_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("Z", VALUES["digits"])
+    write_table(Path("T.csv"))
+    Path("c.yaml").write_text(SETTINGS + TABLE + MODEL + "output: 'out_${Z}'\n")
+    assert main(["run", "--json", "c.yaml"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "/out_${Z}/c-" in document["run_directory"]
+    run = gp.Pipeline.from_yaml("c.yaml").run()
+    assert run.path.is_relative_to(tmp_path / f"out_{VALUES['digits']}")
+    assert leaked(VALUES["digits"], f"{run!r}{run._repr_html_()}") == []
+
+
 def test_an_error_of_a_run_has_the_name_of_a_variable_and_not_its_value(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("source: {path: '${WHERE}/none.csv', target: y}\ndevice: cpu\n")
     config = load_config(tmp_path / "c.yaml", environment={"WHERE": f"{tmp_path}/s3cr3t"})
