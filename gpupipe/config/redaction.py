@@ -10,7 +10,8 @@ text of libraries, of paths made of settings, and of whatever else holds a value
   fragment of letters only, which may be an ordinary word, must stand in quotes or in a path, or be cut.
 - A value of 4 or 5 characters is hidden where no letter or digit is next to it. A shorter one is hidden with the
   setting that holds it.
-- Numbers and booleans are not secrets; digits inside a text are.
+- Settings that are numbers or booleans are not secrets; digits inside a text are. Nor are words that gpupipe itself
+  defines (`gpupipe.config.vocabulary`).
 """
 
 from __future__ import annotations
