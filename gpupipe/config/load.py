@@ -159,7 +159,9 @@ def _redactor(composer: Composer, root: Node | None = None, origin: Origin | Non
         public = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
     except OSError:  # the working directory is gone
         public = ()
-    return Redactor(secrets, composer.settings, public)
+    references = [f"${{{name}}}" for name in secrets]
+    settings = {text: shown for text, shown in composer.settings.items() if any(r in shown for r in references)}
+    return Redactor(secrets, settings, public)
 
 
 def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | None:

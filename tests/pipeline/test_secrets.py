@@ -226,6 +226,14 @@ def test_python_gets_errors_and_displays_without_the_value(tmp_path: Path, monke
     assert leaked(VALUES["token"], "".join([*wrong.value.problems, *traceback.format_exception(wrong.value)])) == []
 
 
+def test_words_of_gpupipe_stay_beside_secrets(tmp_path: Path) -> None:
+    text = "models: ['${MODEL}']\nsource: {path: '/none/${TOKEN}', format: '${FORMAT}', target: y}\n"
+    (tmp_path / "c.yaml").write_text(SETTINGS + text)
+    environment = {"MODEL": "xgboost", "FORMAT": "parquet", "TOKEN": "s3cr3t-token"}
+    hide = load_config(tmp_path / "c.yaml", environment=environment).origin.redactor.hide
+    assert hide("xgboost of parquet s3cr3t-token") == "xgboost of parquet ${TOKEN}"
+
+
 def test_a_setting_that_the_model_would_keep_may_be_opened(tmp_path: Path) -> None:
     write_table(tmp_path / "T.csv")
     (tmp_path / "c.yaml").write_text(
