@@ -10,7 +10,8 @@
 ``problems``     pydantic's findings at their line and column, in the ``wording`` of YAML or of Python
 ``advice``       what messages advise, in Python's notation
 ``redaction``    hides values of the environment in text, ``redacted_output`` in errors, logs and warnings;
-                 ``model_contents`` refuses them where the model would contain them
+                 ``model_contents`` refuses them where the model would contain them;
+                 ``vocabulary``: words that are none
 ``resolved``     the configuration back to YAML, every default filled in;  ``summary`` what differs from the defaults
 ``schema``       its JSON Schema;  ``recognition`` tells configurations from other files
 """

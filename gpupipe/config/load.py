@@ -21,11 +21,9 @@ from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.sections import Config, Origin
 from gpupipe.config.shorthand import expand
+from gpupipe.config.vocabulary import known_words
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.features import OPS
-from gpupipe.metrics import METRICS
-from gpupipe.models import MODELS
 from gpupipe.readers.in_memory import is_in_memory
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
@@ -150,19 +148,20 @@ def _keep_labels_as_written(root: Node) -> None:
 
 
 def _redactor(composer: Composer, root: Node | None = None, origin: Origin | None = None) -> Redactor:
-    """Return what hides the values that the composer met; names of models, ops and metrics are no secrets."""
-    secrets = {name: value for name, value in composer.secrets.items() if not _is_our_word(value)}
+    """Return what hides the values that the composer met."""
+    secrets = composer.secrets and {n: value for n, value in composer.secrets.items() if value not in known_words()}
     if not secrets:
         return Redactor()
-    public = [os.getcwd(), os.path.expanduser("~"), sys.prefix]
-    public += [os.path.abspath(origin.path)] if origin is not None and origin.path is not None else []
+    paths = ["", "~", sys.prefix, str(origin.path) if origin is not None and origin.path is not None else ""]
     if root is not None and isinstance(root.value, dict) and (output := root.value.get("output")) is not None:
-        public += [os.path.abspath(output.value)] if isinstance(output.value, str) and output.written is None else []
-    return Redactor(secrets, composer.settings, tuple(public))
-
-
-def _is_our_word(value: str) -> bool:
-    return any(value in registry for registry in (MODELS, OPS, METRICS))
+        paths += [output.value] if isinstance(output.value, str) and output.written is None else []
+    try:
+        public = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
+    except OSError:  # the working directory is gone
+        public = ()
+    references = [f"${{{name}}}" for name in secrets]
+    settings = {text: shown for text, shown in composer.settings.items() if any(r in shown for r in references)}
+    return Redactor(secrets, settings, public)
 
 
 def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, get_args
 
 from gpupipe.config.document import Node, Problem
 from gpupipe.features import OPS
-from gpupipe.rules import ColumnRules
-from gpupipe.settings import Settings
 
 # Fields of ops that can hold no other text: they are checked to be columns, tables, dates, time spans or files.
 CHECKED_FIELDS = {
-    "amount", "as_of", "columns", "difference", "gap", "half_life", "inputs", "key", "periods", "product", "ratio",
-    "start", "sum", "table", "time", "to", "use", "windows",
+    "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
+    "ratio", "sum", "table", "time", "to", "use", "windows",
 }  # fmt: skip
 TABLE_TEXTS: tuple[tuple[str, ...], ...] = (("csv", "null_values"), ("schema", "*", "format"))
 EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
@@ -27,7 +24,7 @@ def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
     root : Node
         The document, in full; it has been validated.
     secrets : collection of str
-        Names of the variables whose values must not be shown.
+        Names of the variables whose values must not be shown; those with a word of ours are not among them.
     """
     for node in _kept_texts(root):
         names = [name for name in node.written.names if name in secrets] if node.written is not None else []
@@ -46,28 +43,19 @@ def _kept_texts(root: Node) -> Iterator[Node]:
         yield from _at(root, ("source", *texts))
     for texts in EVENT_TEXTS:
         yield from _at(root, ("tables", "*", *texts))
-    yield from _free_texts(_at(root, ("data", "*")), ColumnRules, ("dtype", "range"))
+    yield from _free_texts(_at(root, ("data", "*")), ("dtype", "range"))
     for item in _at(root, ("features", "*")):
         for op in item.value if isinstance(item.value, dict) else ():
             if op in OPS and op != "drop":
-                yield from _free_texts(_at(item, (op,)), OPS.get(op), CHECKED_FIELDS)
+                yield from _free_texts(_at(item, (op,)), CHECKED_FIELDS)
 
 
-def _free_texts(settings: Iterator[Node], model: type[Settings], checked: Collection[str]) -> Iterator[Node]:
-    """Yield the scalars of settings whose text is neither checked nor one of a field's choices."""
-    words = {(field.alias or name): _choices(field.annotation) for name, field in model.model_fields.items()}
+def _free_texts(settings: Iterator[Node], checked: Collection[str]) -> Iterator[Node]:
+    """Yield the scalars of settings but those of the `checked` fields."""
     for node in settings:
         for field, below in node.value.items() if isinstance(node.value, dict) else ():
             if field not in checked:
-                yield from (leaf for leaf in _leaves(below) if leaf.value not in words.get(field, ()))
-
-
-def _choices(annotation: Any) -> set[Any]:
-    """Return the choices of every ``Literal`` in an annotation."""
-    found: set[Any] = set()
-    for argument in get_args(annotation):
-        found |= {argument} if isinstance(argument, str) else _choices(argument)
-    return found
+                yield from _leaves(below)
 
 
 def _at(node: Node, path: tuple[str, ...]) -> Iterator[Node]:

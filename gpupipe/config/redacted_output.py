@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import traceback
 import warnings
@@ -20,9 +21,9 @@ class RedactedError(Exception):
 
 @contextmanager
 def redact_output(redactor: Redactor) -> Iterator[None]:
-    """Hide secrets in errors that leave the block, with their causes, and in logs and warnings inside it.
+    """Hide secrets in errors that leave the block, and in logs, warnings and errors of threads inside it.
 
-    An error keeps its type and its traceback. Only one that renders its text from private state, as pydantic's do, is
+    An error keeps its type, traceback and causes. Only one whose text is made of private state, as pydantic's are, is
     replaced by a `RedactedError` of the same name.
     """
     failed: BaseException | None = None
@@ -91,7 +92,7 @@ def _text(error: BaseException) -> str:
 
 _lock = threading.Lock()
 _active: list[Redactor] = []
-_replaced: list[Any] = []  # the record factory and the display of warnings that were there before
+_hooks: list[Any] = []  # what was there before: of log records, warnings, and errors of threads and finalizers
 
 
 @contextmanager
@@ -102,9 +103,10 @@ def _library_output(redactor: Redactor) -> Iterator[None]:
         return
     with _lock:
         if not _active:
-            _replaced[:] = [logging.getLogRecordFactory(), warnings.showwarning]
+            _hooks[:] = [logging.getLogRecordFactory(), warnings.showwarning, threading.excepthook, sys.unraisablehook]
             logging.setLogRecordFactory(_make_record)
             warnings.showwarning = _show_warning
+            threading.excepthook, sys.unraisablehook = _show_thread_error, _show_unraisable
         _active.append(redactor)
     try:
         yield
@@ -112,10 +114,14 @@ def _library_output(redactor: Redactor) -> Iterator[None]:
         with _lock:
             _active.remove(redactor)
             if not _active:
-                if logging.getLogRecordFactory() is _make_record:
-                    logging.setLogRecordFactory(_replaced[0])
+                if logging.getLogRecordFactory() is _make_record:  # others may have put their own there since
+                    logging.setLogRecordFactory(_hooks[0])
                 if warnings.showwarning is _show_warning:
-                    warnings.showwarning = _replaced[1]
+                    warnings.showwarning = _hooks[1]
+                if threading.excepthook is _show_thread_error:
+                    threading.excepthook = _hooks[2]
+                if sys.unraisablehook is _show_unraisable:
+                    sys.unraisablehook = _hooks[3]
 
 
 def _hide(text: str) -> str:
@@ -125,7 +131,7 @@ def _hide(text: str) -> str:
 
 
 def _make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
-    record: logging.LogRecord = _replaced[0](*args, **kwargs)
+    record: logging.LogRecord = _hooks[0](*args, **kwargs)
     try:
         text = record.getMessage()
     except Exception:  # the arguments do not suit the message: logging reports that itself
@@ -151,4 +157,22 @@ def _show_warning(
     text = str(message)
     if (hidden := _hide(text)) != text:
         message = category(hidden)
-    _replaced[1](message, category, filename, lineno, file, line)
+    _hooks[1](message, category, filename, lineno, file, line)
+
+
+def _show_thread_error(args: threading.ExceptHookArgs) -> None:
+    error = _redacted_by_all(args.exc_value)
+    _hooks[2](threading.ExceptHookArgs((type(error), error, args.exc_traceback, args.thread)))
+
+
+def _show_unraisable(unraisable: Any) -> None:
+    error = _redacted_by_all(unraisable.exc_value)
+    message = unraisable.err_msg and _hide(unraisable.err_msg)
+    fields = type(error), error, unraisable.exc_traceback, message, unraisable.object
+    _hooks[3](type(unraisable)(fields))
+
+
+def _redacted_by_all(error: BaseException | None) -> BaseException | None:
+    for redactor in tuple(_active):
+        error = error and _redact_chain(error, redactor)
+    return error

@@ -10,7 +10,8 @@ text of libraries, of paths made of settings, and of whatever else holds a value
   fragment of letters only, which may be an ordinary word, must stand in quotes or in a path, or be cut.
 - A value of 4 or 5 characters is hidden where no letter or digit is next to it. A shorter one is hidden with the
   setting that holds it.
-- Numbers and booleans are not secrets; digits inside a text are.
+- Settings that are numbers or booleans are not secrets; digits inside a text are. Nor are words that gpupipe itself
+  defines (`gpupipe.config.vocabulary`).
 """
 
 from __future__ import annotations
@@ -195,7 +196,8 @@ def _forms(value: str) -> list[str]:
     ]
     if value.isalnum() and value.isascii():
         return [value]
-    forms = dict.fromkeys([value, *(encode(value) for encode in encoders)])
+    stripped = value.strip()  # what a file or a command gave often ends with a newline
+    forms = dict.fromkeys([value, stripped, *(encode(text) for encode in encoders for text in (value, stripped))])
     if "\\" in value or "\n" in value:  # a text that was quoted inside a text that was quoted
         forms |= dict.fromkeys(repr(form)[1:-1] for form in list(forms))
     return [form for form in forms if form]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
+import sys
+import threading
 import traceback
 import warnings
 
@@ -111,3 +114,29 @@ def test_without_secrets_nothing_is_replaced() -> None:
         assert logging.getLogRecordFactory() is factory
         raise error
     assert caught.value is error
+
+
+def test_errors_of_threads_and_finalizers_lose_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    class Leaky:
+        def __del__(self) -> None:
+            raise Stubborn({"Message": TOKEN})
+
+    def fail() -> None:
+        raise OSError(TOKEN)
+
+    hooks = threading.excepthook, sys.unraisablehook
+    threading.excepthook, sys.unraisablehook = threading.__excepthook__, sys.__unraisablehook__
+    try:
+        with redact_output(REDACTOR):
+            thread = threading.Thread(target=fail)
+            thread.start()
+            thread.join()
+            Leaky().__class__  # noqa: B018  (gone at once)
+            gc.collect()
+        assert (threading.excepthook, sys.unraisablehook) == (threading.__excepthook__, sys.__unraisablehook__)
+    finally:
+        threading.excepthook, sys.unraisablehook = hooks
+    shown = capsys.readouterr().err
+    assert TOKEN[:6] not in shown
+    assert "OSError: ${T}" in shown
+    assert "Stubborn: denied: ${T}" in shown

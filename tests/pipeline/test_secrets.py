@@ -177,6 +177,21 @@ def test_names_keep_the_text_of_the_setting(tmp_path: Path) -> None:
     assert "<h1>x-${TOKEN}" in (run.path / "report.html").read_text()
 
 
+def test_the_run_directory_is_used_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("Z", VALUES["digits"])
+    write_table(Path("T.csv"))
+    Path("c.yaml").write_text(SETTINGS + TABLE + MODEL + "output: 'out_${Z}'\n")
+    assert main(["run", "--json", "c.yaml"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "/out_${Z}/c-" in document["run_directory"]
+    run = gp.Pipeline.from_yaml("c.yaml").run()
+    assert run.path.is_relative_to(tmp_path / f"out_{VALUES['digits']}")
+    assert leaked(VALUES["digits"], f"{run!r}{run._repr_html_()}") == []
+
+
 def test_an_error_of_a_run_has_the_name_of_a_variable_and_not_its_value(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("source: {path: '${WHERE}/none.csv', target: y}\ndevice: cpu\n")
     config = load_config(tmp_path / "c.yaml", environment={"WHERE": f"{tmp_path}/s3cr3t"})
@@ -209,6 +224,14 @@ def test_python_gets_errors_and_displays_without_the_value(tmp_path: Path, monke
         gp.Pipeline.from_yaml(tmp_path / "c.yaml", overrides=["seed='${Z}'"])
     assert "expected a whole number, got '${Z}'" in str(wrong.value)
     assert leaked(VALUES["token"], "".join([*wrong.value.problems, *traceback.format_exception(wrong.value)])) == []
+
+
+def test_words_of_gpupipe_stay_beside_secrets(tmp_path: Path) -> None:
+    text = "models: ['${MODEL}']\nsource: {path: '/none/${TOKEN}', format: '${FORMAT}', target: y}\n"
+    (tmp_path / "c.yaml").write_text(SETTINGS + text)
+    environment = {"MODEL": "xgboost", "FORMAT": "parquet", "TOKEN": "s3cr3t-token"}
+    hide = load_config(tmp_path / "c.yaml", environment=environment).origin.redactor.hide
+    assert hide("xgboost of parquet s3cr3t-token") == "xgboost of parquet ${TOKEN}"
 
 
 def test_a_setting_that_the_model_would_keep_may_be_opened(tmp_path: Path) -> None:
