@@ -9,7 +9,7 @@ from gpupipe.models.context import FitContext
 from gpupipe.models.device_fitting import early_refusal
 from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.fitting import fit
-from gpupipe.models.loading import load_fitted
+from gpupipe.models.loading import load_fitted, predict_loaded
 from gpupipe.models.resources import ONE_PROCESS, Resources
 from gpupipe.models.task import CLASSIFICATION, Task
 
@@ -27,4 +27,5 @@ __all__ = [
     "early_refusal",
     "fit",
     "load_fitted",
+    "predict_loaded",
 ]

@@ -20,7 +20,6 @@ from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, Model
 from gpupipe.models.loaded_sklearn import KINDS
 from gpupipe.models.skops_file import write_skops
-from gpupipe.models.sound_estimators import check_estimators
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
@@ -101,10 +100,6 @@ class Estimator(Model):
         if context.task in CLASSIFICATION:
             self._require_probabilities(estimator)
         self._check_export(estimator)
-        try:
-            check_estimators(estimator)
-        except (ValueError, AttributeError, TypeError) as error:
-            raise self._refused(f"{type(estimator).__name__} cannot be exported: {error}", FIX) from None
         return estimator
 
     def _make(self, task: Task, seed: int) -> Any:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.description import Description
 from gpupipe.models.files import FolderFiles, ModelFiles
-from gpupipe.models.fitted import FittedModel
+from gpupipe.models.fitted import FittedModel, Prediction
 from gpupipe.models.fitted_linear import FittedLinear
 from gpupipe.models.fitted_sklearn import FittedSklearn
 from gpupipe.models.fitted_xgboost import FittedXGBoost
 from gpupipe.models.neural.loading import load_network
 from gpupipe.untrusted.failures import refuse_failures
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
 
 # Models of one file. A network has several, and the installed libraries decide which of them is read.
 KINDS: tuple[type[FittedXGBoost | FittedLinear | FittedSklearn], ...] = (FittedXGBoost, FittedLinear, FittedSklearn)
@@ -61,3 +64,28 @@ def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> 
     with refuse_failures(f"{kind.file} is no sound estimator of this model", where):
         estimator = kind.read(files.read(kind.file), said, where)
     return kind(estimator, said.task, said.feature_names, said.n_classes, said.classes)
+
+
+def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
+    """Return what a loaded model predicts of `X`; a sound file does not imply that its numbers fit together.
+
+    Parameters
+    ----------
+    model : FittedModel
+        From `load_fitted`.
+    X : array of float32, shape (n, d)
+    where : str
+        The model directory, for messages.
+
+    Raises
+    ------
+    ArtifactError
+        If the estimator raises anything, or gives something else than a prediction of its task for each row.
+    LimitError
+        If memory is short.
+    """
+    fix = "`gpupipe verify` tells whether it still gives what it gave where it was trained"
+    with refuse_failures("the estimator fails on rows that suit its features", where, fix):
+        prediction = model.predict(X)
+        prediction.check(len(X), model.n_classes)
+        return prediction

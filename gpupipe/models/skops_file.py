@@ -19,6 +19,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models.skops_types import ALLOWED, DISTANCES, NEIGHBOUR_TREES
+from gpupipe.models.sound_estimators import check_estimators
 from gpupipe.models.sound_trees import check_nodes
 from gpupipe.untrusted.archives import BROKEN, check_array, check_members
 from gpupipe.untrusted.documents import parse_json
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PROTOCOL = 2  # of skops 0.11 and later
 SCHEMA = "schema.json"
 VERSIONS = "use the scikit-learn version that the manifest names, or export the model again"
+NOT_OURS = "report it: gpupipe must be able to load what it exports"
 TREE_STATE = {"max_depth", "node_count", "nodes", "values"}
 CHECK_ARRAY = {"dtype", "ensure_all_finite", "ensure_min_features", "ensure_min_samples", "order"}
 MERSENNE_WORDS = 624  # of the state of MT19937
@@ -41,14 +43,18 @@ def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
     Raises
     ------
     ArtifactError
-        If it holds a type that could not be read back.
+        If it holds a type or a state that could not be read back.
     """
     import skops.io
 
+    try:
+        check_estimators(estimator)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ArtifactError(f"it could not be loaded again: {error}", where=str(path), fix=NOT_OURS) from error
     skops.io.dump(estimator, path, compression=ZIP_DEFLATED if compressed else ZIP_STORED, compresslevel=1)
     with path.open("rb") as file, ZipFile(file) as archive:
         schema = json.loads(archive.read(SCHEMA))
-    _check_types(schema, str(path), fix="tell us: a model of gpupipe must be readable")
+    _check_types(schema, str(path), NOT_OURS)
     if schema.get("protocol") != PROTOCOL:
         what = f"skops writes protocol {schema.get('protocol')!r}; this gpupipe reads {PROTOCOL}"
         raise ArtifactError(what, where=str(path), fix="install skops 0.16, or update gpupipe")

@@ -152,8 +152,8 @@ def _check_forest(forest: Any) -> None:
 
 def _check_boosting(boosting: Any) -> None:
     width, mapper, n_trees = width_of(boosting), boosting._bin_mapper, boosting.n_trees_per_iteration_
-    if hasattr(boosting, "_in_fit"):
-        raise ValueError("histogram gradient boosting is not fitted")
+    if hasattr(boosting, "_in_fit") or type(mapper).__name__ != "_BinMapper":
+        raise ValueError("histogram gradient boosting is not as scikit-learn leaves it after fitting")
     is_categorical, thresholds = mapper.is_categorical_, mapper.bin_thresholds_
     if is_categorical.shape != (width,) or is_categorical.dtype.kind not in "bu" or len(thresholds) != width:
         raise ValueError("histogram gradient boosting has bins of other columns than it takes")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INT32 = (1 << 31) - 1
 DELETED = INT32  # the split index of a node that pruning has removed
+MAX_DEPTH = 4096  # XGBoost 3.2 recurses once for each level of a tree, and ends the process where the stack ends
 MAX_CATEGORIES = 1 << 24  # float32 holds every integer below it
 MAX_CATEGORY_BYTES = 1 << 30  # XGBoost keeps a bit for each category up to the largest of a node
 FEATURE_TYPES = frozenset({"c", "float", "i", "int", "q"})
@@ -273,6 +274,11 @@ def _check_links(tree: Mapping[str, Array], n_columns: int) -> int:
         raise ValueError("a tree looks at a column that is not there, or has no side for missing values")
     if not np.isfinite(tree["split_conditions"][leaf & ~deleted]).all():
         raise ValueError("a tree has a leaf whose value is not finite")
+    level, depth = np.zeros(1, np.int64), 0
+    while len(level := level[~leaf[level]]):
+        level, depth = np.concatenate([left[level], right[level]]), depth + 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a tree is deeper than {MAX_DEPTH:,}")
     return int(deleted.sum())
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.splitting import by_parts
-from gpupipe.models import Prediction
+from gpupipe.models import Prediction, predict_loaded
 from gpupipe.models.fitted_device import joined, matrix_on_host
 from gpupipe.pipeline.model_rows import RowsToPredict
 from gpupipe.pipeline.prediction_report import PredictionReport, merged, report_rows
 from gpupipe.pipeline.prediction_table import no_predictions
 from gpupipe.table.blocks import Table
-from gpupipe.untrusted.failures import refuse_failures
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model import Model
@@ -43,14 +42,7 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
         return no_predictions(model.goal), report
     X = model.features.transform(table, model.backend, model.engine)
     X = matrix_on_host(X, model.backend)  # the estimator is the host's
-    parts = by_parts(lambda a, b: _estimate(model, X[a:b]), X.shape[0], model.backend, "predict")
+    parts = by_parts(
+        lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
+    )
     return model.decision.apply(joined(parts)), report
-
-
-def _estimate(model: Model, X: Array) -> Prediction:
-    """Return the estimator's prediction of `X`; a sound file does not imply that its numbers fit together."""
-    what, fix = "the estimator fails on rows that suit its features", "`gpupipe verify` replays recorded predictions"
-    with refuse_failures(what, str(model.folder), fix):
-        prediction = model.estimator.predict(X)
-        prediction.check(len(X), model.goal.n_classes)
-        return prediction

@@ -155,6 +155,29 @@ def test_a_missing_a_cut_and_a_grown_file_are_refused_by_name(copy: Path) -> Non
         ArtifactReader(copy)
 
 
+@pytest.mark.parametrize("name", ["features.json", "state.npz", "levels.parquet", "estimator.ubj"])
+def test_a_file_that_is_replaced_after_its_hash_was_checked_is_refused(copy: Path, name: str) -> None:
+    """Checking and parsing are two moments: whoever may write to the folder could have other bytes parsed."""
+    reader = ArtifactReader(copy)
+    content = (copy / name).read_bytes()
+    changes: list[Callable[[Path], Any]] = [
+        lambda path: path.write_bytes(bytes(len(content))),
+        lambda path: path.write_bytes(content + b" "),
+        lambda path: path.symlink_to(copy / "manifest.json"),
+        os.mkfifo,  # reading it would wait for ever
+        lambda path: None,
+    ]
+    for change in changes:
+        (copy / name).unlink()
+        change(copy / name)
+        for read in (reader.json, reader.arrays, reader.table, reader.read):
+            with pytest.raises(ArtifactError, match=rf"{name} (has changed|is missing)"):
+                read(name)
+        (copy / name).unlink(missing_ok=True)
+        (copy / name).write_bytes(content)
+    assert reader.read(name) == content
+
+
 def test_an_unlisted_file_a_folder_and_a_link_are_refused_by_name(copy: Path) -> None:
     (copy / "extra.pkl").write_bytes(b"x")
     with pytest.raises(ArtifactError, match=r"extra\.pkl is not listed"):

@@ -167,6 +167,10 @@ FILES = {
         with_bytes("estimator.npz", lambda: npz(("coef.npy", array((10**12, 3))))),
         "declares 3,000,000,000,000",
     ),
+    "no bytes": (
+        with_bytes("program.npz", lambda: npz(("params.npy", array((10**11, 0))))),
+        "declares a dimension of 100,000,000,000",
+    ),
     "negative": (with_bytes("program.npz", lambda: npz(("params.npy", array((-1,))))), "declares -1"),
     "objects": (
         with_bytes("program.npz", lambda: npz(("a.npy", array((1,), "|O", b"\x80\x04K\x01.")))),

@@ -64,7 +64,7 @@ def test_what_was_changed_and_signed_again_is_5_and_the_column_is_named(gpupipe,
             arrays = reader.arrays(name)
             writer.arrays(name, arrays | {"params": arrays["params"] + 0.5})
         else:
-            writer.file(name).write_bytes(reader.path(name).read_bytes())
+            writer.file(name).write_bytes(reader.read(name))
     writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
     done = gpupipe("verify", tmp_path / "model")
     assert done.returncode == 5 and done.stdout.splitlines()[-1] == "not as recorded"

@@ -230,7 +230,7 @@ def test_a_damaged_file_of_weights_is_refused_by_name(damage: str, tmp_path: Pat
 def test_the_refusal_says_which_tensor_is_wrong_and_how(tmp_path: Path) -> None:
     description = save(fitted("mlp", "multiclass"), tmp_path)
     DAMAGES["a tensor of another shape"](tmp_path / WEIGHTS)
-    with pytest.raises(ArtifactError, match=r"network\.head\.weight is F32 of shape \(24, 3\).*\(3, 24\)"):
+    with pytest.raises(ArtifactError, match=r"network\.head\.weight is torch.float32 of shape \(24, 3\).*\(3, 24\)"):
         load_fitted(tmp_path, description)
 
 
@@ -261,7 +261,7 @@ def test_an_enormous_network_is_refused_by_the_shapes_in_the_header_before_memor
         cardinalities=(1 << 24,) * 1000,
     )  # fmt: skip
     assert enormous.n_numbers * enormous.n_bins * enormous.embedding_size * 4 > 1 << 47  # no machine has it
-    with pytest.raises(ArtifactError, match=r"not of it|missing|is F32 of shape"):
+    with pytest.raises(ArtifactError, match=r"not of it|missing|is torch.float32 of shape"):
         read_weights((tmp_path / WEIGHTS).read_bytes(), WEIGHTS, enormous, "regression")
 
 

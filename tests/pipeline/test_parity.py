@@ -80,7 +80,7 @@ def resigned(model: Path, folder: Path, change: Callable[[ArtifactReader, Artifa
     changed = change(reader, writer)
     for name in reader.names():
         if name not in changed:
-            writer.file(name).write_bytes(reader.path(name).read_bytes())
+            writer.file(name).write_bytes(reader.read(name))
     writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
     return folder
 
@@ -232,7 +232,7 @@ def test_a_model_without_a_record_is_refused_by_verify_and_still_predicts(churn_
     reader, writer = ArtifactReader(churn_run.path / "model"), ArtifactWriter(folder)
     for name in reader.names():
         if not name.startswith("parity"):
-            writer.file(name).write_bytes(reader.path(name).read_bytes())
+            writer.file(name).write_bytes(reader.read(name))
     writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
     model = load_model(folder)
     with pytest.raises(ArtifactError, match="no parity is recorded"):

@@ -155,7 +155,7 @@ def rewritten(folder: Path, to: Path, change: Any, manifest: dict[str, Any] | No
     reader, writer = ArtifactReader(folder), ArtifactWriter(to)
     for name in reader.names():
         if name != "training_summary.json":
-            writer.file(name).write_bytes(reader.path(name).read_bytes())
+            writer.file(name).write_bytes(reader.read(name))
         elif change is not None:
             document = reader.json(name)
             change(document)

@@ -90,7 +90,7 @@ def altered(model: Path, to: Path, parts: dict[str, bytes], **manifest: object) 
     reader = ArtifactReader(model)
     writer = ArtifactWriter(to)
     for name in reader.names():
-        writer.file(name).write_bytes(parts.get(name, reader.path(name).read_bytes()))
+        writer.file(name).write_bytes(parts.get(name, reader.read(name)))
     own = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}
     writer.finish({k: v for k, v in reader.manifest.items() if k not in own} | manifest)
     return to
