@@ -63,7 +63,8 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     path = folder / NAME
     try:
         with open_plain(path) as file:
-            raw = file.read(MAX_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+            raw = file.read(min(size, MAX_BYTES) + 1)  # the buffer is allocated before anything is read
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         fix = "name the model directory of a finished run, such as runs/NAME/model"
         raise ArtifactError(f"there is no {NAME}: this is no model directory", where=str(folder), fix=fix) from error
