@@ -69,7 +69,8 @@ class ArtifactWriter:
         """Write a ``pyarrow.Table`` as Parquet."""
         import pyarrow.parquet as pq
 
-        pq.write_table(value, self.file(name), compression="zstd")
+        with self.file(name).open("wb") as file:  # Arrow opens UTF-8 names only
+            pq.write_table(value, file, compression="zstd")
 
     def file(self, name: str) -> Path:
         """Return the path of a part that the caller writes, such as ``"estimator.ubj"``."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpupipe.report.text import printable
+
 if TYPE_CHECKING:
     from gpupipe.config import Config
 
@@ -37,7 +39,8 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
         with redact_output(checked.origin.redactor):
             refuse_code(checked)
     found = [] if no_data else _of_the_data(checked)
-    click.echo(f"OK {config}: source {hide(checked.source.label)}{tables}; {ops}; {models}")
+    source = hide(checked.source.label)
+    click.echo(printable(f"OK {config}: source {source}{tables}; {ops}; {models}"))
     for line in found:
         click.echo(line)
 
@@ -47,7 +50,6 @@ def _of_the_data(config: Config) -> list[str]:
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.data_check import check_data
     from gpupipe.pipeline.run_inputs import code_line
-    from gpupipe.report.text import printable
 
     with redact_output(config.origin.redactor):
         found = check_data(config)

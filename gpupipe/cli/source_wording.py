@@ -17,7 +17,7 @@ REWRITES = (
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
     (r"source: \{isolate: true\}", "--source isolate=true"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
-    (r"(?<!--source )(?<!')\bcsv\.(\w+)", r"--source csv.\1"),
+    (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),
     (r",? or leave the column out with drop", ""),
     (r", or take it out of columns, target and where", ""),
@@ -42,6 +42,8 @@ def rewritten(text: str) -> str:
 
     >>> rewritten("state the encoding, as in csv: {encoding: latin-1}")
     'state the encoding, as in --source csv.encoding=latin-1'
+    >>> rewritten("sales.csv.gz: csv.decimal is ','")
+    "sales.csv.gz: --source csv.decimal is ','"
     """
     for pattern, replacement in REWRITES:
         text = re.sub(pattern, replacement, text)

@@ -282,7 +282,8 @@ def _write(table: pa.Table, file: Path) -> None:
     """Write a file that is there complete or not at all, however often, and wherever else, this is done again."""
     hidden = file.with_name(f".{file.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        pq.write_table(table, hidden)
+        with hidden.open("wb") as out:  # Arrow opens UTF-8 names only
+            pq.write_table(table, out)
         hidden.replace(file)
     except OSError as error:
         raise _cannot_write(file, error) from error

@@ -168,7 +168,7 @@ def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | N
     """Return the configuration, or append to `problems` what is wrong and not yet in it."""
     settings = root.plain()
     if origin.path:
-        settings.setdefault("name", origin.path.stem)
+        settings.setdefault("name", os.fsencode(origin.path.stem).decode(errors="replace"))
     try:
         config = Config.model_validate(settings)
     except ValidationError as error:

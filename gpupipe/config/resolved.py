@@ -10,7 +10,7 @@ from gpupipe.config.document import Node, Written
 from gpupipe.config.environment import escape
 from gpupipe.config.scalars import Dumper
 from gpupipe.config.sections import Config
-from gpupipe.readers.files import mask
+from gpupipe.readers.files import as_text, mask
 
 
 class _Reference(str):
@@ -44,7 +44,7 @@ def _for_writing(value: Any, node: Node | None) -> Any:
     if isinstance(value, list):
         items: list[Any] = inner if isinstance(inner, list) and len(inner) == len(value) else [None] * len(value)
         return [_for_writing(item, below) for item, below in zip(value, items, strict=True)]
-    return escape(mask(value)) if isinstance(value, str) else value
+    return escape(mask(as_text(value))) if isinstance(value, str) else value
 
 
 def _referred(value: Any, read: Any, written: Written) -> Any:

@@ -171,7 +171,8 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
-        pq.write_table(predictions_table(job, outcome), directory.path / "predictions.parquet")
+        with (directory.path / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
+            pq.write_table(predictions_table(job, outcome), file)
     directory.write_text("config.yaml", resolved_yaml(job.config))
     directory.write_json("metrics.json", run.document)
     if job.config.report.enabled:

@@ -280,6 +280,23 @@ def _fixed_part(pattern: str) -> str:
     return re.split(r"[*?\[]", pattern)[0].rpartition("/")[0]
 
 
+def as_text(path: str) -> str:
+    """Return a path as text that YAML can hold: where its bytes are not UTF-8, a glob with ``?`` in place of each.
+
+    >>> as_text("caf\\udce9[1].csv")
+    'caf?[[]1].csv'
+    """
+    if not any(map(_is_odd_byte, path)):
+        return path
+    pattern = glob.escape(path) if os.path.lexists(path) or not glob.has_magic(path) else path
+    return "".join("?" if _is_odd_byte(character) else character for character in pattern)
+
+
+def _is_odd_byte(character: str) -> bool:
+    """Return whether a character stands for a byte that is not UTF-8, as `os.fsdecode` keeps it."""
+    return "\udc80" <= character <= "\udcff"
+
+
 _NAMED = r"\$\{\w+\}"  # the name of a variable that holds a secret is none
 _USER = re.compile(rf"://(?!(?:{_NAMED}|:)+@)[^/?#]+@")  # up to the last @: a password may hold one
 _PARAMETER = re.compile(rf"([?&#;][^=&]{{1,200}}=)(?!{_NAMED})[^&]+")

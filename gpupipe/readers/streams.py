@@ -7,6 +7,7 @@ ORC: the CPU seconds are equal), and less memory counts as this process's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,17 +56,5 @@ def _raw(file: SourceFile) -> Iterator[Any]:
             yield stream
     else:
         require_signature(file)
-        if _is_utf8(file.path):
-            with pa.OSFile(file.path) as stream:
-                yield stream
-        else:  # Arrow takes UTF-8 names only
-            with open(file.path, "rb", buffering=0) as raw, pa.PythonFile(raw, mode="r") as stream:
-                yield stream
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        with pa.OSFile(os.fsencode(file.path)) as stream:  # bytes: a name need not be UTF-8
+            yield stream

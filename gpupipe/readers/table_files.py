@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,8 @@ def write_table(table: Table, folder: Path) -> None:
         np.save(folder / f"{name}.npy", np.ascontiguousarray(block), allow_pickle=False)
     if table.texts:
         texts = pa.table(dict(table.texts))
-        with pa.OSFile(str(folder / "texts.arrow"), "wb") as sink, pa.ipc.new_file(sink, texts.schema) as writer:
+        path = os.fsencode(folder / "texts.arrow")  # bytes: a name need not be UTF-8
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, texts.schema) as writer:
             writer.write_table(texts.unify_dictionaries())
     levels = {column.name: column.levels for column in table.schema if column.levels is not None}
     (folder / "levels.json").write_text(json.dumps(levels), encoding="utf8")
@@ -94,6 +96,6 @@ def _map(path: Path, n_rows: int) -> Any:
 def _read_texts(path: Path) -> Mapping[str, pa.ChunkedArray]:
     if not path.exists():
         return {}
-    with pa.memory_map(str(path)) as stream:
+    with pa.memory_map(os.fsencode(path)) as stream:
         texts = pa.ipc.open_file(stream).read_all()
     return dict(zip(texts.column_names, texts.columns, strict=True))

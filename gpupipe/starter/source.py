@@ -6,6 +6,8 @@ import glob
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpupipe.errors import ConfigError
+from gpupipe.readers.files import as_text
 from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.learning import Learning
@@ -71,9 +73,20 @@ def _write_csv(document: Document, columns: Columns) -> None:
 
 
 def path_from(path: str, config: Path) -> str:
-    """Return `path` as the configuration must write it: in full where that will be in another folder."""
+    """Return `path` as the configuration must write it: in full where that will be in another folder.
+
+    Raises
+    ------
+    ConfigError
+        If it is not UTF-8 text, and no pattern means this file alone.
+    """
     is_here = config.absolute().parent == Path().absolute()
-    return path if is_here or "://" in path else str(Path(path).expanduser().absolute())
+    full = path if is_here or "://" in path else str(Path(path).expanduser().absolute())
+    text = as_text(full)
+    if text != full and (Path(full).is_dir() or len(glob.glob(text, recursive=True)) != len(glob.glob(full) or [full])):
+        what = f"the name is not UTF-8, which a configuration cannot hold, and {text} does not mean the same"
+        raise ConfigError(what, where=full, fix="rename the file or folder")
+    return text
 
 
 def drop_pattern(name: str) -> str:

@@ -9,6 +9,7 @@ from shlex import quote
 
 from gpupipe.backends import DeviceReport
 from gpupipe.readers.settings import TableSource
+from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.document import Document
@@ -94,7 +95,7 @@ def _write_title(document: Document, learning: Learning, path: str, config: Path
 
 def _write_commands(document: Document, config: Path) -> None:
     document.line("#")
-    document.line(f"#   gpupipe run {quote(str(config))}")
+    document.line(printable(f"#   gpupipe run {quote(str(config))}"))
     document.line("#")
     document.remark("Written by gpupipe init, from the values alone: look through drop and schema.")
 

@@ -55,8 +55,8 @@ def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
 
     if safe_csv and output.suffix == ".csv":
         table = escape_formulas(table)
-    with replaced(output) as draft:
-        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, draft)
+    with replaced(output) as draft, draft.open("wb") as file:  # Arrow opens UTF-8 names only
+        (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, file)
 
 
 def escape_formulas(table: pa.Table) -> pa.Table:
