@@ -8,7 +8,16 @@ current folder first, which may hold a ``json.py`` beside the data of a stranger
 """
 
 from gpupipe.children.child import Child, ChildEnded, Limits
-from gpupipe.children.commands import child_environment, python_command, script_command
+from gpupipe.children.commands import child_environment, python_command, script_command, script_environment
 from gpupipe.children.serving import serve
 
-__all__ = ["Child", "ChildEnded", "Limits", "child_environment", "python_command", "script_command", "serve"]
+__all__ = [
+    "Child",
+    "ChildEnded",
+    "Limits",
+    "child_environment",
+    "python_command",
+    "script_command",
+    "script_environment",
+    "serve",
+]
