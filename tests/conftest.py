@@ -20,6 +20,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The reader of the product, but for files whose names ask for something else.
+STRANGE_READER = """
+import json, os, signal
+from gpupipe.children import serve
+from gpupipe.readers.trial_reader import answer
+
+def strange(message):
+    path = json.loads(message)[2]
+    name = os.path.basename(path)
+    with open({log!r}, "a") as log:
+        log.write(f"{{os.getpid()}} {{name}}\\n")
+    if name.startswith("crash"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if name.startswith("exit"):
+        os._exit(0)
+    if name.startswith("hang"):
+        signal.pause()
+    if name.startswith("other"):
+        return b"read /etc/passwd"
+    return answer(message)
+
+if __name__ == "__main__":
+    serve(strange)
+"""
+
+
 @pytest.fixture(scope="session")
 def data_dir(pytestconfig: pytest.Config) -> Path:
     """Return the folder of public tables; skip without it, or fail where ``--require-gpu`` asks for all evidence."""
@@ -39,6 +65,17 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_hostile_modules(folder)
     yield folder
     assert imported_modules(folder) == []
+
+
+@pytest.fixture
+def strange_reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have isolated files tried by a reader that crashes on ``crash.csv``; return where it notes what it is asked."""
+    folder = tmp_path_factory.mktemp("reader")
+    log = folder / "asked"
+    (folder / "gpupipe_strange_reader.py").write_text(STRANGE_READER.format(log=str(log)))
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("gpupipe.readers.trial.MODULE", "gpupipe_strange_reader")
+    return log
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe import errors
-from gpupipe.children import child_environment, python_command, script_command
+from gpupipe.children import child_environment, python_command, script_command, script_environment
 from gpupipe.errors import ConfigError, GpupipeError
 
 TAIL_LINES = 12  # of what a failed process said: an error is one screen
@@ -63,7 +62,7 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> Finished:
         If it fails, or writes no JSON.
     """
     command = script_command(script, *arguments, "--json", str(output))
-    code, said, seconds, cpu_seconds = _timed(command, os.environ)
+    code, said, seconds, cpu_seconds = _timed(command, script_environment())
     if code != 0:
         raise ConfigError(
             f"the peer {script.name} ended with exit code {code}:\n{said}", where=" ".join(command), fix="mend it"

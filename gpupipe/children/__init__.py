@@ -8,7 +8,13 @@ current folder first, which may hold a ``json.py`` beside the data of a stranger
 """
 
 from gpupipe.children.child import Child, ChildEnded, Limits
-from gpupipe.children.commands import child_environment, private_environment, python_command, script_command
+from gpupipe.children.commands import (
+    child_environment,
+    private_environment,
+    python_command,
+    script_command,
+    script_environment,
+)
 from gpupipe.children.serving import serve
 
 __all__ = [
@@ -19,5 +25,6 @@ __all__ = [
     "private_environment",
     "python_command",
     "script_command",
+    "script_environment",
     "serve",
 ]

@@ -30,8 +30,16 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def script_command(script: str | os.PathLike[str], *arguments: str) -> list[str]:
-    """Return the command that runs a script of the user's, which may import from its own folder."""
+    """Return the command that runs a script of the user's, which may import from its own folder.
+
+    Use it with `script_environment`.
+    """
     return [sys.executable, os.fspath(script), *arguments]
+
+
+def script_environment() -> dict[str, str]:
+    """Return the environment of a script of the user's: without what gpupipe sets for processes of libraries."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:

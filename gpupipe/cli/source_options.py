@@ -1,12 +1,13 @@
-"""``--source KEY=VALUE``: reader options on the command line, shared by ``init`` and ``predict``.
+"""``--source KEY=VALUE`` and ``--isolate``: reader options on the command line, shared by ``init`` and ``predict``.
 
 The keys are those of the ``source:`` section that say how files are read: ``--source format=csv``, ``--source
-csv.delimiter=";"``, ``--source csv.encoding=latin-1``, ``--source isolate=true``.
+csv.delimiter=";"``, ``--source csv.encoding=latin-1``. ``--isolate`` is short for ``--source isolate=true``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,15 +24,27 @@ ESCAPED = {"\\t": "\t", "tab": "\t"}
 
 
 def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--source KEY=VALUE`` to a click command, whose parameter is `source_options`."""
-    option = click.option(
+    """Add ``--source KEY=VALUE`` and ``--isolate`` to a click command, whose parameter is `source_options`."""
+
+    @click.option(
         "--source",
         "source_options",
         multiple=True,
         metavar="KEY=VALUE",
-        help='How the files are read, repeatable: --source csv.delimiter=";" --source format=csv, isolate=true.',
+        help='How the files are read, repeatable: --source csv.delimiter=";" --source format=csv.',
     )
-    return option(command)
+    @click.option(
+        "--isolate",
+        is_flag=True,
+        help="Read the files in a child process first: one that crashes or floods its reader is an error, not the end. "
+        "For files that you do not trust; they are read twice.",
+    )
+    @wraps(command)
+    def with_options(*args: Any, source_options: tuple[str, ...], isolate: bool, **options: Any) -> Any:
+        given = (*source_options, "isolate=true") if isolate else source_options
+        return command(*args, source_options=given, **options)
+
+    return with_options
 
 
 def parse_source_options(values: Sequence[str], base: TableSource) -> TableSource:

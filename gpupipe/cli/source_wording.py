@@ -15,7 +15,7 @@ from gpupipe.errors import ConfigError, GpupipeError
 REWRITES = (
     (r"or leave such rows out: csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
-    (r"source: \{isolate: true\}", "--source isolate=true"),
+    (r"source: \{isolate: true\}", "--isolate"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),

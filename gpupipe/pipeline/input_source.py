@@ -6,7 +6,7 @@ number 501 in a batch of digits only, and an unseen level to the model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gpupipe.config import Config
@@ -53,6 +53,7 @@ def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict
     """
     return {
         "csv": config.source.csv.model_dump(mode="json"),
+        "isolate": any(source.isolate for source in (config.source, *config.tables.values())),
         "events": ServedEvents.of(config, features.derivation).to_json(),
         "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
     }
@@ -63,6 +64,8 @@ def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: S
     for name in ("id", "texts"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
             raise TypeError(f"reading.{name} is not a list of names")
+    if not isinstance(reading.get("isolate", False), bool):
+        raise TypeError("reading.isolate is neither true nor false")
     main_source("any", reading, features)
     for name in events.tables:
         event_source("any", events, reading, features, name)
@@ -84,7 +87,9 @@ def main_source(
     """
     known = [column.source for column in features.input_schema]
     ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
-    return _source(path, reading["csv"], {*_main_texts(reading, features), *ruled})
+    texts = sorted({*_main_texts(reading, features), *ruled})
+    settings = {"path": path, "csv": reading["csv"], "schema": dict.fromkeys(texts, "text")}
+    return TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
 
 
 def event_source(
@@ -97,11 +102,8 @@ def event_source(
         texts |= _texts_of(features.derivation.tables[name].schema)
     made = {*settings.compute, *(() if settings.group_by is None else settings.group_by.made())}
     declared = {text: ColumnSettings(kind="text") for text in sorted(texts - made)} | settings.declared
-    return settings.model_copy(update={"path": path, "declared": declared})
-
-
-def _source(path: str, csv: Mapping[str, Any], texts: Collection[str]) -> TableSource:
-    return TableSource.model_validate({"path": path, "csv": csv, "schema": dict.fromkeys(sorted(texts), "text")})
+    isolate = reading.get("isolate", False)
+    return settings.model_copy(update={"path": path, "declared": declared, "isolate": isolate})
 
 
 def _main_texts(reading: Mapping[str, Any], features: InputFeatures) -> set[str]:

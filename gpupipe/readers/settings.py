@@ -150,8 +150,9 @@ class TableSource(Settings):
     csv: CsvSettings = Field(CsvSettings(), description="How CSV files are written.")
     isolate: bool = Field(
         False,
-        description="Read the files in a process of their own first: one that crashes its reader is then an error that "
-        "names it. For files that nobody vouches for; takes a second reading.",
+        description="Read the files in a child process first, within limits of time and memory: one that crashes, "
+        "hangs or floods its reader is an error that names it. For files from untrusted sources; they are read twice. "
+        "Models keep it for the tables that they score.",
     )
 
     @model_validator(mode="before")

@@ -61,6 +61,11 @@ def end_trials() -> None:
         child.close()
 
 
+def forget() -> None:
+    """Forget which files were read: they are tried again."""
+    _try.cache_clear()
+
+
 @lru_cache(1 << 16)
 def _try(order: str, identity: tuple[str, int, int, str, int, int], is_remote: bool) -> None:
     path, size, *_ = identity

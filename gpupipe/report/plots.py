@@ -24,6 +24,7 @@ STYLE = {
     "font.family": "DejaVu Sans",
     "svg.fonttype": "none",
     "svg.hashsalt": "gpupipe",
+    "text.usetex": False,  # a matplotlibrc in the current folder could have LaTeX run what it says
     "text.parse_math": False,  # a level named "$5-$10" is no formula
 }
 

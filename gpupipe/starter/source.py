@@ -25,7 +25,7 @@ def write_source(document: Document, columns: Columns, path: str, learning: Lear
     if written.source.format != "auto":
         document.line(f"  format: {written.source.format}", written.remarks.get("format", ""))
     if written.source.isolate:
-        document.line("  isolate: true", "the files are read in a process of their own first")
+        document.line("  isolate: true", "the files are read in a child process first")
     _write_csv(document, columns)
     if learning is not None:
         document.line(f"  target: {flow(learning.goal.target)}", about_target(learning))

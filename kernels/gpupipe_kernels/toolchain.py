@@ -36,6 +36,20 @@ def find_libraries() -> dict[str, str]:
     return {**found, "libdevice": str(paths["libdevice"].info or "")}
 
 
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Return the absolute path of a program, or None.
+
+    Parameters
+    ----------
+    name : str
+    path : str, optional
+        The folders to search, ``PATH`` unless given. Empty and relative entries, which mean the current folder or one
+        below it, are skipped: it may hold the files of a stranger.
+    """
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
+
+
 def find_toolkits(root: Path = Path("/")) -> list[Path]:
     """Return the folders of CUDA toolkits on disk that have libnvvm, that of the ``nvcc`` on ``PATH`` first.
 
@@ -82,7 +96,7 @@ def _nvvm_folder(toolkit: Path) -> Path | None:
 
 def _nvcc_toolkit() -> list[Path]:
     """Return the toolkit that ``nvcc`` itself names: its own path may be that of a script elsewhere."""
-    nvcc = shutil.which("nvcc")
+    nvcc = find_program("nvcc")
     if nvcc is None:
         return []
     command = [nvcc, "--dryrun", "-x", "cu", os.devnull]

@@ -213,9 +213,10 @@ assert "matplotlib" not in sys.modules
 def test_the_plotting_library_is_left_with_its_settings(churn: ReportData, tmp_path: Path) -> None:
     import matplotlib
 
-    before = dict(matplotlib.rcParams)
-    render(churn, tmp_path)
-    assert dict(matplotlib.rcParams) == before
+    with matplotlib.rc_context({"text.usetex": True}):  # a matplotlibrc of the current folder runs no LaTeX either
+        before = dict(matplotlib.rcParams)
+        render(churn, tmp_path)
+        assert dict(matplotlib.rcParams) == before
 
 
 def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names,
 from gpupipe.pipeline.model import Model, load_model, open_model
 from gpupipe.pipeline.model_inference import BATCH_ROWS
 from gpupipe.pipeline.rules import by_column, settle_served
+from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.spread import broken_rules
@@ -119,6 +120,7 @@ def score_spread(
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
+    try_event_tables(model, tables, adjust)
     source, choose = adjust(model.source_of(data)), partial(_chosen, ids=ids, keep=keep, known=known, goal=model.goal)
     if model.features.derivation is not None:
         say("features of keys and texts need all rows at once: one worker reads and scores them")

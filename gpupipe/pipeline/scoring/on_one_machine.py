@@ -15,6 +15,7 @@ from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_
 from gpupipe.pipeline.loaded_model import LoadedModel
 from gpupipe.pipeline.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
+from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
 from gpupipe.readers.files import mask
@@ -65,7 +66,7 @@ def score(
     keep : sequence of str
         Further columns to copy: names and globs.
     adjust : callable
-        Returns the source of `data` with other reader settings.
+        Returns the source of `data` with other reader settings. One that isolates isolates `tables` too.
     on_error : {"error", "reject", "null"}
         What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
         it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
@@ -98,6 +99,7 @@ def score(
     for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
         require_no_conflict(path, scoring_inputs(model, data, tables))
     loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
+    try_event_tables(loaded_model, tables, adjust)
     if data is None:
         if on_error != "error" or keep or ids:
             options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
@@ -120,11 +122,10 @@ def score(
         note(text)
     rejected = _write_rejected(screened, output, on_error, label, safe_csv)
     copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
-    further = {name: _event_table(loaded_model, name, path, source.isolate) for name, path in (tables or {}).items()}
     # The rules were checked above; the report is printed instead of its warnings.
     scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):
-        predicted = scorer.predict_table(screened.table, further, as_of)
+        predicted = scorer.predict_table(screened.table, tables, as_of)
     for text in scorer.backend.take_remarks():
         note(text)
     if screened.passed is not None:
@@ -173,13 +174,6 @@ def _score_entities(
         seconds=time.perf_counter() - started,
         report=served.last_prediction_report,
     )
-
-
-def _event_table(model: LoadedModel, name: str, path: str, isolate: bool) -> str | TableSource:
-    """Return what reads a further table: isolated, if the main one is; one that the model does not know as it is."""
-    if not isolate or name not in model.events.tables:
-        return path
-    return model.event_source(name, path).model_copy(update={"isolate": True})
 
 
 def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str, safe_csv: bool) -> Path | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -22,6 +21,7 @@ from unittest import mock
 
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS
+from gpupipe_kernels.toolchain import find_program
 
 ARCHITECTURES = tuple(MULTIPROCESSORS)
 INSTALL = "pip install 'gpupipe[test]'"
@@ -60,7 +60,7 @@ def find_ptxas() -> Path | None:
         return Path(str(next(file.locate() for file in files if file.name == "ptxas")))
     except (PackageNotFoundError, StopIteration):
         toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
-        found = shutil.which("ptxas") or shutil.which("ptxas", path=toolkit)
+        found = find_program("ptxas") or find_program("ptxas", toolkit)
         return Path(found) if found else None
 
 
@@ -70,7 +70,7 @@ def find_nvdisasm() -> Path | None:
         files = distribution("nvidia-cuda-nvdisasm").files or []
         return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
     except (PackageNotFoundError, StopIteration):
-        found = shutil.which("nvdisasm")
+        found = find_program("nvdisasm")
         return Path(found) if found else None
 
 
