@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -227,3 +228,16 @@ def test_a_checkout_may_be_the_current_folder(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(root)
     monkeypatch.setattr(sys, "path", [str(root), *(path for path in sys.path if path != str(root))])
     assert str(root) in child_environment()["PYTHONPATH"].split(os.pathsep)
+
+
+def test_a_private_child_gets_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import os; from gpupipe.children import serve; serve(lambda _: repr(sorted(os.environ)).encode())"
+    (tmp_path / "environment_answers.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    secrets = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "http_proxy", "MLFLOW_TRACKING_PASSWORD")
+    for name in (*secrets, "OMP_NUM_THREADS", "GPUPIPE_THREADS"):
+        monkeypatch.setenv(name, "1")
+    with Child("environment_answers", Limits(seconds=60), {"ADDED": "1"}, private=True) as child:
+        names = ast.literal_eval(child.ask(b"").decode())
+    assert not {*secrets} & {*names}
+    assert {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "GPUPIPE_THREADS", "ADDED"} <= {*names}

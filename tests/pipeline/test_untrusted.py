@@ -41,6 +41,8 @@ from sklearn.preprocessing import PolynomialFeatures
 def make():
     return make_pipeline(PolynomialFeatures(13), GaussianNB())
 """
+EVENTS = {"on": {"left": "b", "right": "n"}, "cardinality": "one_to_many"}
+FORMULAS = {f"c{i}": "n" for i in range(1001)}
 MODELS: dict[str, tuple[str | None, list[Any]]] = {
     "xgboost": ("yes", [{"xgboost": {"n_estimators": 20}}]),
     "hist_gradient_boosting": ("amount", [{"hist_gradient_boosting": {"max_iter": 20}}]),
@@ -396,7 +398,7 @@ def test_a_malformed_prediction_is_refused(
 ) -> None:
     document, arrays = said["prediction"]
     model = with_replies(pack(said["description"]), pack(change(document, path, value), arrays))
-    with pytest.raises(ArtifactError, match="malformed reply") as error:
+    with pytest.raises(ArtifactError, match="untrusted model is refused: ") as error:
         model.predict(said["rows"])
     assert error.value.where == str(model.process.folder)
     assert isinstance(model.process._child, FakeChild) and model.process._child.n_closed == 1
@@ -410,9 +412,16 @@ def test_a_malformed_prediction_is_refused(
         (["manifest", "labels"], [["no"], ["yes"]]),
         (["manifest", "reading", "csv", "delimiter"], "||"),
         (["manifest", "reading", "csv", "encoding"], "hex"),
+        (["manifest", "reading", "csv", "encoding"], "Punycode"),
         (["manifest", "reading", "texts"], [1]),
+        (["manifest", "reading", "events", "tables"], {"orders": {**EVENTS, "where": "n > 0 and " * 2500 + "n > 0"}}),
+        (
+            ["manifest", "reading", "events", "tables"],
+            {"o": {**EVENTS, "compute": FORMULAS}},
+        ),
         (["manifest", "reading"], None),
         (["manifest", "data"], [{"column": "b"}]),
+        (["manifest", "data"], [{"column": "b", "kind": "numeric", "format": None, "rules": {"range": [0, 1]}}] * 65),
         (["manifest", "importances"], {"metric": 1}),
         (["manifest", "metrics"], {"roc_auc": "1"}),
         (["manifest", "kernels"], []),
@@ -433,7 +442,7 @@ def test_a_malformed_prediction_is_refused(
 def test_a_malformed_description_is_refused(
     with_replies: Callable[..., UntrustedModel], said: dict[str, Any], path: list[Any], value: Any
 ) -> None:
-    with pytest.raises(ArtifactError, match="malformed reply"):
+    with pytest.raises(ArtifactError, match="untrusted model is refused: "):
         with_replies(pack(change(said["description"], ["description", *path], value)))
 
 
@@ -476,7 +485,7 @@ def test_a_child_that_sends_garbage_is_refused(
     (tmp_path / "garbage_worker.py").write_text(GARBAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(untrusted_process, "WORKER", "garbage_worker")
-    with pytest.raises(ArtifactError, match="sent a malformed reply"):
+    with pytest.raises(ArtifactError, match="untrusted model is refused: "):
         gp.load_model(trained("ridge"), untrusted=True)
 
 

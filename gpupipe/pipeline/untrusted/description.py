@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import GpupipeError
 from gpupipe.features.derived import Derivation, DerivedTable
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.input_source import check_reading
+from gpupipe.pipeline.input_source import check_reading, main_source
 from gpupipe.pipeline.loaded_model import LoadedModel
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.served_events import ServedEvents
 from gpupipe.pipeline.soundness import read_decision, read_goal, read_importances, read_schema
 from gpupipe.pipeline.target import Goal
+from gpupipe.readers.settings import TableSource
 from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
 KEPT = ("task", "target", "labels", "reading", "data", "importances", "metrics", "created", "gpupipe")
+
+# This process applies rules and steps to the rows, without a time limit: their number and length are bounded.
+MOST_RULES = 64  # of a column
+MOST_FORMULAS = 1_000  # of a further table
+MOST_TEXT = 20_000  # characters of a filter or formula
+QUADRATIC = ("idna", "punycode")  # encodings of short names, whose decoders take minutes for a file
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def read_description(document: Mapping[str, Any]) -> ModelDescription:
     """
     try:
         return _read_description(document)
-    except (KeyError, TypeError, AttributeError, RecursionError, MemoryError, GpupipeError) as error:
+    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError, GpupipeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
@@ -113,9 +122,25 @@ def _read_description(document: Mapping[str, Any]) -> ModelDescription:
     )
     events = ServedEvents.from_json(said["reading"].get("events"), features.derivation)
     check_reading(said["reading"], features, events)
+    _check_costs(main_source("any", said["reading"], features, rules), rules, events)
     decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)
     manifest = {**said, "model": {"name": name or "model"}}
     return ModelDescription(goal, features, decision, manifest, rules, events)
+
+
+def _check_costs(source: TableSource, rules: Sequence[ServedRules], events: ServedEvents) -> None:
+    """Raise ValueError if preparing rows as the model says could take this process for ever."""
+    column, n_rules = max(Counter(each.column for each in rules).items(), key=lambda item: item[1], default=("", 0))
+    if n_rules > MOST_RULES:
+        raise ValueError(f"column {column!r:.40} has {n_rules} rules; expected at most {MOST_RULES}")
+    for name, table in events.tables.items():
+        texts = [table.where or "", *table.compute.values()]
+        if len(table.compute) > MOST_FORMULAS or max(map(len, texts)) > MOST_TEXT:
+            limits = f"{MOST_FORMULAS} formulas of {MOST_TEXT:,} characters"
+            raise ValueError(f"table {name!r:.40} is computed by more than {limits}")
+    for each in (source, *events.tables.values()):
+        if codecs.lookup(each.csv.encoding).name in QUADRATIC:
+            raise ValueError(f"the encoding of tables is {each.csv.encoding!r}")
 
 
 def _derivation(tables: Any) -> Derivation | None:

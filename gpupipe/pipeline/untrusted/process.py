@@ -87,7 +87,7 @@ class ModelProcess:
                 return read(document, buffers), read_remarks(document["remarks"])
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             self._child.close()
-            what = f"the process that holds the untrusted model sent a malformed reply: {error!s:.200}"
+            what = f"the answer of the process that holds the untrusted model is refused: {error!s:.200}"
             raise ArtifactError(what, where=str(self.folder), fix=DO_NOT_USE) from error
         raise failure
 
