@@ -146,7 +146,7 @@ def _objective(values: Any, task: Task, n_classes: int) -> dict[str, Any]:
     if name not in OBJECTIVES or (name != needed if needed else name.startswith(("binary:", "multi:"))):
         raise ValueError(f"its objective is {name!r:.40}, and the task {task}")
     parameters = OBJECTIVES[name]
-    if parameters is None or set(values) == {"name"}:
+    if parameters is None or (set(values) == {"name"} and name != "multi:softprob"):
         return _fields(values, f"the objective {name}", ("name",))
     group, field, low, high = parameters
     text = _fields(_fields(values, f"the objective {name}", ("name", group))[group], group, (field,))[field]

@@ -1,7 +1,8 @@
-"""Files that may come from anywhere, looked at before a parser that believes what they declare.
+"""Parsers and checks of files that may come from anywhere, applied before a library that believes what they declare.
 
 ``documents``  JSON    ``archives``  zip and npz    ``parquet``  the pages of a Parquet file    ``ubjson``  XGBoost's
-binary JSON    ``protobuf``  the fields of an ONNX file. What is wrong is a ValueError; who calls knows the file.
+binary JSON    ``protobuf``  the fields of an ONNX file. They take bytes and raise ValueError, as the caller knows the
+file. ``failures``  makes whatever a library raises an error of gpupipe.
 """
 
 from __future__ import annotations
