@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.pipeline.disk import room_on
 from gpupipe.pipeline.renaming import sync
+from gpupipe.system_errors import DISK, is_full
 
 ROOM = "make room, or name an output on another disk"
 
@@ -59,6 +60,8 @@ def require_writable_file(path: Path) -> None:
     ------
     ConfigError
         If its folder is absent or cannot be written to, or `path` is a folder, a device or a pipe.
+    LimitError
+        If not even an empty file fits on the disk.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -73,6 +76,8 @@ def require_writable_file(path: Path) -> None:
         draft.touch()
         draft.unlink()
     except OSError as error:
+        if is_full(error):
+            raise LimitError(DISK.what, where=str(path), fix=ROOM) from error
         fix = "name a file in a folder that can be written to"
         raise ConfigError(f"cannot write here: {error.strerror}", where=str(path), fix=fix) from error
 

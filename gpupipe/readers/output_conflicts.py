@@ -54,10 +54,10 @@ def require_no_conflict(
     Examples
     --------
     >>> require_no_conflict("scores.csv", [ProtectedInput("customers.csv", "the input")])
-    >>> require_no_conflict("data/scores.csv", [ProtectedInput("data/*.csv", "the input")])
+    >>> require_no_conflict("scores.csv", [ProtectedInput("*.csv", "the input")])
     Traceback (most recent call last):
-    gpupipe.errors.ConfigError: the output would be read as part of the input, data/*.csv
-      where: data/scores.csv
+    gpupipe.errors.ConfigError: the output would be read as part of the input, *.csv
+      where: scores.csv
       to do: name an output elsewhere
     """
     path = Path(output)
