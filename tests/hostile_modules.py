@@ -1,4 +1,4 @@
-"""A folder with modules of a stranger, which no process of ours may import when it is the current one."""
+"""Modules for a current folder that no process of ours may import from."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_no_module_is_too_long_to_read() -> None:
 
 
 def test_python_is_started_in_one_place() -> None:
-    """Elsewhere it would import from the current folder, which may hold the files of a stranger."""
+    """Elsewhere it would import from the current folder, which may hold untrusted files."""
     starting = {
         name_of(module)
         for module in MODULES

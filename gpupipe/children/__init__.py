@@ -4,7 +4,7 @@ Native parsers of damaged or hostile files may crash, hang or take all memory. A
 its own, under limits, and answers over a socket. Its answers are untrusted too: bytes of bounded length, no pickle.
 
 Every process of ours that runs Python is started by `python_command`: ``python -m`` and ``python -c`` import from the
-current folder first, which may hold a ``json.py`` beside the data of a stranger.
+current folder first, which may hold a ``json.py`` beside untrusted data.
 """
 
 from gpupipe.children.child import Child, ChildEnded, Limits

@@ -44,7 +44,7 @@ def find_program(name: str, path: str | None = None) -> str | None:
     name : str
     path : str, optional
         The folders to search, ``PATH`` unless given. Empty and relative entries, which mean the current folder or one
-        below it, are skipped: it may hold the files of a stranger.
+        below it, are skipped: it may hold untrusted files.
     """
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))

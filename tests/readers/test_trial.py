@@ -68,7 +68,7 @@ def test_files_are_read_once_by_one_child_and_then_as_without_it(tmp_path: Path,
 def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
     tmp_path: Path, strange_reader: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
 ) -> None:
-    folder = written(tmp_path / "data", "a", name, "z")
+    folder = written(tmp_path / "data", name, "z")
     if name == "hang":
         monkeypatch.setattr(trial, "LEAST_SECONDS", 1.0)
     error = refusal(folder)
