@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -49,7 +50,9 @@ class FittedXGBoost(FittedModel):
         except ImportError as error:
             raise ArtifactError(f"the model needs XGBoost: {error}", where=where, fix=INSTALL) from error
         try:
-            return xgboost.Booster(model_file=checked)
+            with warnings.catch_warnings():  # of another version of XGBoost: the manifest names it
+                warnings.filterwarnings("ignore", category=UserWarning, module="xgboost")
+                return xgboost.Booster(model_file=checked)
         except xgboost.core.XGBoostError as error:
             raise ArtifactError(f"not a model of XGBoost: {error}", where=where, fix="export it again") from error
 

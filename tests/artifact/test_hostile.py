@@ -229,13 +229,14 @@ FILES = {
     "codes": (with_json("features.json", lambda v: v[0].update(n_codes=10**18)), "codes"),
     "width": (with_bytes("estimator.npz", lambda: coefficients(1, 2)), "takes 2 columns"),
     "outputs": (with_bytes("estimator.npz", lambda: coefficients(7, 4)), "7 outputs"),
+    "infinite weight": (with_bytes("estimator.npz", lambda: coefficients(1, 4, float("inf"))), "not finite"),
 }
 
 
-def coefficients(outputs: int, columns: int) -> bytes:
+def coefficients(outputs: int, columns: int, value: float = 0.0) -> bytes:
     shape, n_bytes = (outputs, columns), 8 * outputs
     return npz(
-        ("coef.npy", array(shape, data=bytes(n_bytes * columns))),
+        ("coef.npy", array(shape, data=struct.pack("<d", value) * (outputs * columns))),
         ("intercept.npy", array((outputs,), data=bytes(n_bytes))),
     )
 
@@ -260,6 +261,14 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "labels equal": ({"labels": ["a", "a"]}, "label twice"),
     "threshold": ({"decision": {"threshold": 7, "calibration": None}}, "no probability"),
     "threshold text": ({"decision": {"threshold": "x", "calibration": None}}, "not a finite number"),
+    "labels of two types": ({"labels": [1, True]}, "labels do not fit into one column"),
+    "labels too large": ({"labels": [2**70, 1]}, "labels do not fit into one column"),
+    "half a letter": ({"labels": ["\ud800", "b"]}, "surrogates not allowed"),
+    "threshold of 400 digits": ({"decision": {"threshold": 10**400, "calibration": None}}, "not a finite number"),
+    "steep": (
+        {"decision": {"threshold": 0.5, "calibration": {"method": "sigmoid", "slope": 1e300, "intercept": 1e300}}},
+        "a slope or an intercept of more than 1e",
+    ),
     "lengths": (isotonic([0, 1], [0]), "maps 2 values to 1"),
     "falling": (isotonic([0, 1], [1, 0]), "does not rise"),
     "texts": (isotonic(["a"], ["b"]), "not a finite number"),

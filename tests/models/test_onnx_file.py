@@ -20,7 +20,7 @@ from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.models import load_fitted
 from gpupipe.models.neural import onnx_file
 from gpupipe.models.neural.fitted import FittedNeural
-from gpupipe.models.neural.onnx_runtime import NAME, check_session, open_session
+from gpupipe.models.neural.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.trial_rows import trial_rows
 from tests.models.networks import fitted, given, rows
 
@@ -197,6 +197,47 @@ def test_a_file_that_takes_or_gives_something_else_is_refused(one: Saved) -> Non
     for n_columns, n_outputs in ((6, 1), (5, 2)):
         with pytest.raises(ArtifactError, match="not what this model does"):
             check_session(session, NAME, n_columns, n_outputs)
+
+
+def another_operator(model: Any) -> None:
+    next(node for node in model.graph.node if node.op_type == "Relu").op_type = "RandomUniformLike"
+
+
+def more_columns(model: Any) -> None:
+    model.graph.initializer[0].dims[0] += 1
+
+
+def texts(model: Any) -> None:
+    model.graph.initializer[0].data_type = onnx.TensorProto.STRING
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (another_operator, "an operator 'RandomUniformLike', which no network of ours has"),
+        (more_columns, r"a tensor of shape \(.*\) in .* bytes"),
+        (texts, "a tensor of the type 8"),
+    ],
+)
+def test_a_file_with_what_no_network_has_is_refused_before_onnx_runtime_reads_it(
+    change: Callable[[Any], None], message: str, one: Saved
+) -> None:
+    model = onnx.load(one.folder / NAME)
+    change(model)
+    with pytest.raises(ArtifactError, match=rf"estimator\.onnx is no network of ours: it has {message}"):
+        open_session(model.SerializeToString(), NAME)
+
+
+def test_a_graph_that_fails_on_rows_is_a_fault_of_the_model(one: Saved) -> None:
+    model = onnx.load(one.folder / NAME)
+    model.graph.node.add(op_type="Reshape", input=["X", "elsewhere"], output=["unused"])
+    model.graph.initializer.add(name="elsewhere", data_type=7, dims=[1], int64_data=[7])
+    model.graph.output.add(name="unused").type.tensor_type.elem_type = 1
+    session = open_session(model.SerializeToString(), NAME)
+    with pytest.raises(ValueError, match=r"ONNX Runtime fails: .*Reshape"):
+        scores(session, np.zeros((3, 5)), 1)
+    with pytest.raises(ValueError, match=r"gives float32 of shape \(3, 1\) for 3 rows"):
+        scores(open_session((one.folder / NAME).read_bytes(), NAME), np.zeros((3, 5)), 2)
 
 
 def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Path) -> None:
