@@ -272,10 +272,8 @@ def _score(
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table without dictionaries, which are an encoding of readers."""
-    for i, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(i, table.column_names[i], column.cast(column.type.value_type))
-    return table
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _write(table: pa.Table, file: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
+from gpupipe.names import NamePatterns, enumerate_names, is_glob
 
 KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
 
@@ -13,8 +13,8 @@ KINDS = ("@numeric", "@categorical", "@datetime", "@text", "@boolean", "@all")
 def no_column(name: str, columns: Iterable[str]) -> ConfigError:
     """Return the error about a name or glob that matches none of `columns`."""
     columns = list(columns)
-    listed = f"the columns are {', '.join(columns[:20])}" + (", …" if len(columns) > 20 else "")
-    if _is_glob(name):
+    listed = f"the columns are {enumerate_names(columns)}"
+    if is_glob(name):
         return ConfigError(f"no column matches {name!r}", fix=listed)
     return ConfigError(f"no column {name!r}", fix=did_you_mean(name, columns) or listed)
 
@@ -75,15 +75,12 @@ def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None, 
     gone = resolve(selectors, kinds) if selectors else []
     if len(gone) == len(kinds):
         raise SchemaError("no column is left to learn from", where="source.drop", fix="drop fewer")
-    return [name for name in gone if name not in kept]
+    needed = frozenset(kept)
+    return [name for name in gone if name not in needed]
 
 
 def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:
     return item.startswith("!") and item not in kinds
-
-
-def _is_glob(item: str) -> bool:
-    return any(sign in item for sign in "*?[")
 
 
 def _matching(item: str, kinds: Mapping[str, str]) -> list[str] | None:
@@ -94,4 +91,4 @@ def _matching(item: str, kinds: Mapping[str, str]) -> list[str] | None:
         if item not in KINDS:
             raise ConfigError(f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"one of {KINDS}")
         return [name for name, kind in kinds.items() if item in ("@all", f"@{kind}")]
-    return [name for name in kinds if fnmatchcase(name, item)] or None
+    return (list(filter(NamePatterns([item]).matches, kinds)) if is_glob(item) else None) or None

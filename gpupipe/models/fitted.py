@@ -126,8 +126,27 @@ class FittedModel(ABC):
         """Return the estimator's own importance of each column, in order; None where it has none.
 
         Linear models: the coefficient (several classes: the mean of its absolute values). Forests: the mean decrease
-        in impurity. XGBoost: the mean gain of the splits on the column.
+        in impurity. XGBoost: the mean gain of the splits on the column; histogram boosting: their total gain.
         """
+
+    def column_weights(self, X: Array) -> Array | None:
+        """Return how much the model relies on each column, by its own account; None where it has no such measure.
+
+        Parameters
+        ----------
+        X : array of float32, shape (n, d)
+            Rows on the host, for the spread of each column.
+
+        Returns
+        -------
+        array of float64, shape (d,), optional
+            Zero or positive, comparable within this model alone. Linear models: the absolute coefficient times the
+            standard deviation of the column. Others: `importances`.
+        """
+        import numpy as np
+
+        own = self.importances()
+        return None if own is None else np.abs(np.fromiter(own.values(), np.float64))
 
     @abstractmethod
     def _write(self, path: Path) -> None:

@@ -67,6 +67,12 @@ class DeviceModel(FittedModel):
         shares = shares / (shares.sum() or 1.0)  # scikit-learn's add up to 1
         return {name: float(share) for name, share in zip(self._names(len(shares)), shares, strict=True)}
 
+    def column_weights(self, X: Array) -> Array | None:
+        """Return what each column weighs, by the device's own measure where it has one; `X` is on the host."""
+        own = getattr(self.estimator, "feature_importances_", None)
+        is_own = own is not None and self.kind is FittedSklearn
+        return super().column_weights(X) if is_own else self._portable.column_weights(X)
+
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the portable form; see `FittedModel.save`."""
         return self._portable.save(folder, quick=quick)
@@ -216,6 +222,10 @@ class HostModel(FittedModel):
     def importances(self) -> dict[str, float] | None:
         """Return the importances of the host's model."""
         return self.portable().importances()
+
+    def column_weights(self, X: Array) -> Array | None:
+        """Return the weights of the host's model."""
+        return self.portable().column_weights(X)
 
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the host's model; see `FittedModel.save`."""

@@ -91,6 +91,12 @@ class FittedLinear(FittedModel):
         values = coef[0] if len(coef) == 1 else np.abs(coef).mean(axis=0)
         return {name: float(value) for name, value in zip(self._names(len(values)), values, strict=True)}
 
+    def column_weights(self, X: Array) -> Array:
+        """Return the mean absolute coefficient of each column times its standard deviation in `X`."""
+        import numpy as np
+
+        return np.abs(self.estimator.coef).mean(axis=0) * X.std(axis=0, dtype=np.float64)
+
     def _write(self, path: Path) -> None:
         import numpy as np
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,18 +63,18 @@ class FittedSklearn(FittedModel):
         return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
 
     def importances(self) -> dict[str, float] | None:
-        """Return coefficients or impurity decreases, where the estimator has them.
+        """Return coefficients, impurity decreases or total gains, where the estimator has them.
 
         A forest that was trained on a device has none: only its splits and its leaves came to the host.
         """
         import numpy as np
 
-        estimator = self.estimator
-        if hasattr(estimator, "calibrated_classifiers_"):
-            estimator = estimator.calibrated_classifiers_[0].estimator
+        estimator = self._innermost
         values = getattr(estimator, "feature_importances_", None)
         if values is None:
             values = getattr(estimator, "coef_", None)
+        if values is None and hasattr(estimator, "_predictors"):
+            values = _total_gains(estimator)
         if values is None or not np.isfinite(values).all():
             return None
         if values.ndim == 2:
@@ -82,11 +83,40 @@ class FittedSklearn(FittedModel):
             return None
         return {name: float(value) for name, value in zip(self._names(len(values)), values, strict=True)}
 
+    def column_weights(self, X: Array) -> Array | None:
+        """Return what each column weighs in the model: coefficients are scaled by the spread of their columns."""
+        import numpy as np
+
+        own = super().column_weights(X)
+        if own is None or not hasattr(self._innermost, "coef_"):
+            return own
+        return own * X.std(axis=0, dtype=np.float64)
+
+    @property
+    def _innermost(self) -> Any:
+        """The estimator without its calibration."""
+        calibrated = getattr(self.estimator, "calibrated_classifiers_", None)
+        return calibrated[0].estimator if calibrated else self.estimator
+
     def _write(self, path: Path) -> None:
         write_skops(self.estimator, path)
 
     def _write_quickly(self, path: Path) -> None:
         write_skops(self.estimator, path, compressed=False)
+
+
+def _total_gains(boosting: Any) -> Array:
+    """Return the total gain of the splits on each column; scikit-learn's histogram boosting does not offer it."""
+    import numpy as np
+
+    gains = np.zeros(boosting.n_features_in_)
+    for predictor in chain.from_iterable(boosting._predictors):
+        splits = predictor.nodes[predictor.nodes["is_leaf"] == 0]
+        np.add.at(gains, splits["feature_idx"], splits["gain"])
+    if boosting._preprocessor is not None:  # it puts the categories first
+        is_category = np.asarray(boosting.is_categorical_)
+        gains[np.concatenate([np.flatnonzero(is_category), np.flatnonzero(~is_category)])] = gains.copy()
+    return gains
 
 
 def _blocked(predict: Callable[[Array], Array], X: Array, copy: bool) -> Array:

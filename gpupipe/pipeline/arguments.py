@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from gpupipe.config import Config
@@ -13,6 +12,7 @@ from gpupipe.config.advice import cli_to_python, yaml_to_python
 from gpupipe.config.gpu import parse_size
 from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.names import unmatched
 from gpupipe.readers.formats import format_of
 from gpupipe.readers.in_memory import InMemoryTable, is_in_memory
 from gpupipe.readers.settings import Source, TableSource
@@ -95,8 +95,8 @@ def _reading(source: Table, data: Any, name: str) -> Table:
     if is_in_memory(data) or isinstance(data, Mapping):
         fields["frame"] = InMemoryTable.of(data)
         names = fields["frame"].table.column_names  # may lack what was to be dropped
-        gone = [d for d in source.drop if not d.startswith("@") and not any(fnmatchcase(n, d) for n in names)]
-        fields["drop"] = tuple(d for d in source.drop if d not in gone)
+        gone = frozenset(unmatched((item for item in source.drop if not item.startswith("@")), names))
+        fields["drop"] = tuple(item for item in source.drop if item not in gone)
     else:
         given = [data] if isinstance(data, str | os.PathLike) else data
         paths = tuple(map(os.fspath, given))

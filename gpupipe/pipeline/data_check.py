@@ -23,6 +23,7 @@ from gpupipe.features.derived import Derivation, DerivedOp, derive
 from gpupipe.features.fitted import FittedFeatures, finish_features
 from gpupipe.features.selection import no_column
 from gpupipe.metrics import metric_names
+from gpupipe.names import MOST_HINTS, unmatched
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
 from gpupipe.pipeline.preparation import (
@@ -198,17 +199,18 @@ class _Checker:
                   for column in plain[name]]  # fmt: skip
         source = self._source_names(config.source, "source", plain[""], joined)
         tables: dict[str, JoinedTable] = {}
+        wanted = Wanted(config.source)
         for name, table in config.tables.items():
             tables[name] = self._source_names(table, f"tables.{name}", plain[name], [])
             self._absent([c for c in table.on.right if c not in plain[name]], plain[name], f"tables.{name}.on")
             lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
             self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")
-            for key in (c for c in table.on.left if c in plain[""] and not Wanted(config.source).is_wanted(c)):
+            for key in (c for c in table.on.left if c in plain[""] and not wanted.is_wanted(c)):
                 error = ConfigError(f"{key!r} is the key of tables.{name}, so it must be read")
                 advise_dropped(error, config)
                 self._add(error, "source.drop")
                 source = source.model_copy(update={"drop": tuple(n for n in source.drop if n != key)})
-        columns = [name for name in [*plain[""], *joined] if name in joined or Wanted(config.source).is_wanted(name)]
+        columns = [*(name for name in plain[""] if wanted.is_wanted(name)), *joined]
         split = config.split
         named = {"split.group": split.group, "split.time": split.time}
         named["split.column.name"] = None if split.column is None else split.column.name
@@ -218,14 +220,14 @@ class _Checker:
         return config.model_copy(update={"source": source, "tables": tables})
 
     def _source_names(self, source: Any, section: str, names: Sequence[str], joined: Sequence[str]) -> Any:
-        known = [*names, *joined]
+        known = dict.fromkeys([*names, *joined])
         absent = {
-            "drop": [n for n in source.drop if n[:1] != "@" and not _matched(n, names)],
-            "columns": [n for n in source.columns or () if not _matched(n, names)],
+            "drop": unmatched((n for n in source.drop if n[:1] != "@"), names),
+            "columns": unmatched(source.columns or (), names),
             "schema": [n for n in source.declared if n not in known],
         }
         for key, missing in absent.items():
-            self._absent(missing, known, f"{section}.{key}", SchemaError)
+            self._absent(missing, list(known), f"{section}.{key}", SchemaError)
         update: dict[str, Any] = {
             "drop": tuple(n for n in source.drop if n not in absent["drop"]),
             "declared": {n: kind for n, kind in source.declared.items() if n not in absent["schema"]},
@@ -238,18 +240,20 @@ class _Checker:
             update |= {"where": None} if missing else {}
         target = getattr(source, "target", None)
         if target is not None and target not in known:
-            self._absent([target], known, f"{section}.target", SchemaError)
+            self._absent([target], list(known), f"{section}.target", SchemaError)
             update["target"] = None
         return source.model_copy(update=update)
 
     def _absent(
         self, missing: Sequence[str], names: Sequence[str], path: str, kind: type[GpupipeError] = ConfigError
     ) -> None:
-        for name in missing:
+        for name in missing[:MOST_HINTS]:
             known = no_column(name, names)
             error = kind(known.what, fix=known.fix)
             advise_dropped(error, self.config)
             self._add(error, path)
+        if len(missing) > MOST_HINTS:
+            self._add(kind(f"{len(missing) - MOST_HINTS:,} more names match no column"), path)
 
     def _read(self, config: Config) -> ReadTable | None:
         """Return the rows; without the rules of ``data:`` where those are broken."""
@@ -369,9 +373,10 @@ def _as_read(source: TableSource) -> pa.Table:
 
 def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iterator[str]:
     """Yield a warning about each column that is declared as times, in a format that its values leave open."""
+    found = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in source.declared.items():
-        if column.declared().kind == "datetime" and column.format is None and name in table.column_names:
-            values = table.column(name).unique().slice(0, MOST_DATES).to_pylist()
+        if column.declared().kind == "datetime" and column.format is None and name in found:
+            values = found[name].unique().slice(0, MOST_DATES).to_pylist()
             texts = [value for value in values if isinstance(value, str) and value.strip()]
             formats = time_formats(texts)
             if len(formats) > 1:
@@ -379,9 +384,3 @@ def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iter
                     f"{section}.schema.{name}: {texts[0]!r} is read as {formats[0]}, and could be {formats[1]}; "
                     f"state one: {{{name}: {{kind: datetime, format: '{formats[0]}'}}}}"
                 )
-
-
-def _matched(pattern: str, names: Sequence[str]) -> bool:
-    from fnmatch import fnmatchcase
-
-    return any(name == pattern or fnmatchcase(name, pattern) for name in names)

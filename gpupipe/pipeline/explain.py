@@ -14,8 +14,11 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.spread import matrix_rows
+from gpupipe.pipeline.timeline import Stage
 
 Array = Any
+BLOCK_COLUMNS = 256  # in float64 at once
+TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,11 @@ def draw(job: Job, outcome: Outcome) -> Drawing:
     return job.measured(measure, outcome.judged.y, outcome.judged.predicted)
 
 
-def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
-    """Return the permutation importance of each input column, measured on rows that the judged model has not seen."""
+def measure_importances(job: Job, outcome: Outcome, stage: Stage) -> list[ColumnImportance]:
+    """Return permutation importances of input columns, measured on rows that the explained model has not seen.
+
+    They are those of all columns up to ``evaluate.importance.columns``; of more, `stage` notes which were measured.
+    """
     settings = job.config.evaluate.importance_settings
     if settings is None or outcome.explained_y is None:
         return []
@@ -63,12 +69,24 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
         for name in inputs:
             groups.setdefault(name, []).append(i)
     X, y = _sample(outcome.explained.matrices["test"], outcome.explained_y, settings.rows, job.config.seed, backend)
-    n_predictions = 0
+    n_columns, n_predictions = len(groups), 0
 
     def predict(shuffled: Array) -> Prediction:
         nonlocal n_predictions
         n_predictions += 1
         return decision.apply(trained.model.predict(backend.to_device(shuffled)), backend)
+
+    if n_columns > settings.columns:
+        weights, measure = trained.model.column_weights(X), "that the model relies on most"
+        if weights is None:
+            weights, measure = _correlations(X, predict(X), backend), "that correlate most with the predictions"
+        weight = {name: float(weights[columns].sum()) for name, columns in groups.items()}
+        groups = {name: groups[name] for name in sorted(groups, key=lambda name: -weight[name])[: settings.columns]}
+        stage.note(
+            f"importance of {len(groups):,} of {n_columns:,} columns is measured, those {measure}; "
+            "evaluate.importance.columns sets how many"
+        )
+    n_predictions = 0
 
     def columns_done() -> ProgressReport:  # one prediction before any column is shuffled
         return ProgressReport(max(0, n_predictions - 2) // settings.repeats, len(groups), "column")
@@ -89,6 +107,23 @@ def measure_importances(job: Job, outcome: Outcome) -> list[ColumnImportance]:
             costs=job.config.evaluate.cost,
             backend=backend,
         )
+
+
+def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
+    """Return how strongly each column correlates with the predictions: float64, shape (d,), 0 to the outputs' number.
+
+    A column's missing values count as its mean.
+    """
+    outputs = np.column_stack([backend.to_host(array).astype(np.float64) for array in predicted.arrays.values()])
+    outputs = outputs - outputs.mean(axis=0)
+    outputs /= np.linalg.norm(outputs, axis=0) + TINY
+    found = np.empty(X.shape[1])
+    for start in range(0, X.shape[1], BLOCK_COLUMNS):
+        block = np.ma.masked_invalid(X[:, start : start + BLOCK_COLUMNS].astype(np.float64))
+        centred = (block - block.mean(axis=0)).filled(0.0)
+        centred /= np.linalg.norm(centred, axis=0) + TINY
+        found[start : start + BLOCK_COLUMNS] = np.abs(centred.T @ outputs).sum(axis=1)
+    return found
 
 
 def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:

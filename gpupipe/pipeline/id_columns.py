@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.names import NamePatterns
 from gpupipe.pipeline.target import Goal
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.stored import numbers_of_texts, read_stored, require_rows, stored_names
@@ -132,9 +132,8 @@ def read_columns(columns: IdColumns, source: TableSource, n_rows: int, suffix: s
             )
         return table
     if all(pa.types.is_string(kind) for kind in table.schema.types):
-        for name in columns.kept:
-            i = table.column_names.index(name)
-            table = table.set_column(i, name, numbers_of_texts(table.column(name)))
+        found = dict(zip(table.column_names, table.columns, strict=True))
+        table = pa.table(found | {name: numbers_of_texts(found[name]) for name in columns.kept})
     return table
 
 
@@ -145,7 +144,7 @@ def _selected(item: str, found: Sequence[str], option: str = "--keep") -> list[s
         if name in found:
             selected.append(name)
         elif set(name) & set("*?["):
-            selected += [other for other in found if fnmatchcase(other, name)] or [_one(name, option, found)]
+            selected += list(filter(NamePatterns([name]).matches, found)) or [_one(name, option, found)]
         else:
             selected.append(_one(name, option, found))
     return selected

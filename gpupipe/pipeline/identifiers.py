@@ -45,7 +45,8 @@ def find_identifiers(config: Config) -> list[str]:
                 table = _read(take_sample(plain, Path(folder)).source, names)
     except (GpupipeError, OSError):
         return []  # the run has read the table; that it cannot be read again costs it only its identifiers
-    return [name for name in names if name in table.column_names and _names_rows(table.column(name))]
+    found = dict(zip(table.column_names, table.columns, strict=True))
+    return [name for name in names if name in found and _names_rows(found[name])]
 
 
 def read_identifiers(config: Config, rows: npt.NDArray[Any]) -> dict[str, pa.ChunkedArray]:
@@ -70,10 +71,8 @@ def _read(source: Source, names: list[str]) -> pa.Table:
     """Return columns of a source; text of CSV files stays text, digits or not."""
     declared = dict.fromkeys(names, ColumnSettings(kind="text"))
     table = read_arrow(source.model_copy(update={"declared": declared}), columns=names).table.select(names)
-    for i, column in enumerate(table.columns):
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(i, names[i], column.cast(column.type.value_type))
-    return table
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.table(columns, names=names)
 
 
 def _names_rows(column: pa.ChunkedArray) -> bool:

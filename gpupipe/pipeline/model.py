@@ -125,7 +125,7 @@ class Model:
         """Permutation importances of the input columns, as the run measured them on rows that it had not trained on.
 
         A frame with the columns ``column``, ``importance`` (the mean loss of the metric when the column is shuffled)
-        and ``std``, most important first.
+        and ``std``, most important first; of tables wider than 100 columns, those that the model relies on most.
 
         Raises
         ------

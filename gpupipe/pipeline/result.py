@@ -109,7 +109,8 @@ class Run:
         """Permutation importance of each input column of the best model, the most important first.
 
         A DataFrame with the columns ``column``, ``importance`` (mean loss of the metric when the column is shuffled, on
-        rows that the model had not seen) and ``std`` (over the repeats); ``attrs["metric"]`` is the metric. It has no
+        rows that the model had not seen) and ``std`` (over the repeats); ``attrs["metric"]`` is the metric. Of tables
+        wider than ``evaluate.importance.columns`` (100) it has those columns that the model relies on most. It has no
         rows if importances were switched off, or there is no target.
         """
         measured = read_importances(_read_json(self.path / "model" / "manifest.json").get("importances"))

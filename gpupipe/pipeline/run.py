@@ -152,8 +152,8 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
 
 def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
     """Write everything of a run but its log, which has been written all along."""
-    with job.stage("explain"):
-        importances = measure_importances(job, outcome)
+    with job.stage("explain") as stage:
+        importances = measure_importances(job, outcome, stage)
         drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
     with job.stage_on_host("export") as stage:
         best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
+from gpupipe.metrics.settings import Importance as ImportanceSettings
 from gpupipe.pipeline.explain import Drawing
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Judged, Outcome, leaderboard_rows
@@ -54,7 +55,7 @@ def write_report(
         selection=outcome.selection,
         losses=_losses(outcome.best.model.history),
         importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
-        importance_note=f"drop in {name} when the column is shuffled, {settings.repeats} times" if settings else "",
+        importance_note=_importance_note(name, settings, len(importances), len(outcome.best.features.inputs)),
         columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
         stages=timeline["stages"],
@@ -65,6 +66,15 @@ def write_report(
         versions=libraries(),
     )
     render(data, folder, config.report)
+
+
+def _importance_note(metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int) -> str:
+    if settings is None:
+        return ""
+    note = f"drop in {metric} when the column is shuffled, {settings.repeats} times"
+    if n_measured == settings.columns < n_inputs:
+        note += f"; measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most"
+    return note
 
 
 def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classification | None:

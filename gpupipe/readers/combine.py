@@ -8,6 +8,7 @@ from functools import reduce
 import pyarrow as pa
 
 from gpupipe.errors import SchemaError
+from gpupipe.names import enumerate_names
 from gpupipe.readers.columns import MICROS
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.notes import Notes
@@ -26,38 +27,44 @@ def combine(tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Note
     SchemaError
         If a column has types in two files that nothing holds both of; the message names the files.
     """
-    names = list(dict.fromkeys(name for table in tables for name in table.column_names))
-    return pa.table([_column(name, tables, files, notes) for name in names], names=names)
+    columns = [dict(zip(table.column_names, table.columns, strict=True)) for table in tables]
+    names = list(dict.fromkeys(name for found in columns for name in found))
+    return pa.table(
+        [_column(name, [found.get(name) for found in columns], tables, files, notes) for name in names], names=names
+    )
 
 
 def clashes(tables: Sequence[pa.Table]) -> list[str]:
     """Return the columns that are text in some tables and something else in others."""
     kinds: dict[str, set[pa.DataType]] = {}
     for table in tables:
-        for name in table.column_names:
-            kinds.setdefault(name, set()).add(_type_of(table.column(name)))
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            kinds.setdefault(name, set()).add(_type_of(column))
     return [name for name, found in kinds.items() if TEXT in found and found - {TEXT, pa.null()}]
 
 
 def mixed_note(names: Sequence[str]) -> str:
     """Return what there is to say of columns that `clashes`."""
-    return f"some files have numbers and others text, read as text: {', '.join(names)}"
+    return f"some files have numbers and others text, read as text: {enumerate_names(names)}"
 
 
-def _column(name: str, tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Notes) -> pa.ChunkedArray:
-    pairs = list(zip(tables, files, strict=True))
-    found = [(table.column(name), file) for table, file in pairs if name in table.schema.names]
-    lacking = [mask(file.path) for table, file in pairs if name not in table.schema.names]
+def _column(
+    name: str,
+    columns: Sequence[pa.ChunkedArray | None],
+    tables: Sequence[pa.Table],
+    files: Sequence[SourceFile],
+    notes: Notes,
+) -> pa.ChunkedArray:
+    """Return the rows of all tables of one column, which is None in `columns` where a table lacks it."""
+    found = [(column, file) for column, file in zip(columns, files, strict=True) if column is not None]
+    lacking = [mask(file.path) for column, file in zip(columns, files, strict=True) if column is None]
     if lacking:
         more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
         notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it")
     kind = _common_type(name, found)
-    chunks = []
-    for table in tables:
-        if name in table.schema.names:
-            chunks += cast_to(table.column(name), kind).chunks
-        else:
-            chunks.append(pa.nulls(table.num_rows, kind))
+    chunks: list[pa.Array] = []
+    for column, table in zip(columns, tables, strict=True):
+        chunks += [pa.nulls(table.num_rows, kind)] if column is None else cast_to(column, kind).chunks
     return pa.chunked_array(chunks, kind)
 
 

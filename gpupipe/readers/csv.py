@@ -72,13 +72,13 @@ def read_typed(
     if not table.num_rows:
         return None
     keep_text = {*declared_texts(source), *as_text}
-    kinds = {}
-    for name in table.column_names:
-        if table.field(name).type == TEXT:
-            table, numbers = cleaned(table, name, source.csv)
+    kinds, columns = {}, dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == TEXT:
+            columns[name], numbers = cleaned(column, source.csv)
             if name not in keep_text and (kind := narrowest(numbers)):
                 kinds[name] = kind
-    return with_numbers(table, kinds, source.csv)
+    return with_numbers(pa.table(columns), kinds, source.csv)
 
 
 def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:
@@ -163,7 +163,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
     header = header_of(file, source, Notes())
     if header is None:
         return None
-    found = [name for name in header.names if name in names] or header.names[:1]
+    found = list(filter(frozenset(names).__contains__, header.names)) or header.names[:1]
     convert = arrow_csv.ConvertOptions(
         include_columns=found,
         column_types=dict.fromkeys(found, pa.string()),

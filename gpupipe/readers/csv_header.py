@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from gpupipe.errors import DataError
+from gpupipe.names import duplicates, enumerate_names
 from gpupipe.readers.csv_encoding import marked_encoding, require_no_nuls, wrong_encoding
 from gpupipe.readers.csv_whitespace import is_blank_separated, parser_delimiter, tabbed
 from gpupipe.readers.files import SourceFile, mask, reading
@@ -195,18 +196,17 @@ def _check_width(settings: CsvSettings, head: Head, file: SourceFile) -> None:
 def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: Notes) -> list[str]:
     """Return the names of a header, blank ones numbered."""
     names = [name.strip() for name in names] if settings.strip else names
-    twice = [name for name, n in Counter(names).items() if n > 1 and name.strip()]
-    if twice:
+    if twice := duplicates(filter(str.strip, names)):
         raise DataError(
-            f"the header has {', '.join(map(repr, twice))} more than once",
+            f"the header has {enumerate_names(twice, quoted=True)} more than once",
             where=mask(file.path),
             fix="rename the columns in the file; or remove its header and state csv: {names: [...]}",
         )
-    numbered = []
+    numbered, known = [], frozenset(names)
     for i, name in enumerate(names, start=1):
         if not name.strip():
             name = f"column_{i}"
-            while name in names:
+            while name in known:
                 name += "_"
             notes.say(f"column {i} has no name in the header: it is called {name!r}")
         numbered.append(name)

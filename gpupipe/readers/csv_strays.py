@@ -56,8 +56,9 @@ class Texture:
 
 def textures(table: pa.Table, declared: Iterable[str]) -> dict[str, Texture]:
     """Return the textures of the columns of text that are not declared to be that."""
-    names = [name for name in table.column_names if name not in set(declared) and table.field(name).type == TEXT]
-    return {name: texture for name in names if (texture := _texture(table.column(name))) is not None}
+    known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
+    texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
+    return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
 
 
 def say_strays(found: Mapping[str, Texture], notes: Notes) -> None:

@@ -16,12 +16,12 @@ NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"
 
 
-def cleaned(table: pa.Table, name: str, settings: CsvSettings) -> tuple[pa.Table, frozenset[pa.DataType]]:
-    """Return the table with a column of text cleaned, and those of `NUMBERS` that hold all of its values then."""
-    column, _ = clean_texts(table.column(name), [*NULL_VALUES, *settings.null_values], settings.strip)
+def cleaned(column: pa.ChunkedArray, settings: CsvSettings) -> tuple[pa.ChunkedArray, frozenset[pa.DataType]]:
+    """Return a column of text cleaned, and those of `NUMBERS` that hold all of its values then."""
+    column, _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
     levels = [_plainly(chunk.dictionary, settings) for chunk in column.chunks]
     numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
-    return table.set_column(table.column_names.index(name), name, column), numbers
+    return column, numbers
 
 
 def narrowest(numbers: Set[pa.DataType]) -> pa.DataType | None:
@@ -31,11 +31,13 @@ def narrowest(numbers: Set[pa.DataType]) -> pa.DataType | None:
 
 def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
     """Return the table with these columns of text as numbers of these types, which hold all of their values."""
+    if not kinds:
+        return table
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, kind in kinds.items():
-        column = table.column(name)
-        chunks = [_plainly(chunk.dictionary, settings).cast(kind).take(chunk.indices) for chunk in column.chunks]
-        table = table.set_column(table.column_names.index(name), name, pa.chunked_array(chunks, kind))
-    return table
+        chunks = [_plainly(chunk.dictionary, settings).cast(kind).take(chunk.indices) for chunk in columns[name].chunks]
+        columns[name] = pa.chunked_array(chunks, kind)
+    return pa.table(columns)
 
 
 def parse_marked_numbers(texts: pa.Array, settings: CsvSettings) -> pa.Array:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpupipe.errors import ConfigError
+from gpupipe.names import duplicates, enumerate_names
 from gpupipe.settings import Names, OneOrMore, Settings
 from gpupipe.table.spans import Span, as_text, time_us
 
@@ -64,8 +65,8 @@ class GroupBy(Settings):
         if any(function != "count" for function in self.columns.get(ROWS, ())):
             raise ValueError('"*" stands for rows, which can be counted only: "*": count')
         names = [*self.keys, *self.made()]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"two columns would be called {', '.join(twice)}")
+        if twice := duplicates(names):
+            raise ValueError(f"two columns would be called {enumerate_names(twice)}")
         return self
 
     def made(self) -> dict[str, tuple[str, Aggregation]]:

@@ -63,13 +63,13 @@ class FileNotes:
 def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNotes) -> pa.Table:
     """Return a part that has rows as a plain table whose texts that mean 'missing' are null (in CSV they are so)."""
     table = plain_table(table, file, wanted, notes.about_values)
-    for i, name in enumerate(table.column_names):
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
         found = notes.missing.setdefault(name, set())
-        if table.field(i).type == TEXT and file.format != "csv":
-            cleaned, gone = clean_texts(table.column(i))
+        if column.type == TEXT and file.format != "csv":
+            columns[name], gone = clean_texts(column)
             found.update(gone)
-            table = table.set_column(i, name, cleaned)
-    return table
+    return pa.table(columns)
 
 
 def _by_column(notes: Notes, names: Mapping[str, object]) -> list[str]:

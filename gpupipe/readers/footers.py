@@ -63,8 +63,9 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
     """
     with opened(file) as handle:
         probe = pq.ParquetFile(handle)
-        names = column_names(probe, file, Wanted(source), Notes())
-        schema = pa.schema([probe.schema_arrow.field(name) for name in names]).remove_metadata()
+        whole = probe.schema_arrow  # made anew at each access
+        names = column_names(probe, whole, file, Wanted(source), Notes())
+        schema = pa.schema([whole.field(name) for name in names])
         metadata = probe.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         lengths = _lengths(probe, schema) if written_out else {}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupipe.errors import DataError, SchemaError
+from gpupipe.names import duplicates
 from gpupipe.readers.csv_encoding import marked_encoding
 from gpupipe.readers.files import SourceFile, mask
 from gpupipe.readers.streams import opened
@@ -64,8 +65,9 @@ def _fault(line: bytes, number: int, kinds: dict[str, tuple[str, int]]) -> DataE
 
 def _fault_of_values(pairs: list[tuple[str, Any]], number: int, kinds: dict[str, tuple[str, int]]) -> DataError | None:
     names = [name for name, _ in pairs]
+    twice = frozenset(duplicates(names))
     for name, value in pairs:
-        if names.count(name) > 1:
+        if name in twice:
             return DataError(f"line {number:,} has {name!r} more than once", fix="rename one of them, or leave it out")
         if not (_is_text(name) and _is_text(value)):
             what = f"line {number:,} has half of a surrogate pair in {name!a}: that is no character"

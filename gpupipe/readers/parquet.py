@@ -40,8 +40,9 @@ def read_groups(
     """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
     with opened(file) as handle:
         probe = pq.ParquetFile(handle)
-        names = column_names(probe, file, wanted, notes)
-        dictionaries = _dictionary_columns(probe, names)
+        schema = probe.schema_arrow  # made anew at each access
+        names = column_names(probe, schema, file, wanted, notes)
+        dictionaries = _dictionary_columns(schema, names)
         ancient = _int96_columns(probe, names)
         for groups in parts:
             # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
@@ -59,9 +60,9 @@ def read_groups(
             yield table
 
 
-def column_names(probe: pq.ParquetFile, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
-    """Return the columns that are read of a file; see `read`."""
-    return _without_blobs(probe, usable_names(probe.schema_arrow, file, wanted, notes), file, wanted, notes)
+def column_names(probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+    """Return the columns that are read of a file with this Arrow schema; see `read`."""
+    return _without_blobs(probe, schema, usable_names(schema, file, wanted, notes), file, wanted, notes)
 
 
 def _read(
@@ -83,33 +84,34 @@ def _read(
 
 
 def _without_blobs(
-    probe: pq.ParquetFile, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
+    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
 ) -> list[str]:
-    """Leave out columns of bytes that are no text: images and the like could fill the memory for nothing."""
-    schema = probe.schema_arrow
+    """Drop columns of bytes that are not text: images and the like could fill the memory for nothing."""
     in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
     if not in_bytes:
         return list(names)
     first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
-    blobs = [name for name in in_bytes if first is not None and not _is_utf8(first.column(name))]
-    gone = [name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)]
+    values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
+    blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
+    gone = {name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)}
     return [name for name in names if name not in gone]
 
 
 def _int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    leaves = [probe.schema.column(i) for i in range(len(probe.schema))]
-    return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in names]
+    schema, known = probe.schema, frozenset(names)
+    leaves = [schema.column(i) for i in range(len(schema))]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in known]
 
 
 def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> pa.Table:
     """Make times null that int64 microseconds cannot hold: Arrow lets those of the old INT96 type wrap around."""
-    for name in seconds.column_names:
-        fits = pc.less_equal(pc.abs(seconds.column(name).cast(pa.int64())), MAX_SECONDS)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
+        fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
         if not pc.all(fits).as_py():
             notes.say(f"column {name!r} has {BEYOND_MICROS}")
-            kept = pc.if_else(fits, table.column(name), pa.scalar(None, table.field(name).type))
-            table = table.set_column(table.column_names.index(name), name, kept)
-    return table
+            columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
+    return pa.table(columns)
 
 
 def _is_utf8(values: pa.Array) -> bool:
@@ -120,6 +122,6 @@ def _is_utf8(values: pa.Array) -> bool:
     return True
 
 
-def _dictionary_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+def _dictionary_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
     """Return the columns to read as dictionaries: strings."""
-    return [n for n in names if is_text(kind := probe.schema_arrow.field(n).type) or pa.types.is_binary(kind)]
+    return [name for name in names if is_text(kind := schema.field(name).type) or pa.types.is_binary(kind)]

@@ -42,10 +42,12 @@ def read_piece(piece: Piece, source: TableSource) -> tuple[pa.Table, Parsed]:
         table = _parse(piece, wanted, source, notes.about_file)
     except GpupipeError as error:
         return pa.table({}), Parsed(error=error)
-    numbers = {}
+    numbers, columns = {}, _columns_of(table)
     if piece.file.format == "csv":
-        for name in _texts(table):
-            table, numbers[name] = cleaned(table, name, source.csv)
+        for name, column in columns.items():
+            if column.type == TEXT:
+                columns[name], numbers[name] = cleaned(column, source.csv)
+        table = pa.table(columns) if numbers else table
     notes.n_rows = table.num_rows
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     left_out = tuple(name for name in wanted.seen if name not in kinds and wanted.is_wanted(name))
@@ -57,17 +59,17 @@ def read_again(
 ) -> tuple[pa.Table, Parsed]:
     """Return what `read_piece` has returned, with these columns read anew as these types, where that is possible."""
     found, numbers, refused = dict(parsed.kinds), dict(parsed.numbers), dict(parsed.refused)
+    columns = _columns_of(table)
     for name, kind in kinds.items():
         try:
-            column = _parse_as(piece, source, name, kind)
+            columns[name] = _parse_as(piece, source, name, kind).column(name)
         except DataError:
             refused[name] = refused.get(name, frozenset()) | {kind}
             continue
         if kind == TEXT:
-            column, numbers[name] = cleaned(column, name, source.csv)
+            columns[name], numbers[name] = cleaned(columns[name], source.csv)
         found[name] = kind
-        table = table.set_column(table.column_names.index(name), name, column.column(name))
-    return table, replace(parsed, kinds=found, numbers=numbers, refused=refused)
+    return pa.table(columns), replace(parsed, kinds=found, numbers=numbers, refused=refused)
 
 
 def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: FileColumns) -> tuple[pa.Table, Plain]:
@@ -89,7 +91,7 @@ def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: Fil
             table = plain_part(table, piece.file, Wanted(source), notes)
         except GpupipeError as error:
             return table, Plain(error=error)
-    empty = frozenset(name for name in table.column_names if table.column(name).null_count == table.num_rows)
+    empty = frozenset(name for name, column in _columns_of(table).items() if column.null_count == table.num_rows)
     return table, Plain(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
 
 
@@ -116,16 +118,14 @@ def final_piece(
 
 def _with_columns(table: pa.Table, kinds: Kinds) -> pa.Table:
     """Return these columns of a table; one that it lacks is null."""
-    places = {name: i for i, name in enumerate(table.column_names)}
-    columns = {}
-    for name, kind in kinds.items():
-        at = places.get(name)
-        columns[name] = pa.nulls(table.num_rows, kind) if at is None else cast_to(table.column(at), kind)
-    return pa.table(columns)
+    found = _columns_of(table)
+    return pa.table(
+        {n: cast_to(found[n], kind) if n in found else pa.nulls(table.num_rows, kind) for n, kind in kinds.items()}
+    )
 
 
-def _texts(table: pa.Table) -> list[str]:
-    return [name for name in table.column_names if table.field(name).type == TEXT]
+def _columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
+from gpupipe.names import duplicates, enumerate_names
 from gpupipe.readers.columns import NoUse, is_nested, plain_column
 from gpupipe.readers.files import SourceFile, mask, reading
 from gpupipe.readers.notes import Notes
@@ -23,20 +24,20 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Not
     Raises
     ------
     DataError
-        If a name is there twice, or there is nothing but nested columns.
+        If two columns have one name, or all columns are nested.
     SchemaError
         If a nested column is asked for by name, or none of the columns asked for is there.
     """
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
+    names = schema.names
+    if twice := duplicates(names):
         raise DataError(
-            f"the file has {', '.join(map(repr, twice))} more than once",
+            f"the file has {enumerate_names(twice, quoted=True)} more than once",
             where=mask(file.path),
             fix="rename the columns where the file is written",
         )
-    if not schema.names:
+    if not names:
         raise DataError("the file has no columns", where=mask(file.path), fix="check that it is the right file")
-    picked = wanted.pick(schema.names)
+    picked = wanted.pick(names)
     if not picked:
         raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
     usable = []
@@ -126,12 +127,12 @@ def _check_codes(column: pa.ChunkedArray) -> None:
 
 def without_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
     """Return `table` with the texts that mean 'missing' as nulls: see `gpupipe.readers.strings`."""
-    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
         if column.type == TEXT:
-            cleaned, nulls = clean_texts(column)
+            columns[name], nulls = clean_texts(column)
             say_missing(name, nulls, notes)
-            table = table.set_column(i, name, cleaned) if nulls else table
-    return table
+    return pa.table(columns)
 
 
 def say_missing(name: str, texts: list[str], notes: Notes) -> None:

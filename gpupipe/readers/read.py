@@ -195,7 +195,8 @@ def _read_file(
 
 def _as_text(table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wanted, source: TableSource) -> pa.Table:
     """Read a CSV file again where a column was inferred as numbers: "536365" is one until "C536379" comes."""
-    if all(table.column(name).type == TEXT for name in names if name in table.column_names):
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    if all(columns[name].type == TEXT for name in names if name in columns):
         return table
     return _read_file(file, wanted, source, Notes(), names)  # what there is to say of it was said the first time
 
@@ -221,7 +222,7 @@ def wanted_columns(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.T
     """Return the columns that are asked for, those of nulls only as numbers; raise SchemaError if one is absent."""
     wanted.check(table.column_names, mask(source.label))
     table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
-    for i, name in enumerate(table.column_names):
-        if pa.types.is_null(table.field(i).type):
-            table = table.set_column(i, name, table.column(i).cast(pa.float64()))
-    return table
+    if not any(map(pa.types.is_null, table.schema.types)):
+        return table
+    columns = [column.cast(pa.float64()) if pa.types.is_null(column.type) else column for column in table.columns]
+    return pa.table(columns, names=table.column_names)

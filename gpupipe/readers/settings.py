@@ -17,6 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.names import duplicates, enumerate_names
 from gpupipe.readers.event_settings import Entities, GroupBy
 from gpupipe.readers.formats import GENERATORS
 from gpupipe.readers.formula import parse_formula
@@ -74,9 +75,8 @@ class CsvSettings(Settings):
     @field_validator("names")
     @classmethod
     def _are_distinct(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        twice = sorted({name for name in names or () if (names or ()).count(name) > 1})
-        if twice:
-            raise ValueError(f"named twice: {', '.join(twice)}")
+        if twice := duplicates(names or ()):
+            raise ValueError(f"named twice: {enumerate_names(twice)}")
         return names
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
+from gpupipe.names import enumerate_names
 from gpupipe.readers.columns import is_text
 from gpupipe.readers.csv import header_names, read_texts
 from gpupipe.readers.files import SourceFile, mask
@@ -65,21 +66,17 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
             tables.append(partitions.added_to(table, file, wanted))
     if not tables:
         return pa.table({name: pa.array([], pa.string()) for name in names})
-    tables = [pa.table({name: _decoded(table.column(name)) for name in table.column_names}) for table in tables]
+    tables = [pa.table(list(map(_decoded, table.columns)), names=table.column_names) for table in tables]
     try:
         whole = pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(
-            f"the columns {', '.join(names)} have other types in other files: {error}",
+            f"the columns {enumerate_names(names)} have other types in other files: {error}",
             where=mask(source.label),
             fix="write them in one type, or do not copy them",
         ) from None
-    return pa.table(
-        {
-            name: whole.column(name) if name in whole.column_names else pa.nulls(whole.num_rows, pa.string())
-            for name in names
-        }
-    )
+    found = dict(zip(whole.column_names, whole.columns, strict=True))
+    return pa.table({name: found[name] if name in found else pa.nulls(len(whole), pa.string()) for name in names})
 
 
 def stored_names(source: TableSource) -> list[str]:

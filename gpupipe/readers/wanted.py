@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.names import MOST_HINTS, NamePatterns, enumerate_names, unmatched
 from gpupipe.readers.formula import formula_columns
 from gpupipe.readers.settings import WHITESPACE, JoinedTable, Source, TableSource
 from gpupipe.readers.where import columns_of
@@ -35,6 +35,9 @@ class Wanted:
                 self.keep = self.keep or (*source.group_by.keys, *source.group_by.made())
         self.everything = source.prepare is not None  # a hook may make any column of any other
         self.seen: dict[str, None] = {}
+        self._kept = None if self.keep is None else NamePatterns(self.keep)
+        self._dropped = NamePatterns(self.drop)
+        self._named = frozenset([*(self.keep or ()), *self.to_filter, self.target])
 
     def after_hook(self) -> None:
         """From here on only what the source asks for is wanted: the prepare hook has had its turn."""
@@ -49,36 +52,28 @@ class Wanted:
         """Whether the column belongs to the result (one that only the row filter needs does not)."""
         if name == self.target or name in self.checked:
             return True
-        return (self.keep is None or _matches(name, self.keep)) and not _matches(name, self.drop)
+        return (self._kept is None or self._kept.matches(name)) and not self._dropped.matches(name)
 
     def is_named(self, name: str) -> bool:
-        """Whether the column is asked for by its very name, so that leaving it out is no option."""
-        return name in (self.keep or ()) or name == self.target or name in self.to_filter
+        """Return whether the column is requested by its exact name, so that it must not be dropped."""
+        return name in self._named
 
     def check(self, found: Sequence[str], label: str) -> None:
         """Raise SchemaError if a column that the source names is not among those `found` or seen in the files."""
         needed = [*(self.keep or ()), *([self.target] if self.target else [])]
         known = list(dict.fromkeys([*found, *self.seen]))
-        absent = [name for name in needed if not _matched(name, found) and not _matches(name, self.drop)]
-        absent += [name for name in self.drop if not _matched(name, known)]
+        absent = [name for name in unmatched(needed, found) if not self._dropped.matches(name)]
+        absent = list(dict.fromkeys([*absent, *unmatched(self.drop, known)]))
         if absent:
             if len(known) == 1 and len(known[0].split()) > 1:
                 raise SchemaError(
-                    f"no such column: {', '.join(dict.fromkeys(absent))}; the only one is {known[0]!r}",
+                    f"no such column: {enumerate_names(absent)}; the only one is {known[0]!r}",
                     where=label,
                     fix=f"state what separates the fields; for runs of blanks: csv: {{delimiter: '{WHITESPACE}'}}",
                 )
-            hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, known))]
+            hints = [f"{name}: {hint}" for name in absent[:MOST_HINTS] if (hint := did_you_mean(name, known))]
             raise SchemaError(
-                f"no such column: {', '.join(dict.fromkeys(absent))}",
+                f"no such column: {enumerate_names(absent)}",
                 where=label,
-                fix="; ".join(hints) or f"the columns are {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}",
+                fix="; ".join(hints) or f"the columns are {enumerate_names(known)}",
             )
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _matched(pattern: str, names: Iterable[str]) -> bool:
-    return any(_matches(name, (pattern,)) for name in names)

@@ -11,6 +11,7 @@ from gpupipe.doctor.extras import install_extra, suitable_major
 from gpupipe.doctor.installed import Installed
 from gpupipe.features.auto import Auto
 from gpupipe.models import Task
+from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.facts import Facts
@@ -109,9 +110,11 @@ def write_features(document: Document, columns: Columns, learning: Learning | No
     if tails:
         document.list("  - log1p", tails, "long right tails")
     document.remark(AUTO, "  ")
-    long = [f"{name} ({columns.facts[name].n_distinct:,})" for name in inputs if _is_long(name, columns)]
+    limit = Auto(columns="@all").max_one_hot
+    categories = {name: columns.facts[name].n_distinct for name in inputs if columns.kind(name) == "categorical"}
+    long = [f"{name} ({n:,})" for name, n in categories.items() if n > limit]
     if long:
-        document.remark(f"Too many levels for one-hot, so numbers for linear models: {', '.join(long)}.", "  ")
+        document.remark(f"Too many levels for one-hot, so numbers for linear models: {enumerate_names(long)}.", "  ")
     document.line('  - auto: "@all"')
     document.blank()
 
@@ -125,11 +128,6 @@ def _write_distance(document: Document, columns: Columns, inputs: Sequence[str])
         document.list("      to", places[1])
         document.line("      unit: km")
         document.line("      as: distance_km")
-
-
-def _is_long(name: str, columns: Columns) -> bool:
-    limit = Auto(columns="@all").max_one_hot
-    return columns.kind(name) == "categorical" and columns.facts[name].n_distinct > limit
 
 
 def write_models(document: Document, learning: Learning, device: DeviceReport) -> None:

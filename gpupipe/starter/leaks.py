@@ -16,7 +16,7 @@ carat of a diamond) fails all of them: its levels overlap, or other columns know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,12 @@ from gpupipe.starter.overlaps import shared_bands
 from gpupipe.starter.power import (
     alone,
     can_join,
+    could_be_exact,
     level_codes,
     score,
     share_explained,
     smaller,
+    strongest,
     targets_of,
     together,
 )
@@ -44,6 +46,7 @@ MAX_CLASSES = 100
 MAX_BANDS = 50
 # The score of a column alone. A number may be known well from one other (yesterday's), a class hardly ever.
 LIMITS = {"binary": 0.975, "multiclass": 0.975, "regression": 0.99}
+MOST_COMPARED = 20  # columns that each need a model, or a comparison with every other column
 EASY = 3  # columns that know the class, each in its own way
 SAME = 0.999  # rank correlation
 MAX_ERROR_SHARE = 0.25  # what it misses, of what all others miss: if they miss little too, the task is easy
@@ -108,7 +111,10 @@ def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> Leak
     suspects |= _by_nulls(sample.without(suspects), target, classes)
     perfect = _nearly_perfect(sample.without(suspects))
     others = _Others(sample, {*suspects, *perfect})
-    leaks = {name: found.evidence for name, found in suspects.items() if others.gains(name, found.least_gain)}
+    exact = {name: found for name, found in suspects.items() if found.least_gain == -np.inf}
+    doubtful = strongest([name for name in suspects if name not in exact], sample, MOST_COMPARED)
+    proven = {*exact, *(name for name in doubtful if others.gains(name, suspects[name].least_gain))}
+    leaks = {name: found.evidence for name, found in suspects.items() if name in proven}
     is_easy = len(_different(list(perfect), sample)) >= EASY
     for name, value in perfect.items():
         if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
@@ -121,7 +127,8 @@ class _Others:
 
     def __init__(self, sample: Sample, suspects: set[str]) -> None:
         self._sample = smaller(sample)
-        self._names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
+        names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
+        self._names = strongest(names, self._sample)
         self._predicted: Array = None
 
     def predicted(self) -> Array:
@@ -235,6 +242,7 @@ def _by_null_pattern(sample: Sample, target: str) -> Suspicions:
 
     if not shown_by(list(nulls)).is_exact:
         return {}
+    nulls = {masks[0]: nulls[masks[0]] for masks in _grouped({name: mask.tobytes() for name, mask in nulls.items()})}
     chosen: list[str] = []
     while not (chosen and shown_by(chosen).is_exact):
         left = [name for name in nulls if name not in chosen]
@@ -242,6 +250,14 @@ def _by_null_pattern(sample: Sample, target: str) -> Suspicions:
     if len(chosen) == 1:
         return {chosen[0]: Suspicion(f"whether it is missing tells {target}")}
     return dict.fromkeys(chosen, Suspicion(f"which of {', '.join(chosen)} are missing tells {target}"))
+
+
+def _grouped(keys: Mapping[str, bytes]) -> list[list[str]]:
+    """Return the names of each key, in the order in which the keys first appear."""
+    groups: dict[bytes, list[str]] = {}
+    for name, key in keys.items():
+        groups.setdefault(key, []).append(name)
+    return list(groups.values())
 
 
 def _pattern(masks: Sequence[Array]) -> Array:
@@ -268,7 +284,9 @@ def _by_bands(sample: Sample, target: str) -> Suspicions:
             overlap = "without overlap" if shown.is_exact else f"except {shown.n_errors:,} of {shown.n_rows:,} rows"
             evidence = f"each of its {codes.max() + 1} values is one {what} of {target}, {overlap}"
             bands[name] = Suspicion(evidence, _least_gain(name, sample, codes.max() + 1, shown))
-    finer = {name: _determined_by(name, sample, bands) for name in sample.columns if name not in bands}
+    different = [alike[0] for alike in _grouped({name: level_codes(sample.columns[name]).tobytes() for name in bands})]
+    shown_bands = {name: bands[name] for name in different[:MOST_COMPARED]}
+    finer = {name: _determined_by(name, sample, shown_bands) for name in sample.columns if name not in bands}
     return bands | {
         name: Suspicion(f"it determines {band}, a band of {target}", bands[band].least_gain)
         for name, band in finer.items()
@@ -316,12 +334,13 @@ def _banding(y: Array, codes: Array) -> Determination:
 
 def _nearly_perfect(sample: Sample) -> dict[str, float]:
     """Return the score of each column that alone predicts the target nearly without error."""
-    scores = {name: score(alone(name, sample), sample) for name in sample.columns}
+    names = [name for name in sample.columns if name in sample.coded or could_be_exact(name, sample)]
+    scores = {name: score(alone(name, sample), sample) for name in names}
     return {name: value for name, value in scores.items() if value >= LIMITS[sample.task]}
 
 
 def _different(names: Sequence[str], sample: Sample) -> list[str]:
-    """Return the columns that are not another one in other units."""
+    """Return columns that are not another one in other units, `EASY` of them at most."""
     from scipy.stats import rankdata
 
     chosen: dict[str, Array] = {}
@@ -329,6 +348,8 @@ def _different(names: Sequence[str], sample: Sample) -> list[str]:
         ranks = rankdata(np.nan_to_num(sample.columns[name], nan=-np.inf))
         if all(abs(np.corrcoef(ranks, other)[0, 1]) < SAME for other in chosen.values()):
             chosen[name] = ranks
+        if len(chosen) == EASY:
+            break
     return list(chosen)
 
 
@@ -336,13 +357,14 @@ def _dominating(sample: Sample, target: str) -> dict[str, str]:
     """Find the columns without which a model is far worse: worth a thought, and often honest."""
     sample = smaller(sample)
     targets = targets_of(sample)
-    names = [name for name in sample.columns if can_join(name, sample)]
-    powers = {name: share_explained(targets, alone(name, sample, MAX_STEPS)) for name in names}
+    names = strongest([name for name in sample.columns if can_join(name, sample)], sample)
     if len(names) < 2:
         return {}
+    likely = strongest(names, sample, MOST_COMPARED)
+    powers = {name: share_explained(targets, alone(name, sample, MAX_STEPS)) for name in likely}
     predicted = together(names, sample)
     everything, found = share_explained(targets, predicted), {}
-    for name in sorted(names, key=lambda name: -powers[name])[:CANDIDATES]:
+    for name in sorted(likely, key=lambda name: -powers[name])[:CANDIDATES]:
         if everything < MIN_EXPLAINED or powers[name] < MUCH * everything:
             continue
         others = together([other for other in names if other != name], sample)

@@ -15,6 +15,9 @@ SMOOTHING = 5.0  # rows
 MIN_LEAF = 3  # rows; a column of unique values gains nothing from them
 MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # of a model of many columns
 MAX_CODES = 64  # with more levels, a column is left to `level_means`
+REACHES, MIN_LIKELY = (1, 4), 0.85  # rows before and behind; the least score by their mean, of 0.975 by a tree
+MAX_TOGETHER = 500  # columns in a model: boosting takes time for each
+BINS = 16
 STEPS = {"max_iter": 40, "learning_rate": 0.15, "early_stopping": False, "random_state": 0}
 
 
@@ -66,6 +69,52 @@ def alone(name: str, sample: Sample, max_steps: int | None = None) -> Array:
         tree = DecisionTreeRegressor(min_samples_leaf=MIN_LEAF, max_leaf_nodes=max_steps, random_state=0)
         predicted[test] = tree.fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
     return predicted
+
+
+def rough_powers(names: Sequence[str], sample: Sample) -> dict[str, float]:
+    """Return about how much of the target each column explains alone, at a hundredth of the cost of `alone`.
+
+    Levels are scored by their held-out means, numbers by those of sixteen bins of as many rows.
+    """
+    targets, n_rows = targets_of(sample), len(sample.y)
+    powers = {}
+    for name in names:
+        x = sample.columns[name]
+        if name in sample.coded:
+            codes = level_codes(x)
+        else:
+            codes = np.empty(n_rows, np.intp)
+            codes[x.argsort(kind="stable")] = np.arange(n_rows) * BINS // max(1, n_rows)
+            codes[np.isnan(x)] = BINS
+        powers[name] = share_explained(targets, level_means(codes, targets, sample.fold))
+    return powers
+
+
+def strongest(names: Sequence[str], sample: Sample, most: int = MAX_TOGETHER) -> list[str]:
+    """Return the `most` columns that explain the target best alone, by `rough_powers`, in their order."""
+    if len(names) <= most:
+        return list(names)
+    powers = rough_powers(names, sample)
+    chosen = set(sorted(names, key=lambda name: -powers[name])[:most])
+    return [name for name in names if name in chosen]
+
+
+def could_be_exact(name: str, sample: Sample) -> bool:
+    """Return whether a number may tell the target nearly without error: rows that are near in order have like targets.
+
+    A test before `alone`, at a fiftieth of its cost: what a tree finds exactly are runs of equal targets.
+    """
+    targets, n_rows = targets_of(sample), len(sample.y)
+    order, places = sample.columns[name].argsort(kind="stable"), np.arange(n_rows)
+    ordered = targets[order]
+    totals = np.concatenate([np.zeros((1, targets.shape[1])), np.cumsum(ordered, axis=0)])
+    predicted = np.empty_like(targets)
+    for reach in REACHES:
+        low, high = np.maximum(places - reach, 0), np.minimum(places + reach + 1, n_rows)
+        predicted[order] = (totals[high] - totals[low] - ordered) / (high - low - 1)[:, None]
+        if score(predicted, sample) >= MIN_LIKELY:
+            return True
+    return False
 
 
 def together(names: Sequence[str], sample: Sample) -> Array:

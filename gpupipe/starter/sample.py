@@ -13,7 +13,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, NULL
 
 Array = Any
-MAX_ROWS = 20_000
+MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 20_000, 40_000_000  # cells are float64: 320 MB
 FOLDS = 3
 SEED = 0
 
@@ -70,9 +70,10 @@ def draw(table: Table, y: Array, task: Task, target: str) -> Sample:
     """Return a sample of a table whose rows all have a target."""
     generator = np.random.default_rng(SEED)
     rows = np.arange(table.n_rows)
-    if len(rows) > MAX_ROWS:
-        rows = np.sort(generator.choice(len(rows), MAX_ROWS, replace=False))
     names = [column.name for column in table.schema if column.storage and column.name != target]
+    most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // max(1, len(names))))
+    if len(rows) > most:
+        rows = np.sort(generator.choice(len(rows), most, replace=False))
     columns = {name: _as_numbers(table, name, rows) for name in names}
     fold = generator.permutation(len(rows)) % FOLDS
     coded = frozenset(name for name in names if table.schema[name].levels is not None)

@@ -13,7 +13,10 @@ from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_feature
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.document import Document
 from gpupipe.starter.learning import Learning, inspect_target
+from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.source import about_target, path_from, write_source
+
+MOST_LINES = 20  # of one kind in the summary
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ def _notes(learning: Learning) -> list[str]:
         notes.append(f"{learning.n_duplicates:,} rows are there more than once.")
     if not learning.sample.is_all:
         notes.append(f"Leaks, categories and long tails were looked for in {len(learning.sample.y):,} rows.")
+    if len(learning.sample.columns) > MAX_TOGETHER:
+        notes.append(f"Leaks were judged beside the {MAX_TOGETHER:,} columns that alone tell most of the target.")
     for name, evidence in learning.warnings.items():
         notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")
     return notes
@@ -123,6 +128,12 @@ def _summary(learning: Learning) -> list[str]:
 
 
 def _summary_of_columns(columns: Columns) -> list[str]:
-    return [f"dropped {name}: {reason}" for name, reason in columns.dropped.items()] + [
-        f"{name} is {declared.kind}: {declared.reason}" for name, declared in columns.declared.items()
-    ]
+    dropped = [f"dropped {name}: {reason}" for name, reason in columns.dropped.items()]
+    declared = [f"{name} is {found.kind}: {found.reason}" for name, found in columns.declared.items()]
+    return [*_cut(dropped, "dropped"), *_cut(declared, "declared")]
+
+
+def _cut(lines: list[str], what: str) -> list[str]:
+    """Return the first lines about columns, and how many more the configuration lists."""
+    more = len(lines) - MOST_LINES
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more:,} more columns {what}: see the configuration"]

@@ -7,7 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from gpupipe.starter.facts import Facts
-from gpupipe.starter.power import MAX_CODES, Array, can_join, level_codes, level_means, smaller, targets_of, together
+from gpupipe.starter.power import (
+    MAX_CODES,
+    Array,
+    can_join,
+    level_codes,
+    level_means,
+    smaller,
+    strongest,
+    targets_of,
+    together,
+)
 from gpupipe.starter.sample import FOLDS, Sample
 from gpupipe.starter.useless import are_integers
 
@@ -47,7 +57,8 @@ def find_uninformative(
     if not doubtful or len(sample.y) < MIN_ROWS:
         return {}
     sample = smaller(sample)
-    remainder = _remainder([name for name in sample.columns if name not in doubtful], sample)
+    beside = dict.fromkeys(doubtful)
+    remainder = _remainder([name for name in sample.columns if name not in beside], sample)
     found = {}
     for name in doubtful:
         if _correlation(_prediction(name, remainder, sample), remainder) >= CHANCE / np.sqrt(len(remainder)):
@@ -58,7 +69,7 @@ def find_uninformative(
 
 
 def _remainder(names: Sequence[str], sample: Sample) -> Array:
-    names = [name for name in names if can_join(name, sample)]
+    names = strongest([name for name in names if can_join(name, sample)], sample)
     targets = targets_of(sample)
     return targets - (together(names, sample) if names else targets.mean(axis=0))
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
 from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.cells import BOOLEAN_WORDS, check_cells, refuse_served
@@ -117,8 +118,9 @@ def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
 def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedArray]]:
     """Return the columns of a table that are not what `schema` says."""
     found = []
+    names = frozenset(arrow.column_names)
     for column in schema:
-        if column.source in arrow.column_names:
+        if column.source in names:
             values = arrow.column(column.source)
             try:
                 enforce(column, plain_values(arrow, column.source))
@@ -143,20 +145,21 @@ def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
 
 def require_distinct(names: list[str]) -> None:
     """Raise SchemaError if two columns have one name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SchemaError(f"several columns are called {', '.join(map(repr, twice))}", fix="rename or drop one of them")
+    if twice := duplicates(names):
+        what = f"several columns are called {enumerate_names(twice, quoted=True)}"
+        raise SchemaError(what, fix="rename or drop one of them")
 
 
 def require(found: list[str], names: Iterable[str], who: str) -> None:
     """Raise SchemaError, on behalf of `who`, if one of `names` is not among the columns `found`."""
-    absent = [name for name in dict.fromkeys(names) if name not in found]
+    known = frozenset(found)
+    absent = [name for name in dict.fromkeys(names) if name not in known]
     if absent:
-        hints = [did_you_mean(name, found) for name in absent]
+        hints = [did_you_mean(name, found) for name in absent[:MOST_HINTS]]
         raise SchemaError(
             f"{who} {'columns that are' if len(absent) > 1 else 'a column that is'} not in the data: "
-            + ", ".join(absent),
-            where=f"columns found: {', '.join(found[:30])}",
+            + enumerate_names(absent),
+            where=f"columns found: {enumerate_names(found)}",
             fix="; ".join(hint for hint in hints if hint) or "add the column, or correct its name",
         )
 

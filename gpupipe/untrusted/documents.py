@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from gpupipe.names import duplicates
+
 BYTES_A_CONTAINER = 8  # an empty list takes three in a file and 64 in memory: a file of them only is a bomb
 SLACK = 1000
 
@@ -42,6 +44,6 @@ def _finite(text: str) -> float:
 def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
+        twice = duplicates(key for key, _ in pairs)[0]
         raise ValueError(f"the key {twice[:40]!r} stands twice in one object")
     return found

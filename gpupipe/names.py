@@ -1,0 +1,74 @@
+"""Column names: duplicates, globs, and lists that are short enough for a message."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from fnmatch import translate
+
+SHOWN = 20
+MOST_HINTS = 5  # of "did you mean" in a message: each compares a name with all others
+WILDCARDS = "*?["
+
+
+class NamePatterns:
+    """A set of column names and shell-style globs, compiled once for any number of columns.
+
+    Each pattern also stands for the column of exactly that name, which may contain ``*``, ``?`` or ``[``.
+
+    >>> patterns = NamePatterns(["age", "usage_*"])
+    >>> [name for name in ("age", "usage_day", "page") if patterns.matches(name)]
+    ['age', 'usage_day']
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._exact = frozenset(patterns)
+        globs = sorted(filter(is_glob, self._exact))
+        self._glob = re.compile("|".join(map(translate, globs))) if globs else None
+
+    def matches(self, name: str) -> bool:
+        """Return whether a name is one of the patterns, or matches one."""
+        return name in self._exact or (self._glob is not None and self._glob.match(name) is not None)
+
+
+def is_glob(pattern: str) -> bool:
+    """Return whether a pattern has a wildcard."""
+    return any(sign in pattern for sign in WILDCARDS)
+
+
+def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the patterns that none of `names` equals or matches, in order.
+
+    >>> unmatched(["age", "usage_*", "sex"], ["age", "usage_day"])
+    ['sex']
+    """
+    known = frozenset(names)
+    missing = [pattern for pattern in patterns if pattern not in known]
+    return [
+        pattern
+        for pattern in missing
+        if not (is_glob(pattern) and any(map(re.compile(translate(pattern)).match, known)))
+    ]
+
+
+def duplicates(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, sorted.
+
+    >>> duplicates(["b", "a", "b", "a", "c"])
+    ['a', 'b']
+    """
+    return sorted(name for name, n in Counter(names).items() if n > 1)
+
+
+def enumerate_names(names: Collection[str], most: int = SHOWN, quoted: bool = False) -> str:
+    """Return names as an enumeration for a message, cut after `most` of them.
+
+    >>> enumerate_names(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    >>> enumerate_names(["a", "b"], quoted=True)
+    "'a', 'b'"
+    """
+    shown = [repr(name) if quoted else name for name, _ in zip(names, range(most), strict=False)]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shown) + more
