@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import adjusted_rand_score, log_loss, r2_score
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import MODELS, FittedModel, Prediction, fit, load_fitted
+from gpupipe.models.fitted_sklearn import FittedSklearn
 
 CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
 # Small trees and few rounds: the tests ask whether a model learns, not how well it can be made to.
@@ -116,11 +118,31 @@ def test_a_model_that_accepts_missing_values_learns_from_them(name: str, tables:
 
 def test_importances_name_the_columns(tables: dict[str, Any]) -> None:
     data = tables["binary"]
-    for name in ("logistic_regression", "random_forest", "xgboost", "linear_svc"):
+    for name in ("logistic_regression", "random_forest", "xgboost", "linear_svc", "hist_gradient_boosting"):
         importances = _fit(name, data).importances()
         assert importances is not None
         assert list(importances) == list(data.context.feature_names)
-    assert _fit("hist_gradient_boosting", data).importances() is None
+    assert _fit("knn", data).importances() is None
+
+
+def test_boosting_relies_on_the_columns_that_it_splits() -> None:
+    """A column of categories, which scikit-learn moves to the front, keeps its gain."""
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.normal(size=(400, 2)), generator.integers(0, 4, 400)]).astype(np.float32)
+    y = (X[:, 2] >= 2).astype(int)
+    estimator = HistGradientBoostingClassifier(max_iter=3, categorical_features=[2]).fit(X, y)
+    fitted = FittedSklearn(estimator, "binary", ("a", "b", "category"))
+    gains = fitted.importances()
+    assert gains is not None and max(gains, key=gains.__getitem__) == "category" and gains["a"] < 1e-6
+    np.testing.assert_array_equal(fitted.column_weights(X), list(gains.values()))
+
+
+def test_linear_weights_do_not_depend_on_units(tables: dict[str, Any]) -> None:
+    data = tables["binary"]
+    fitted = _fit("logistic_regression", data)
+    units = np.geomspace(1e-3, 1e3, data.X.shape[1]).astype(np.float32)
+    scaled = replace(fitted, estimator=fitted.estimator._replace(coef=fitted.estimator.coef / units))
+    np.testing.assert_allclose(scaled.column_weights(data.X * units), fitted.column_weights(data.X), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["logistic_regression", "random_forest", "hist_gradient_boosting", "xgboost"])
