@@ -77,6 +77,8 @@ def verify_model(model: Replayable) -> Verification:
         recorded = from_table(reader.table(ROWS), read_names(document["metrics"], "the metrics"))
         said, not_covered = document["tolerance"], tuple(document["not_covered"])
         tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
+        if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):
+            raise ValueError("a tolerance is not a share from 0 to 1")
         if recorded.X.shape[1] != len(model.features.features):
             raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
     try:
