@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.config.features import read_op, write_op
 from gpupipe.features.derived import Derivation, DerivedOp, DerivedTable
-from gpupipe.pipeline.soundness import read_schema
+from gpupipe.pipeline.soundness import read_names, read_schema
 from gpupipe.table.schema import Schema
 
 NAME, LEVELS = "derivation.json", "derivation_levels.parquet"
@@ -66,13 +66,15 @@ def read_derivation(reader: ArtifactReader) -> Derivation | None:
 
     tables = {
         name: DerivedTable(
-            schema(table["schema"], name), tuple(table["inputs"]), tuple(table["left"]), tuple(table["right"])
+            schema(table["schema"], name),
+            *(read_names(table[key], f"{key} of table {name:.40}") for key in ("inputs", "left", "right")),
         )
         for name, table in document["tables"].items()
     }
-    made = {name: tuple(inputs) for name, inputs in document["made"].items()}
+    made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
+    inputs = read_names(document["inputs"], "the inputs of derived columns")
     ops = tuple(_derived(read_op(op)) for op in document["ops"])
-    return Derivation(ops, schema(document["schema"], MAIN), tuple(document["inputs"]), tables, made)
+    return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
 
 
 def _derived(op: Any) -> DerivedOp:

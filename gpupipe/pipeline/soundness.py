@@ -170,9 +170,9 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
         raise ValueError("the estimator has learned from other columns than the features make")
 
 
-def read_metrics(values: Any) -> tuple[str, ...]:
-    """Return the names of metrics in a list of JSON."""
-    return tuple(_listed(values, "the metrics", str))
+def read_names(values: Any, what: str) -> tuple[str, ...]:
+    """Return the names in a list of JSON; `what` they are, for the message."""
+    return tuple(_listed(values, what, str))
 
 
 def _listed(values: Any, what: str, kind: Any) -> list[Any]:

@@ -119,6 +119,14 @@ class Campaign:
                     self._keep(name, kind, case, seed, problem, tally)
         return tally
 
+    def require_sound(self, kind: Kind) -> None:
+        """Raise RuntimeError if a base is refused as it is: what is refused with an edit would prove nothing then."""
+        distinct = {frozenset(base.files.items()): base for base in kind.bases}.values()
+        trials = [Trial(base.finish(base.files), base.damaged, base.commands[0]) for base in distinct]
+        for base, (outcome, problem) in zip(distinct, self.outcomes(trials), strict=True):
+            if outcome.code or problem:
+                raise RuntimeError(f"the sound base {base.name} ends with {outcome.code}: {problem} {outcome.stderr}")
+
     def wrong(self, trials: Mapping[str, Trial]) -> dict[str, str]:
         """Return what is wrong with how trials end: name to problem, for those where something is."""
         names, found = list(trials), {}

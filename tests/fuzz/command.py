@@ -52,6 +52,8 @@ def fuzz() -> int:
         tallies = {}
         for name, kind in kinds.items():
             begin = time.monotonic()
+            if name in STRUCTURES:
+                campaign.require_sound(kind)
             numbers = range(asked.first, asked.first + wanted[name])
             tallies[name] = campaign.run(name, kind, [f"{asked.seed}:{name}:{number}" for number in numbers])
             if asked.corpus:

@@ -21,7 +21,7 @@ from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_pr
 from gpupipe.pipeline.parity.record import Recorded, answers, from_table
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.soundness import read_metrics
+from gpupipe.pipeline.soundness import read_names
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
 from gpupipe.untrusted.failures import refuse_failures
@@ -74,9 +74,11 @@ def verify_model(model: Replayable) -> Verification:
         raise ArtifactError(what, where=where, fix=ANEW)
     document = reader.json(NAME)
     with refuse_failures(f"{NAME} and {ROWS} are not what this version reads", where, ANEW):
-        recorded = from_table(reader.table(ROWS), read_metrics(document["metrics"]))
+        recorded = from_table(reader.table(ROWS), read_names(document["metrics"], "the metrics"))
         said, not_covered = document["tolerance"], tuple(document["not_covered"])
         tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
+        if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):
+            raise ValueError("a tolerance is not a share from 0 to 1")
         if recorded.X.shape[1] != len(model.features.features):
             raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
     try:
