@@ -288,3 +288,11 @@ def test_a_file_that_crashes_its_reader_is_named_where_it_is_isolated(tmp_path: 
     (tmp_path / "deep.jsonl").write_text(f'{{"b": 1}}\n{{"b": 2, "c": {deep}}}\n')  # the parser's stack ends before
     error = refusal(tmp_path / "deep.jsonl", isolate=True)
     assert "the reader crashed on it (SIGSEGV)" in error.what or "nested" in error.what
+
+
+def test_a_hundred_thousand_equal_names_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    path, folder = tmp_path / "t.parquet", tmp_path / "sample"
+    pq.write_table(pa.table([pa.array([1])] * 100_000, names=["a"] * 100_000), path)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)  # takes minutes
+    with pytest.raises(DataError, match="the file has 'a' more than once"):
+        take_sample(Source(path=str(path), target="a"), folder)
