@@ -27,7 +27,7 @@ from gpupipe.children import serve
 from gpupipe.readers.trial_reader import answer
 
 def strange(message):
-    path = json.loads(message)[2]
+    path = json.loads(message)[2][0]
     name = os.path.basename(path)
     with open({log!r}, "a") as log:
         log.write(f"{{os.getpid()}} {{name}}\\n")

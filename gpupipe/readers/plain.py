@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,12 +31,7 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Not
         If a nested column is asked for by name, or none of the columns asked for is there.
     """
     names = schema.names
-    if twice := duplicates(names):
-        raise DataError(
-            f"the file has {enumerate_names(twice, quoted=True)} more than once",
-            where=mask(file.path),
-            fix="rename the columns where the file is written",
-        )
+    require_distinct_names(names, file)
     if not names:
         raise DataError("the file has no columns", where=mask(file.path), fix="check that it is the right file")
     picked = wanted.pick(names)
@@ -47,6 +44,16 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Not
         if not (is_nested(kind) and is_left_out(name, holds, file, wanted, notes)):
             usable.append(name)
     return _require_some(usable, file)
+
+
+def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
+    """Raise DataError if two columns of a file have one name."""
+    if twice := duplicates(names):
+        raise DataError(
+            f"the file has {enumerate_names(twice, quoted=True)} more than once",
+            where=mask(file.path),
+            fix="rename the columns where the file is written",
+        )
 
 
 def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: Notes) -> bool:

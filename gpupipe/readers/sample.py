@@ -16,6 +16,7 @@ from gpupipe.errors import DataError
 from gpupipe.readers.arrow import batches, is_feather_1, reader_of
 from gpupipe.readers.files import HIVE_NULL, SourceFile, find_files, mask
 from gpupipe.readers.formats import compression_of
+from gpupipe.readers.plain import require_distinct_names
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.streams import opened
 from gpupipe.readers.trial import try_files
@@ -105,6 +106,8 @@ def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[in
     n_rows = n_sample = 0
     for number, file in enumerate(files):
         with opened(file) as stream:
+            if file.format == "parquet":  # pyarrow's time to read equal names grows with the square of their number
+                require_distinct_names(pq.read_schema(stream).names, file)
             found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
             if parts:
                 part = pa.concat_tables(parts)

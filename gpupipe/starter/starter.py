@@ -13,6 +13,7 @@ from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.document import Document
+from gpupipe.starter.leaks import MIN_ROWS
 from gpupipe.starter.learning import Learning, inspect_target
 from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.source import about_target, path_from, write_source
@@ -114,7 +115,7 @@ def _notes(learning: Learning) -> list[str]:
         notes.append(f"{learning.n_duplicates:,} rows are there more than once.")
     if not learning.sample.is_all:
         notes.append(f"Leaks, categories and long tails were looked for in {len(learning.sample.y):,} rows.")
-    if len(learning.sample.columns) > MAX_TOGETHER:
+    if len(learning.sample.columns) > MAX_TOGETHER and len(learning.sample.y) >= MIN_ROWS:
         notes.append(f"Leaks were judged beside the {MAX_TOGETHER:,} columns that alone tell most of the target.")
     for name, evidence in learning.warnings.items():
         notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")

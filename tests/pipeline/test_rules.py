@@ -198,7 +198,7 @@ def test_an_encoded_table_from_the_cache_has_the_same_rules(folder: Path, backen
         with pytest.raises(SchemaError) as caught:
             read_table(cached, backend)
         assert str(caught.value).startswith(BROKEN)
-    assert len(list(tmp_path.iterdir())) == 1
+        assert len(list(tmp_path.glob("?" * 64))) == 1
     unruled = read_table(cached.model_copy(update={"data": {}}), backend)
     assert "id" not in unruled.table.schema
 

@@ -278,3 +278,11 @@ def test_folders_that_contradict_the_file_or_themselves_are_refused(tmp_path: Pa
         read_arrow(Source(path=str(tmp_path / "b")))
     put(SMALL, tmp_path / "c/year=1/year=2/t.parquet")
     assert refusal(tmp_path / "c").what == "the folders say 'year' twice"
+
+
+def test_a_hundred_thousand_equal_names_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    path, folder = tmp_path / "t.parquet", tmp_path / "sample"
+    pq.write_table(pa.table([pa.array([1])] * 100_000, names=["a"] * 100_000), path)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)  # takes minutes
+    with pytest.raises(DataError, match="the file has 'a' more than once"):
+        take_sample(Source(path=str(path), target="a"), folder)
