@@ -21,6 +21,7 @@ from gpupipe.starter.useless import is_count, is_named_as_key, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
 FOLDS = 5
+WIDE_COLUMNS = 5_000  # on the CPU, boosting on more takes minutes for each model of each fold
 # scikit-learn's own settings: what a user would have without gpupipe, and so the least that a starter must score.
 PLAIN_TREES = {"early_stopping": "auto"}
 # Small steps, each on a part of the rows and columns: what Friedman (2002) and the guides of XGBoost and LightGBM
@@ -137,7 +138,10 @@ def write_models(document: Document, learning: Learning, device: DeviceReport) -
     document.line(f"  - {linear}", "linear: hard to beat on few rows, and easy to explain")
     plain = f"- hist_gradient_boosting: {flow(PLAIN_TREES)}"
     steps = f"- xgboost: {flow(XGBOOST)}"
-    if device.gpu.usable:
+    if len(learning.columns.kept) > WIDE_COLUMNS and not device.gpu.usable:
+        document.remark(f"Boosting takes time for each of {len(learning.columns.kept):,} columns; to add it:", "  ")
+        document.line(f"  # {steps if has_xgboost() else plain}")
+    elif device.gpu.usable:
         leaf_wise = {"name": "xgboost", "as": "xgboost_leaf_wise", "params": LEAF_WISE}
         document.line(f"  {steps}", "boosted trees in small steps, each on a part of the rows and columns")
         document.line(f"  - {flow(leaf_wise)}", "larger trees, for many rows")

@@ -24,6 +24,7 @@ import numpy as np
 
 from gpupipe.starter.overlaps import shared_bands
 from gpupipe.starter.power import (
+    MAX_TOGETHER,
     alone,
     can_join,
     could_be_exact,
@@ -74,10 +75,13 @@ class LeakReport:
         Columns to drop, with the evidence.
     warnings : mapping of str to str
         Columns to think about, with the evidence.
+    unjudged : sequence of str
+        Suspected columns beyond the `MOST_COMPARED` that a model was compared with; they are kept.
     """
 
     leaks: dict[str, str]
     warnings: dict[str, str]
+    unjudged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,8 @@ def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> Leak
     for name, value in perfect.items():
         if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
             leaks[name] = f"alone it predicts {target}, {MEASURES[sample.task]} {value:.3f} on rows not learned from"
-    return LeakReport(leaks, _dominating(sample.without(leaks), target))
+    unjudged = [name for name in suspects if name not in exact and name not in doubtful]
+    return LeakReport(leaks, _dominating(sample.without(leaks), target), unjudged)
 
 
 class _Others:
@@ -334,7 +339,9 @@ def _banding(y: Array, codes: Array) -> Determination:
 
 def _nearly_perfect(sample: Sample) -> dict[str, float]:
     """Return the score of each column that alone predicts the target nearly without error."""
-    names = [name for name in sample.columns if name in sample.coded or could_be_exact(name, sample)]
+    names = list(sample.columns)
+    if len(names) > MAX_TOGETHER:  # a tree for each would take minutes
+        names = [name for name in names if name in sample.coded or could_be_exact(name, sample)]
     scores = {name: score(alone(name, sample), sample) for name in names}
     return {name: value for name, value in scores.items() if value >= LIMITS[sample.task]}
 

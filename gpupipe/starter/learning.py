@@ -52,6 +52,8 @@ class Learning:
         Columns that dominate a model, with the evidence.
     hints : mapping of str to str
         Integers that may be names, with the evidence.
+    unjudged : sequence of str
+        Columns that may restate the target, and were not compared with a model.
     """
 
     columns: Columns
@@ -65,6 +67,7 @@ class Learning:
     leaks: Mapping[str, str]
     warnings: Mapping[str, str]
     hints: Mapping[str, str]
+    unjudged: Sequence[str]
 
     @property
     def n_known(self) -> int:
@@ -109,7 +112,18 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     hints = find_categories(sample, sizes)
     duplicates = _duplicates(columns)
     return Learning(
-        columns, goal, positive, rows, counts, tails, sample, duplicates, report.leaks, report.warnings, hints
+        columns=columns,
+        goal=goal,
+        positive=positive,
+        rows=rows,
+        counts=counts,
+        tails=tails,
+        sample=sample,
+        n_duplicates=duplicates,
+        leaks=report.leaks,
+        warnings=report.warnings,
+        hints=hints,
+        unjudged=report.unjudged,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from gpupipe.backends import DeviceReport
+from gpupipe.names import enumerate_names
 from gpupipe.readers.settings import TableSource
 from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
@@ -117,6 +118,9 @@ def _notes(learning: Learning) -> list[str]:
         notes.append(f"Leaks, categories and long tails were looked for in {len(learning.sample.y):,} rows.")
     if len(learning.sample.columns) > MAX_TOGETHER and len(learning.sample.y) >= MIN_ROWS:
         notes.append(f"Leaks were judged beside the {MAX_TOGETHER:,} columns that alone tell most of the target.")
+    if learning.unjudged:
+        names = enumerate_names(learning.unjudged)
+        notes.append(f"These may restate {learning.goal.target}, and were not compared with a model: {names}.")
     for name, evidence in learning.warnings.items():
         notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")
     return notes

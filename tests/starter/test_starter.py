@@ -151,3 +151,19 @@ class TestPublicTables:
         made = init(data_dir / "diamonds" / "diamonds.csv", "price")
         assert "drop" not in made.source
         assert made.values["split"]["test_size"] == 0.2
+
+
+def test_boosting_is_left_out_of_very_wide_tables_and_suspects_are_named(
+    frame: pd.DataFrame, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupipe.starter.choices.WIDE_COLUMNS", 2)
+    monkeypatch.setattr("gpupipe.starter.leaks.MOST_COMPARED", 0)
+    generator = np.random.default_rng(0)
+    price = generator.normal(size=400).round(3)
+    bands = {name: pd.cut(price, n, labels=[f"{name}{i}" for i in range(n)]) for name, n in (("low", 4), ("high", 6))}
+    table = pd.DataFrame({"price": price, "noise": generator.normal(size=400), **bands})
+    table.loc[:2, list(bands)] = table.loc[200:202, list(bands)].to_numpy()  # so that they prove nothing alone
+    made = init(table, target="price")
+    assert [entry.label for entry in made.config.models] == ["ridge"]
+    assert "Boosting takes time for each of 4 columns" in made.text
+    assert "These may restate price, and were not compared with a model: low, high" in made.text
