@@ -114,7 +114,7 @@ def open_plain(path: Path) -> BufferedReader:
         raise FileNotFoundError(errno.ENOENT, "it is a link", str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "it is no plain file", str(path))
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file", str(path))
     return open(descriptor, "rb")  # the caller closes it
 
 

@@ -61,7 +61,7 @@ def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> 
     where = str(files.folder / kind.file)
     if kind.file not in files.names():
         raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
-    with refuse_failures(f"{kind.file} is no sound estimator of this model", where):
+    with refuse_failures(f"{kind.file} is not a sound estimator of this model", where):
         estimator = kind.read(files.read(kind.file), said, where)
     return kind(estimator, said.task, said.feature_names, said.n_classes, said.classes)
 

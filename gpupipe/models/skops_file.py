@@ -166,7 +166,7 @@ class _Builder:
     def build_slice(self, node: dict[str, Any]) -> slice:
         bounds = [node["content"][name] for name in ("start", "stop", "step")]
         if not all(bound is None or type(bound) is int for bound in bounds):
-            raise ValueError("a slice has bounds that are no integers")
+            raise ValueError("a slice has bounds that are not integers")
         return slice(*bounds)
 
     def build_scalar(self, node: dict[str, Any]) -> Any:
@@ -216,7 +216,7 @@ class _Builder:
     def build_loss(self, node: dict[str, Any]) -> Any:
         arguments = self.build(node["__reduce__"]["args"])
         if len(arguments) > 1 or not all(type(argument) in (int, float) for argument in arguments):
-            raise ValueError(f"a {node['__class__']} has arguments that are no number")
+            raise ValueError(f"a {node['__class__']} has arguments that are not numbers")
         return _type(node)(*arguments)
 
     def build_generator(self, node: dict[str, Any]) -> Any:
@@ -276,7 +276,7 @@ class _Builder:
         found = kind.__new__(kind)
         state = (self.build(node["content"]) if "content" in node else None) or {}
         if type(state) is not dict:
-            raise ValueError(f"the state of a {kind.__name__} is no dict")
+            raise ValueError(f"the state of a {kind.__name__} is not a dict")
         for name in state:
             if name.startswith("__") or callable(getattr(kind, name, None)):
                 raise ValueError(f"a {kind.__name__} replaces its own {name:.40}")

@@ -160,7 +160,7 @@ def _check_boosting(boosting: Any) -> None:
     for column in is_categorical.nonzero()[0]:
         values = thresholds[column]
         if not ((values >= 0) & (values < BITS) & (values == values // 1)).all():
-            raise ValueError(f"histogram gradient boosting has a category that is no integer below {BITS}")
+            raise ValueError(f"histogram gradient boosting has a category that is not an integer below {BITS}")
     if type(n_trees) is not int or n_trees < 1 or boosting._baseline_prediction.size != n_trees:
         raise ValueError(f"histogram gradient boosting has {n_trees!r:.20} outputs")
     for trees in boosting._predictors:

@@ -265,7 +265,7 @@ def _check_links(tree: Mapping[str, Array], n_columns: int) -> int:
     reached = np.zeros(n_nodes, bool)
     reached[0] = reached[left[inner]] = reached[right[inner]] = True
     if (right[leaf] != -1).any() or (reached == deleted).any() or (~leaf & deleted).any():
-        raise ValueError("a tree has a leaf with children, or a node that is no child of another")
+        raise ValueError("a tree has a leaf with children, or a node that is not a child of another")
     if parents[0] not in (-1, INT32) or ((parents[1:] < 0) | (parents[1:] >= n_nodes)).any():
         raise ValueError("a tree has a parent that is not there")
     if (parents[left[inner]] != inner).any() or (parents[right[inner]] != inner).any():

@@ -49,7 +49,7 @@ def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -
     Raises
     ------
     ArtifactError
-        If the file is no such JSON, has a value that no network has, or is of another model.
+        If the file is not such JSON, has a value that no network has, or is of another model.
     """
     try:
         if len(data) > MAX_BYTES:

@@ -40,7 +40,7 @@ class UntrustedModel(LoadedModel):
     It predicts like `gpupipe.Model`, with the same results. The model's files are opened only by a child process, which
     gets the rows and sends back arrays: if the model crashes it, or takes more time or memory than its limits, that is
     an `ArtifactError` here, and the next question starts another process. The child computes on the CPU. It runs as the
-    same user, with access to files and the network: this is no sandbox. Memory is limited on Linux only.
+    same user, with access to files and the network: this is not a sandbox. Memory is limited on Linux only.
 
     Rows and further tables are read, checked and prepared in this process. The model says how, in settings that are
     validated first: how CSV is written, column types, the rules of ``data:``, and the steps of event tables.
