@@ -190,6 +190,7 @@ def test_ctrl_c_ends_the_child_and_is_passed_on(child: Child) -> None:
     assert not is_alive(pid)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")  # of libraries with threads that earlier tests have imported
 def test_a_forked_copy_starts_a_child_of_its_own(child: Child) -> None:
     pid = child.ask(b"pid")
     read, write = os.pipe()

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import pkgutil
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -41,6 +42,8 @@ OUR_VERSION = "gpupipe:__version__"
 # Keywords that Dask's and dask-cuda's clusters hand on to their workers: one begins with the `dask_setup` of a module.
 FOR_EACH_WORKER = {"preload": ["gpupipe.cluster.remote"]}
 SILENT = logging.CRITICAL + 1
+START_FAILURES = (RuntimeError, OSError, ValueError, AssertionError)
+NO_LOOP = "its event loop did not start within 10 s"  # what Dask asserts without a word
 
 
 @contextmanager
@@ -117,9 +120,9 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
     start = _start_on_gpus if on_gpu else _start_on_cpu
     try:
         cluster = start(settings)
-    except (RuntimeError, OSError, ValueError) as error:
+    except START_FAILURES as error:
         raise ClusterError(
-            f"the workers do not start: {error}", where="cluster: local",
+            f"the workers do not start: {str(error) or NO_LOOP}", where="cluster: local",
             fix="run again; a script that starts them needs `if __name__ == '__main__':` around what it runs",
         ) from error  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:
@@ -191,9 +194,10 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
             # other versions are an error below, which says what to do
             warnings.filterwarnings("ignore", message="Mismatched versions found")
             client = Client(address, timeout=seconds, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except START_FAILURES as error:
+        _close_failed(error)
         raise ClusterError(
-            f"no scheduler answers within {seconds:g} s: {error}", where=address,
+            f"no scheduler answers within {seconds:g} s: {str(error) or NO_LOOP}", where=address,
             fix="is it running, and is this its address? `dask scheduler` prints it; --cluster local needs none",
         ) from error  # fmt: skip
     with client:
@@ -201,6 +205,21 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
         _compare_versions(client, settings.deadline)
         on_gpu, reason = _where(client, device, settings.deadline)
         yield _led(client, settings, Place("gpu" if on_gpu else "cpu", options), reason, direct=False)
+
+
+def _close_failed(error: BaseException) -> None:
+    """Close the client that an error came from, which nobody else holds.
+
+    Its finalizer would do it, but it takes the lock that the start of another client holds, and the garbage collector
+    might run it in the thread that this start waits for.
+    """
+    from distributed import Client
+
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        failed = frame.f_locals.get("self")
+        if isinstance(failed, Client):
+            with suppress(OSError, RuntimeError):
+                failed.close(timeout=1)
 
 
 def _led(

@@ -3,7 +3,7 @@
 It is written into a draft beside its place, ``.NAME.tmp-RANDOM``, and renamed when it is complete:
 
 new   what is being written
-old   the directory that is being replaced
+old   the directory that is being replaced; ``disposed`` while it is removed
 
 The process that writes a draft holds a lock on it. Later runs in the same folder remove drafts whose process has ended.
 """
@@ -26,7 +26,7 @@ from gpupipe.pipeline.renaming import exchange, sync, sync_tree
 from gpupipe.system_errors import is_full
 
 DRAFT = re.compile(r"\.(.+)\.tmp-[0-9a-f]{16}")
-NEW, OLD = "new", "old"
+NEW, OLD, DISPOSED = "new", "old", "disposed"
 CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # the name was just taken, or given up
 TRIES = 100  # to be put in place while other runs are put there, too
 FIX = "name a directory that does not exist yet, or is empty"
@@ -193,6 +193,8 @@ class AtomicDirectory:
                 old.rename(final)
             elif not self._is_disposable(old):
                 old.rename(final.with_name(f"{final.name}.earlier-{secrets.token_hex(3)}"))
+            else:  # so that the next run does not judge what is left, if this one is killed meanwhile
+                old.rename(old.with_name(DISPOSED))
         except OSError:  # the next run tries again
             return False
         return True

@@ -92,12 +92,25 @@ def is_stale(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a draft and all in it; what is not a draft, or cannot be removed, stays."""
-    if is_draft(path):
+    """Remove a draft and all in it; what is not a draft, or cannot be removed, stays.
+
+    The marker goes last, so that a draft whose removal was interrupted is still known as one.
+    """
+    with suppress(OSError):
+        if is_draft(path):
+            for name in os.listdir(path):
+                if name != MARKER:
+                    _remove_any(path / name)
+            if os.listdir(path) == [MARKER]:
+                (path / MARKER).unlink()
+        path.rmdir()  # ours if it is empty: its process was killed before it wrote the marker, or after it removed it
+
+
+def _remove_any(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # ours if it is empty: its process was killed before it wrote the marker
-            path.rmdir()
+        path.unlink()
 
 
 def _is_free(lock: int) -> bool:

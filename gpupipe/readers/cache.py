@@ -158,7 +158,9 @@ class Cache:
             make_room(self.folder, self.limit_bytes - size)
             draft.rename(self.path)
         except OSError as error:
-            if not (error.errno in TAKEN and is_entry(self.path)):  # another process was faster, with the same table
+            # Another process was faster with the same table, which a third one may have evicted meanwhile.
+            is_taken = draft is not None and error.errno in TAKEN
+            if not is_taken or (os.path.lexists(self.path) and not is_entry(self.path)):
                 notes.append(f"the encoded table is not cached: {error}")
         finally:
             if draft is not None:

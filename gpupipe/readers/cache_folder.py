@@ -142,7 +142,8 @@ def _is_tagged(folder: Path) -> bool:
 def _is_known(path: Path) -> bool:
     """Return whether a path may be in a cache of tables; entries of early versions have no marker."""
     if ENTRY.fullmatch(path.name):
-        return is_entry(path) or (path / "table.json").is_file()
+        # Other processes evict entries and store them again meanwhile.
+        return is_entry(path) or (path / "table.json").is_file() or not os.path.lexists(path) or is_entry(path)
     return path.name in (TAG, COMPILED, "lost+found") or DRAFT.fullmatch(path.name) is not None
 
 

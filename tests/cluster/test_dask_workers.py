@@ -19,6 +19,7 @@ import chores
 
 from gpupipe.backends import choose
 from gpupipe.cluster.connect import connected
+from gpupipe.cluster.dask_settings import BEFORE_START
 from gpupipe.cluster.dask_workers import DaskWorkers
 from gpupipe.cluster.workers import Inline, Workers, WorkerUse
 from gpupipe.config.cluster import ClusterSettings
@@ -34,6 +35,8 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)
+    for name in BEFORE_START:  # what a cluster that Dask started without us has left: it would be taken for the user's
+        os.environ.pop(name, None)
     with chdir(folder), connected(settings, "cpu") as workers:
         yield workers
     assert imported_modules(folder) == []

@@ -32,7 +32,7 @@ def test_a_library_that_every_run_needs_is_missed(site: Any) -> None:
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
     assert findings["skops"] == Finding(
-        "error", "skops", "not installed; gpupipe needs it", "pip install 'skops>=0.13'"
+        "error", "skops", "not installed; gpupipe needs it", "pip install 'skops>=0.16'"
     )
 
 

@@ -233,7 +233,8 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
         for i in range(start, start + 20):
             cache = Cache(tmp_path, f"{i % 3:064x}", limit_bytes=int(size * 2.5))
             if cache.load() is None:
-                assert all("was damaged" in note for note in cache.store(encoded()))
+                notes = cache.store(encoded())
+                assert all("was damaged" in note for note in notes), notes
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(use, range(3)))
