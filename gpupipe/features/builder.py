@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
@@ -148,8 +148,7 @@ class Builder:
             known = name in self.withheld or name in self.dropped
             return None if is_excluded and known else self.absent(name, op)
 
-        kinds = {name: column.kind for name, column in self.columns.items()}
-        return [self.columns[name] for name in resolve(selection, kinds, absent)]
+        return [self.columns[name] for name in resolve(selection, _Kinds(self.columns), absent)]
 
     def _as_numbers(self, column: Virtual, op: str) -> Numbers:
         if isinstance(column, Numbers):
@@ -328,3 +327,19 @@ def _source(column: Column) -> Virtual:
     levels = column.levels or ()
     index = (IndexStep("INDEX", column.name),)
     return Codes(column.name, inputs, index, FIRST_LEVEL + len(levels), levels, kind=column.kind)
+
+
+class _Kinds(Mapping[str, str]):
+    """The kinds of columns, each looked up when it is asked for: ops that select one column at a time stay linear."""
+
+    def __init__(self, columns: Mapping[str, Virtual]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> str:
+        return self._columns[name].kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
