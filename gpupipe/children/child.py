@@ -31,7 +31,7 @@ Cause = Literal["start", "crash", "exit", "time", "memory", "reply"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a child may take.
+    """Limits of a child process.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How Python processes are started: without the current folder on their path."""
+"""Commands and environments of child Python processes, without the current folder on their path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes between a child and its parent: a header of fixed size, then bytes."""
+"""The messages between a child process and its parent: a header of fixed size, then bytes."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Redactor:
     public: Collection[str] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to hide."""
+        """Whether any value must be hidden."""
         return bool(self.values)
 
     def hide(self, text: str) -> str:

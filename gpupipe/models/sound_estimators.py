@@ -82,7 +82,7 @@ def _estimators(root: Any) -> Iterator[Any]:
     Raises
     ------
     ValueError
-        If a decision tree or a mapper of bins stands where it is no part of the estimator that checks its rows.
+        If a decision tree or a mapper of bins stands where it is not a part of the estimator that checks its rows.
     """
     waiting, seen = [root], set()
     while waiting:
