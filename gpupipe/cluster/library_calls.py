@@ -72,14 +72,17 @@ def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]
 
 
 def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: set[Any], where: str) -> Result:
-    failed = set[Any]()
+    failed, stranded = set[Any](), set[Any]()
     while not wait([running], LOOK_SECONDS).done:
         workers.look([where])
         if workers.n_lost > n_lost:
             raise _LostError
-        before, failed = failed, _failed(workers) - known
+        before, failed = failed, _in_state("error", workers) - known
         for key in before & failed:  # since the last look, and the call goes on
             raise workers.client.futures[key].exception
+        before, stranded = stranded, _stranded(workers, _in_state("pending", workers) - known)
+        if before & stranded:
+            raise _LostError
     error = running.exception()
     if error is not None:
         workers.look()
@@ -88,8 +91,18 @@ def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: 
     return running.result()
 
 
-def _failed(workers: DaskWorkers) -> set[Any]:
-    return {key for key, state in list(workers.client.futures.items()) if state.status == "error"}
+def _in_state(status: str, workers: DaskWorkers) -> set[Any]:
+    """Return the keys of the client's futures with this status."""
+    return {key for key, state in list(workers.client.futures.items()) if state.status == status}
+
+
+def _stranded(workers: DaskWorkers, keys: set[Any]) -> set[Any]:
+    """Return the keys of tasks that no worker may run: libraries pin theirs to the addresses of workers.
+
+    A worker that joined and was lost between two looks is not among those known to be lost, but its tasks wait forever.
+    """
+    states = workers.watch.ask(workers.client.scheduler.get_task_status(keys=list(keys))) if keys else {}
+    return {key for key, state in states.items() if state == "no-worker"}
 
 
 def _await_return(workers: DaskWorkers) -> None:

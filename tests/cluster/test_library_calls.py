@@ -27,7 +27,7 @@ from gpupipe.errors import ClusterError
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
     """Two processes, of which any may die: they are started again."""
-    settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=20, retries=1)
+    settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=120, retries=1)
     with connected(settings, "cpu") as workers:
         yield workers
 
@@ -35,7 +35,7 @@ def workers() -> Iterator[DaskWorkers]:
 def collective(*functions: object) -> list[object]:
     """Do what cuml.dask does: a task on each worker, which waits for the others; wait for all, then look at them."""
     client = default_client()
-    client.wait_for_workers(len(functions), timeout=60)  # one that was lost is started again
+    client.wait_for_workers(len(functions), timeout=100)  # one that was lost is started again
     addresses = sorted(client.scheduler_info()["workers"])
     futures = [
         client.submit(function, None, workers=[address], pure=False)
@@ -87,6 +87,21 @@ def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_aga
     assert calls == [0, 1]
     # Nobody is left with a task of the call before: it would never end there either.
     assert [key for key in workers.client.run_on_scheduler(chores.task_keys) if "stuck" in key] == []
+
+
+def test_tasks_that_are_pinned_to_a_worker_lost_unseen_are_submitted_again(workers: DaskWorkers) -> None:
+    calls = []
+
+    def call() -> int:
+        calls.append(1)
+        # The address of a worker that came and went between two looks.
+        gone = [] if len(calls) > 1 else ["tcp://127.0.0.1:9"]
+        return default_client().submit(chores.process, None, workers=gone, pure=False).result()
+
+    before = workers.n_lost
+    assert call_library(workers, call, "training") > 0
+    assert len(calls) == 2
+    assert workers.n_lost == before
 
 
 def test_a_call_that_loses_workers_every_time_is_an_error_that_says_so(workers: DaskWorkers) -> None:
