@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpupipe.config import Config, load_config
     from gpupipe.pipeline.api import Pipeline, run
-    from gpupipe.pipeline.model import Model, load_model
+    from gpupipe.pipeline.model.model import Model, load_model
     from gpupipe.pipeline.result import Run, load_run
     from gpupipe.pipeline.transformer import FeatureProgram
     from gpupipe.pipeline.untrusted.model import UntrustedModel
@@ -51,7 +51,7 @@ _HOMES = {
     "Batches": "gpupipe.tensors.batches",
     "Config": "gpupipe.config",
     "FeatureProgram": "gpupipe.pipeline.transformer",
-    "Model": "gpupipe.pipeline.model",
+    "Model": "gpupipe.pipeline.model.model",
     "Pipeline": "gpupipe.pipeline.api",
     "Run": "gpupipe.pipeline.result",
     "TensorBatch": "gpupipe.tensors.batch",
@@ -59,7 +59,7 @@ _HOMES = {
     "from_dlpack": "gpupipe.tensors.exchange",
     "kernel": "gpupipe_kernels.user.kernel",
     "load_config": "gpupipe.config",
-    "load_model": "gpupipe.pipeline.model",
+    "load_model": "gpupipe.pipeline.model.model",
     "load_run": "gpupipe.pipeline.result",
     "run": "gpupipe.pipeline.api",
     "to_jax": "gpupipe.tensors.exchange",

@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 STRANGE_READER = """
 import json, os, signal
 from gpupipe.children import serve
-from gpupipe.readers.trial_reader import answer
+from gpupipe.io.isolated_reader import answer
 
 def strange(message):
     path = json.loads(message)[2][0]
@@ -74,7 +74,7 @@ def strange_reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     log = folder / "asked"
     (folder / "gpupipe_strange_reader.py").write_text(STRANGE_READER.format(log=str(log)))
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr("gpupipe.readers.trial.MODULE", "gpupipe_strange_reader")
+    monkeypatch.setattr("gpupipe.io.isolation.MODULE", "gpupipe_strange_reader")
     return log
 
 

@@ -17,8 +17,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.errors import ArtifactError
-from gpupipe.untrusted.documents import parse_json
 
 FORMAT = "gpupipe-model"
 FORMAT_VERSION = 1

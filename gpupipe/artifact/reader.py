@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact import manifest
+from gpupipe.artifact.untrusted.archives import read_arrays
+from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.parquet import read_parquet
 from gpupipe.errors import ArtifactError
-from gpupipe.untrusted.archives import read_arrays
-from gpupipe.untrusted.documents import parse_json
-from gpupipe.untrusted.parquet import read_parquet
 
 if TYPE_CHECKING:
     import numpy as np

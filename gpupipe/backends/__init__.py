@@ -22,7 +22,10 @@ __all__ = [
 Device = Literal["auto", "cpu", "gpu"]
 
 # name → "module:class", imported when chosen
-BACKENDS: dict[str, str] = {"cpu": "gpupipe.backends.cpu:CpuBackend", "gpu": "gpupipe.backends.gpu:GpuBackend"}
+BACKENDS: dict[str, str] = {
+    "cpu": "gpupipe.backends.cpu.backend:CpuBackend",
+    "gpu": "gpupipe.backends.gpu.backend:GpuBackend",
+}
 
 
 @dataclass(frozen=True)

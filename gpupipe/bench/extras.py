@@ -10,9 +10,9 @@ from gpupipe.backends import choose
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.stages import model_of, read_and_split
 from gpupipe.config import Config, ModelEntry
-from gpupipe.pipeline.reading import read_table
+from gpupipe.io.cache import Cache
+from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.training import learn_features
-from gpupipe.readers.cache import Cache
 from gpupipe.table.blocks import Table
 
 

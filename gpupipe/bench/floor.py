@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 
 if TYPE_CHECKING:
     from gpupipe.bench.stages import Divided
-    from gpupipe.features.fitted import FittedFeatures
+    from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.table.blocks import Table
     from gpupipe_kernels.program import Program
 
@@ -92,7 +92,7 @@ def measure(config: Path, n_rows: int) -> dict[str, Any]:
     from gpupipe.bench.clock import StageClock
     from gpupipe.bench.stages import read_and_split
     from gpupipe.config import load_config
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "customers.parquet"
@@ -115,8 +115,8 @@ class OneEngine(CpuBackend):
 
 def fit_with(backend: OneEngine, divided: Divided, table: Table) -> FittedFeatures:
     """Fit the features of a configuration on the rows of `table`."""
-    from gpupipe.features.fitted import fit_features
-    from gpupipe.features.statistics import Statistics
+    from gpupipe.features.program.fitted import fit_features
+    from gpupipe.features.statistics.training import Statistics
 
     config, learned = divided.job.config, divided.rows.statistics
     assert learned is not None
@@ -125,7 +125,7 @@ def fit_with(backend: OneEngine, divided: Divided, table: Table) -> FittedFeatur
 
 
 def _figures(divided: Divided) -> dict[str, Any]:
-    from gpupipe.features.fitted import fit_features
+    from gpupipe.features.program.fitted import fit_features
     from gpupipe.table.arrange import arrange
     from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
     from gpupipe_kernels.reduce import numba_engine

@@ -39,9 +39,9 @@ def main() -> None:
 
 def _measure(folder: str, rounds: int) -> tuple[list[float], list[float]]:
     """Return the seconds of each round, without and with isolation; the first round of each is dropped."""
-    from gpupipe.readers import trial
-    from gpupipe.readers.read import read_arrow
-    from gpupipe.readers.settings import TableSource
+    from gpupipe.io import isolation as trial
+    from gpupipe.io.read import read_arrow
+    from gpupipe.io.settings import TableSource
 
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds + 1):
@@ -57,7 +57,7 @@ def _measure(folder: str, rounds: int) -> tuple[list[float], list[float]]:
 def _write(folder: Path, name: str, write: Callable[[Any, Path], None], n_rows: int, n_files: int) -> None:
     import pyarrow as pa
 
-    from gpupipe.readers.churn import customers
+    from gpupipe.datasets.churn import customers
 
     table = customers(n_rows, 7, None)
     text = {column.name: pa.string() for column in table.schema if pa.types.is_dictionary(column.type)}

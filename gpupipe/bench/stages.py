@@ -15,10 +15,10 @@ from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
 from gpupipe.models import Prediction
-from gpupipe.models.fitting import load_library
+from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 from gpupipe.pipeline.training import Rows, Trained, learn_features, train, training_matrix

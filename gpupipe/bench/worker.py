@@ -110,7 +110,7 @@ def _encodings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _table(options: argparse.Namespace) -> dict[str, Any]:
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     write(options.config, options.rows, options.seed)
     return {"rows": options.rows}

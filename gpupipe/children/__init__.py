@@ -15,7 +15,7 @@ from gpupipe.children.commands import (
     script_command,
     script_environment,
 )
-from gpupipe.children.serving import serve
+from gpupipe.children.server import serve
 
 __all__ = [
     "Child",

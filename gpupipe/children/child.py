@@ -91,7 +91,7 @@ class Child:
 
     Examples
     --------
-    >>> with Child("gpupipe.readers.trial", Limits(seconds=60)) as child:  # doctest: +SKIP
+    >>> with Child("gpupipe.io.isolation", Limits(seconds=60)) as child:  # doctest: +SKIP
     ...     child.ask(b"...")
     """
 

@@ -23,8 +23,8 @@ def python_command(*arguments: str) -> list[str]:
 
     Examples
     --------
-    >>> python_command("-m", "gpupipe.models.neural.follow")[1:]
-    ['-P', '-m', 'gpupipe.models.neural.follow']
+    >>> python_command("-m", "gpupipe.models.neural.ranks.rank_process")[1:]
+    ['-P', '-m', 'gpupipe.models.neural.ranks.rank_process']
     """
     return [sys.executable, "-P", *arguments]
 

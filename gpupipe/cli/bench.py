@@ -67,10 +67,10 @@ def command(
     from gpupipe.bench.card import Request, measure
     from gpupipe.bench.render import show
     from gpupipe.config import load_config
-    from gpupipe.pipeline.atomic import require_writable_file, write_text
+    from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
+    from gpupipe.pipeline.atomic.file import require_writable_file, write_text
     from gpupipe.pipeline.jsonfile import dumps
     from gpupipe.pipeline.run_inputs import run_inputs
-    from gpupipe.readers.output_conflicts import ProtectedInput, require_no_conflict
 
     extra = () if device is None else (f"device={device}",)
     if json_file is not None:  # before the work, not after it

@@ -38,7 +38,7 @@ def show_error(error: Exception, debug: bool) -> int:
 def _masked(text: str) -> str:
     """Return a text without the secrets in its URLs."""
     try:
-        from gpupipe.readers.files import mask  # here: `--help` has no need of it
+        from gpupipe.io.files import mask  # here: `--help` has no need of it
     except (ImportError, MemoryError):  # no library can be loaded any more, which may be the very error
         return re.sub(r"://\S+", "://***", text)
     return mask(text)

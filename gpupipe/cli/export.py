@@ -17,7 +17,7 @@ import click
 def command(model: Path, output: Path, device: Literal["auto", "cpu", "gpu"], allow_code: bool, quiet: bool) -> None:
     """Copy a model into FOLDER, after it has been verified there; the folder is complete or not there at all."""
     from gpupipe.cli.verify import summary
-    from gpupipe.pipeline.copying import copy_model
+    from gpupipe.pipeline.model.copy import copy_model
 
     found = copy_model(model, output, device, allow_code)
     if not quiet:

@@ -38,7 +38,7 @@ def command(
         raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
     source = None
     if source_options:
-        from gpupipe.readers.settings import TableSource
+        from gpupipe.io.settings import TableSource
 
         source = parse_source_options(source_options, TableSource(path=data))
     config = output if output is not None else Path(f"{_stem(data)}.yaml")
@@ -49,8 +49,8 @@ def command(
         return
     if os.path.lexists(config) and not force:
         raise ConfigError(f"{config} already exists", fix="--force overwrites it; -o writes another")
-    from gpupipe.pipeline.atomic import require_writable_file, write_text
-    from gpupipe.readers.output_conflicts import ProtectedInput, require_no_conflict
+    from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
+    from gpupipe.pipeline.atomic.file import require_writable_file, write_text
 
     require_writable_file(config)
     require_no_conflict(config, [ProtectedInput(data, "the input")])

@@ -16,7 +16,7 @@ from types import FrameType
 
 from gpupipe.cli.second_signal import end_at, handle_once
 from gpupipe.errors import StoppedError
-from gpupipe.pipeline.stopping import Stopping
+from gpupipe.pipeline.limits.safe_points import Stopping
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}

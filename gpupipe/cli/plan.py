@@ -52,7 +52,7 @@ def command(
     import json
 
     from gpupipe.config import load_config
-    from gpupipe.config.places import placed
+    from gpupipe.config.locations import placed
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.make import make_plan
     from gpupipe.pipeline.run_inputs import code_line, refuse_code
@@ -81,7 +81,7 @@ def _show(plan: Plan) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gpupipe.pipeline.limits import shown
+    from gpupipe.pipeline.limits.budget import shown
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None

@@ -112,8 +112,8 @@ def command(
         import json
 
         from gpupipe.config.cluster import settings_of
+        from gpupipe.io.settings import TableSource
         from gpupipe.pipeline.scoring import score, score_on_cluster
-        from gpupipe.readers.settings import TableSource
         from gpupipe.report.text import printable
 
         if cluster is not None and data is None:

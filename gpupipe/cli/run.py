@@ -41,9 +41,9 @@ def command(
     from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
-    from gpupipe.pipeline.console import Console
-    from gpupipe.pipeline.stopping import Stopping
-    from gpupipe.pipeline.torchrun import leading
+    from gpupipe.pipeline.display.console import Console
+    from gpupipe.pipeline.limits.safe_points import Stopping
+    from gpupipe.pipeline.torchrun_leader import leading
 
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]

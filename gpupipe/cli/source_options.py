@@ -17,7 +17,7 @@ from gpupipe.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from gpupipe.config.composer import Composer
     from gpupipe.config.document import Node
-    from gpupipe.readers.settings import TableSource
+    from gpupipe.io.settings import TableSource
 
 MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # one character each: often YAML syntax
 ESCAPED = {"\\t": "\t", "tab": "\t"}
@@ -103,7 +103,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
 
 
 def _keys() -> tuple[str, ...]:
-    from gpupipe.readers.settings import CsvSettings  # here: `--help` needs no pydantic
+    from gpupipe.io.settings import CsvSettings  # here: `--help` needs no pydantic
 
     return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
 

@@ -38,7 +38,7 @@ def command(
     import json
 
     from gpupipe.errors import ArtifactError
-    from gpupipe.pipeline.model import load_model
+    from gpupipe.pipeline.model.model import load_model
 
     model_limits = parse_limits(limits, untrusted)
     loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=model_limits)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from gpupipe.config.load import load_config, parse_config
 from gpupipe.config.models import ModelEntry
-from gpupipe.config.resolved import resolved_yaml
+from gpupipe.config.resolved_yaml import resolved_yaml
 from gpupipe.config.schema import json_schema
 from gpupipe.config.sections import Config
 

@@ -9,14 +9,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.config.features import op_name
 from gpupipe.errors import did_you_mean
-from gpupipe.features.keyed import KeyedOp
-from gpupipe.readers.event_settings import AS_OF
+from gpupipe.features.ops.keyed_op import KeyedOp
+from gpupipe.io.event_settings import AS_OF
 from gpupipe.table.spans import is_time, time_us
 
 if TYPE_CHECKING:
     from gpupipe.config.sections import Config
-    from gpupipe.features.base import FeatureOp
-    from gpupipe.readers.settings import JoinedTable, Source
+    from gpupipe.features.ops.base import FeatureOp
+    from gpupipe.io.settings import JoinedTable, Source
 
 Tables = Mapping[str, "JoinedTable"]
 Mistakes = list[InitErrorDetails]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.parts import find_part, located, read_settings
+from gpupipe.config.registered_parts import find_part, located, read_settings
 from gpupipe.features import OPS, FeatureOp
 
 DEFAULT_OP = "auto"

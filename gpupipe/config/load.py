@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
 from gpupipe.config.document import Node, Problem, Unreadable, marked
+from gpupipe.config.finding_text import described
 from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
@@ -22,9 +23,8 @@ from gpupipe.config.redaction import Redactor
 from gpupipe.config.sections import Config, Origin
 from gpupipe.config.shorthand import expand
 from gpupipe.config.vocabulary import known_words
-from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.readers.in_memory import is_in_memory
+from gpupipe.io.in_memory import is_in_memory
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
 ROWS, COLUMNS = 30, 160  # of a screen

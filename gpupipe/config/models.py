@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.parts import find_part, located, read_settings
+from gpupipe.config.registered_parts import find_part, located, read_settings
 from gpupipe.models import MODELS, Model
 from gpupipe.settings import Settings
 

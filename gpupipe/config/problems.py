@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupipe.config.document import Node, Problem, joined
-from gpupipe.config.parts import homes_of, known_keys
-from gpupipe.config.wording import FILE, PYTHON, explain
+from gpupipe.config.finding_text import FILE, PYTHON, explain
+from gpupipe.config.registered_parts import homes_of, known_keys
 from gpupipe.settings import Settings
 
 FORMS = {

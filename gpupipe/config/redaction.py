@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from gpupipe.readers.files import mask
+from gpupipe.io.files import mask
 
 LEAST_LENGTH = 4  # of a value that is looked for by itself
 LEAST_FRAGMENT = 6

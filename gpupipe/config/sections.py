@@ -16,11 +16,11 @@ from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
-from gpupipe.config.parts import located
 from gpupipe.config.redaction import Redactor
-from gpupipe.features.keyed import KeyedOp
+from gpupipe.config.registered_parts import located
+from gpupipe.features.ops.keyed_op import KeyedOp
+from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
-from gpupipe.readers.settings import JoinedTable, Source
 from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
 from gpupipe.settings import Settings

@@ -6,12 +6,12 @@ from __future__ import annotations
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition, estimator  # noqa: F401  # isort: skip
 from gpupipe.models.base import MODELS, Model, View
 from gpupipe.models.context import FitContext
-from gpupipe.models.device_fitting import early_refusal
-from gpupipe.models.fitted import FittedModel, Prediction
-from gpupipe.models.fitting import fit
-from gpupipe.models.loading import load_fitted, predict_loaded
+from gpupipe.models.device_training import early_refusal
+from gpupipe.models.files.load import load_fitted, predict_loaded
+from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.resources import ONE_PROCESS, Resources
 from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.models.training import fit
 
 __all__ = [
     "CLASSIFICATION",

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from gpupipe.backends.splitting import is_out_of_memory
+from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, Model
-from gpupipe.models.loaded_sklearn import KINDS
-from gpupipe.models.skops_file import write_skops
+from gpupipe.models.files.scikit_learn import KINDS
+from gpupipe.models.files.skops import write_skops
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config, load_config, parse_config
+from gpupipe.config.finding_text import described
 from gpupipe.config.summary import summary_yaml
-from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError
-from gpupipe.features.builder import View
+from gpupipe.features.program.builder import View
 from gpupipe.pipeline.arguments import (
     in_python,
     python_errors,
@@ -26,7 +26,7 @@ from gpupipe.pipeline.arguments import (
     with_data,
     with_device,
 )
-from gpupipe.pipeline.console import Console, is_interactive
+from gpupipe.pipeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.pipeline.preparation import prepare

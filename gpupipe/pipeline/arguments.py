@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
+from gpupipe.config.finding_text import described
 from gpupipe.config.gpu import parse_size
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
-from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.io.formats.registry import format_of
+from gpupipe.io.in_memory import InMemoryTable, is_in_memory
+from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import unmatched
-from gpupipe.readers.formats import format_of
-from gpupipe.readers.in_memory import InMemoryTable, is_in_memory
-from gpupipe.readers.settings import Source, TableSource
 
 Table = TypeVar("Table", bound=TableSource)
 

@@ -15,13 +15,18 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.document import Problem
 from gpupipe.config.load import heading, in_lines
-from gpupipe.config.places import QUOTED, SETTING, place_problem
+from gpupipe.config.locations import QUOTED, SETTING, place_problem
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
-from gpupipe.features.base import FeatureOp
-from gpupipe.features.builder import Builder, View
-from gpupipe.features.derived import Derivation, DerivedOp, derive
-from gpupipe.features.fitted import FittedFeatures, finish_features
-from gpupipe.features.selection import no_column
+from gpupipe.features.history.derivation import Derivation, DerivedOp, derive
+from gpupipe.features.ops.base import FeatureOp
+from gpupipe.features.program.builder import Builder, View
+from gpupipe.features.program.fitted import FittedFeatures, finish_features
+from gpupipe.features.program.selection import no_column
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.read import read_arrow
+from gpupipe.io.row_sample import SAMPLE_ROWS
+from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.where import parse_where
 from gpupipe.metrics import metric_names
 from gpupipe.names import MOST_HINTS, unmatched
 from gpupipe.pipeline.job import Job
@@ -33,14 +38,9 @@ from gpupipe.pipeline.preparation import (
     settings_without_effect,
     split_columns,
 )
-from gpupipe.pipeline.reading import ReadTable, read_table
+from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.sample import SAMPLE_ROWS
-from gpupipe.readers.settings import JoinedTable, TableSource
-from gpupipe.readers.wanted import Wanted
-from gpupipe.readers.where import parse_where
 from gpupipe.table.arrange import on_device
 from gpupipe.table.time_formats import time_formats
 

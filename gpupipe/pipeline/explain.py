@@ -11,9 +11,9 @@ from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.models.progress import ProgressReport
+from gpupipe.pipeline.dispatch import matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
-from gpupipe.pipeline.spread import matrix_rows
 from gpupipe.pipeline.timeline import Stage
 
 Array = Any

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.io.raw_columns import numbers_of_texts, read_stored, require_rows, stored_names
+from gpupipe.io.settings import TableSource
 from gpupipe.names import NamePatterns
 from gpupipe.pipeline.target import Goal
-from gpupipe.readers.settings import TableSource
-from gpupipe.readers.stored import numbers_of_texts, read_stored, require_rows, stored_names
 from gpupipe.table.frames import frame_to_arrow
 
 NAMES_SHOWN = 20

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.sample import take_sample
-from gpupipe.readers.settings import ColumnSettings, Source
+from gpupipe.io.read import read_arrow
+from gpupipe.io.row_sample import take_sample
+from gpupipe.io.settings import ColumnSettings, Source
 from gpupipe.table.times import is_text
 
 NAME = r"^\S{1,64}$"  # a text with blanks is a note, not a name

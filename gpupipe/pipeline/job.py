@@ -9,22 +9,22 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.splitting import FIX as OUT_OF_MEMORY_FIX
-from gpupipe.backends.splitting import is_out_of_memory
-from gpupipe.cluster.workers import Workers
+from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
+from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.config import Config, ModelEntry
-from gpupipe.features.derived import Derivation
+from gpupipe.features.history.derivation import Derivation
 from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.checkpoints import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.dispatch import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.rules import NO_RULES, Enforced
-from gpupipe.pipeline.spread import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
-from gpupipe.pipeline.stages import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
-from gpupipe.pipeline.timeline_workers import stage_on
 from gpupipe.pipeline.training import Rows, Trained, learn_features, select_rows, train, training_matrix
+from gpupipe.pipeline.worker_stages import stage_on
 
 Array = Any
 Measured = TypeVar("Measured")

@@ -14,7 +14,7 @@ import numpy as np
 from gpupipe.config import ModelEntry
 from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
-from gpupipe.models.fitted_device import joined
+from gpupipe.models.fitted.device import joined
 from gpupipe.pipeline.decision import Decision, decide, is_learned
 from gpupipe.pipeline.job import Contest, Job, compete
 from gpupipe.pipeline.timeline import Stage

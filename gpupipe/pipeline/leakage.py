@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.config.event_ops import entity_columns
-from gpupipe.features.keyed import KeyedOp
+from gpupipe.features.ops.keyed_op import KeyedOp
+from gpupipe.io.event_settings import AS_OF
 from gpupipe.pipeline.job import Job
-from gpupipe.readers.event_settings import AS_OF
 from gpupipe.splits import Fold
 from gpupipe.table.spans import UNITS_US, span_us
 

@@ -9,7 +9,7 @@ from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
-from gpupipe.pipeline.prediction_table import prediction_table
+from gpupipe.pipeline.model.prediction_table import prediction_table
 
 
 def predictions_table(job: Job, outcome: Outcome) -> pa.Table:

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, GpupipeError
-from gpupipe.features.derived import Derivation, derive, derived_ops, key_columns
+from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import CLASSIFICATION, MODELS, early_refusal
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import AnyTable, rows_by_worker
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.reading import ReadTable, partitioned, read_spread, read_table
-from gpupipe.pipeline.spread import AnyTable, rows_by_worker
+from gpupipe.pipeline.read_stage import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.timeline_workers import stage_on
+from gpupipe.pipeline.worker_stages import stage_on
 from gpupipe.splits import FewRows, Fold, Split, check_splits, make_splits
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL

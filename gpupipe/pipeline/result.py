@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.config import Config, load_config
-from gpupipe.config.wording import described
+from gpupipe.config.finding_text import described
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import Entrant
-from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.soundness import read_importances
+from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 

@@ -12,16 +12,16 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
-from gpupipe.features.selection import left_out, resolve
-from gpupipe.pipeline.spread import AnyTable, broken_rules
-from gpupipe.readers.files import mask
-from gpupipe.readers.formats import FORMATS
-from gpupipe.readers.join import read_joined
-from gpupipe.readers.read import input_files, read_arrow
-from gpupipe.readers.settings import CheckedSource, Source
-from gpupipe.readers.wanted import Wanted
+from gpupipe.features.program.selection import left_out, resolve
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.files import mask
+from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.join import read_joined
+from gpupipe.io.read import input_files, read_arrow
+from gpupipe.io.settings import CheckedSource, Source
+from gpupipe.pipeline.dispatch import AnyTable, broken_rules
 from gpupipe.rules import Broken, ColumnRules, lines
-from gpupipe.table.device_columns import DeviceText
+from gpupipe.table.device.columns import DeviceText
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import KINDS, Declared, Schema
 

@@ -11,34 +11,34 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from gpupipe.backends import choose
-from gpupipe.cluster.on_disk import on_disk
-from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry, resolved_yaml
-from gpupipe.config.places import placed
+from gpupipe.config.locations import placed
 from gpupipe.config.redacted_output import redact_output
+from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
-from gpupipe.pipeline.disk import require_room, room_on
+from gpupipe.partitions.out_of_core.workers import on_disk
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.atomic.disk import require_room, room_on
+from gpupipe.pipeline.checkpoints import Stages, Store, inputs_key, table_key
 from gpupipe.pipeline.explain import Drawing, draw, measure_importances
-from gpupipe.pipeline.export import export_model
 from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
 from gpupipe.pipeline.leakage import split_warnings
-from gpupipe.pipeline.limits import within_limits
+from gpupipe.pipeline.limits.budget import within_limits
+from gpupipe.pipeline.limits.memory import beyond_memory
+from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.room import beyond_memory
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
-from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
-from gpupipe.pipeline.stopping import Stopping
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
-from gpupipe.readers.output_conflicts import require_no_conflict
 from gpupipe.splits import Fold
 
 PREDICTED_BYTES = 8  # of a row, at the least: one number
@@ -115,7 +115,7 @@ def run_pipeline(
 
 def workers_of(config: Config) -> AbstractContextManager[Workers]:
     """Return the workers of the cluster that a configuration names; Dask is imported for it."""
-    from gpupipe.cluster.connect import connected
+    from gpupipe.dask.connect import connected
 
     # A limit of this process is none of the workers, which have cluster.memory_limit.
     return connected(config.cluster, config.device, replace(config.device_options, host_limit=None))
@@ -176,7 +176,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     directory.write_text("config.yaml", resolved_yaml(job.config))
     directory.write_json("metrics.json", run.document)
     if job.config.report.enabled:
-        from gpupipe.pipeline.writeup import write_report  # brings the drawing libraries
+        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
 
         with job.stage_on_host("report"):
             write_report(directory.path, job, outcome, importances, drawing)

@@ -11,9 +11,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.errors import list_names
 from gpupipe.pipeline.jsonfile import write_json
-from gpupipe.untrusted.documents import parse_json
 
 NAME = "run.json"
 FORMAT, FORMAT_VERSION = "gpupipe-run", 1

@@ -9,8 +9,8 @@ from typing import Any
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.model_folder import MANIFEST
-from gpupipe.readers.output_conflicts import ProtectedInput
+from gpupipe.io.output_conflicts import ProtectedInput
+from gpupipe.pipeline.model.folder import MANIFEST
 
 RUN_DIRECTORY = ("config.yaml", "metrics.json")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpupipe.pipeline.atomic_directory import TRIES, AtomicDirectory
+from gpupipe.pipeline.atomic.directory import TRIES, AtomicDirectory
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.run_files import find_foreign, write_run_file
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import CLASSIFICATION, Model, Task
-from gpupipe.pipeline.spread import AnyTable, take_rows
+from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
 Array = Any

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from gpupipe.backends import choose
-from gpupipe.backends.host_memory import copy_of
+from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
-from gpupipe.features.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.job import Job

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from gpupipe.pipeline.progress import ProgressMeter
-from gpupipe.pipeline.stopping import Stopping
+from gpupipe.pipeline.display.progress import ProgressMeter
+from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.report.text import seconds
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class Timeline:
         return f"Timeline({n_stages}{failed}, {seconds(sum(s.seconds for s in self.stages if not s.depth))})"
 
     def _repr_html_(self) -> str:
-        from gpupipe.pipeline.stage_html import stages_table
+        from gpupipe.pipeline.display.html import stages_table
 
         return stages_table(self.stages)
 

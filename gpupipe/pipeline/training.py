@@ -9,14 +9,14 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
-from gpupipe.features.base import FeatureOp
-from gpupipe.features.builder import View
-from gpupipe.features.derived import Derivation, derived_ops, key_columns
-from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.statistics import Statistics
-from gpupipe.features.target import Target
+from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
+from gpupipe.features.ops.base import FeatureOp
+from gpupipe.features.program.builder import View
+from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.training import Statistics
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
-from gpupipe.pipeline.spread import (
+from gpupipe.pipeline.dispatch import (
     AnyTable,
     fit_model,
     keep_columns,

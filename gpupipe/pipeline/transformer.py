@@ -17,13 +17,13 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
 from gpupipe.config.ops import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.features.base import FeatureOp
-from gpupipe.features.builder import View
-from gpupipe.features.derived import derive, derived_ops, key_columns, where_derived
-from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.sources import Rows, Sources
-from gpupipe.features.statistics import Statistics
-from gpupipe.features.target import Target
+from gpupipe.features.history.derivation import derive, derived_ops, key_columns, where_derived
+from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.ops.base import FeatureOp
+from gpupipe.features.program.builder import View
+from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

@@ -15,7 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.rules.question import Question, block_rows
 from gpupipe.rules.settings import TEXTS, ColumnRules
 from gpupipe.table.blocks import Table
-from gpupipe.table.cells import BOOLEAN_WORDS
+from gpupipe.table.cell_checks import BOOLEAN_WORDS
 from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
 from gpupipe.table.strings import as_dictionary, dictionaries, write_codes

@@ -9,7 +9,7 @@ from typing import Any
 from gpupipe.backends import DeviceReport
 from gpupipe.doctor.extras import install_extra, suitable_major
 from gpupipe.doctor.installed import Installed
-from gpupipe.features.auto import Auto
+from gpupipe.features.ops.auto import Auto
 from gpupipe.models import Task
 from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import Columns

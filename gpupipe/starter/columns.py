@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpupipe.backends import choose
-from gpupipe.readers.settings import TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.starter.facts import Facts, facts_of
 from gpupipe.starter.kinds import Declaration, declarations
 from gpupipe.starter.useless import useless_columns

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from gpupipe.readers.csv_header import read_head
-from gpupipe.readers.files import find_files
-from gpupipe.readers.settings import WHITESPACE
-from gpupipe.readers.streams import opened
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import find_files
+from gpupipe.io.formats.csv.header import read_head
+from gpupipe.io.settings import WHITESPACE
 from gpupipe.starter.facts import Facts
 from gpupipe.starter.header import is_number
 from gpupipe.starter.written import Written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from gpupipe.readers.settings import TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.report.text import printable
 from gpupipe.starter.columns import Columns, inspect_columns
 from gpupipe.starter.target import suggest_targets

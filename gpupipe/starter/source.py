@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.errors import ConfigError
-from gpupipe.readers.files import as_text
+from gpupipe.io.files import as_text
 from gpupipe.starter.columns import Columns
 from gpupipe.starter.document import Document, flow
 from gpupipe.starter.learning import Learning

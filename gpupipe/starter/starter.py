@@ -8,8 +8,8 @@ from pathlib import Path
 from shlex import quote
 
 from gpupipe.backends import DeviceReport
+from gpupipe.io.settings import TableSource
 from gpupipe.names import enumerate_names
-from gpupipe.readers.settings import TableSource
 from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import Columns, inspect_columns

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.readers.csv_header import Head, read_head
-from gpupipe.readers.files import SourceFile, find_files
-from gpupipe.readers.formats import format_of
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.settings import WHITESPACE, CsvSettings, TableSource
-from gpupipe.readers.streams import opened
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile, find_files
+from gpupipe.io.formats.csv.header import Head, read_head
+from gpupipe.io.formats.registry import format_of
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.starter.facts import facts_of
 from gpupipe.starter.header import is_header, is_number
 

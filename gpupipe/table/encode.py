@@ -15,7 +15,7 @@ from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
 from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table, allocate, code_storage
-from gpupipe.table.cells import BOOLEAN_WORDS, check_cells, refuse_served
+from gpupipe.table.cell_checks import BOOLEAN_WORDS, check_cells, refuse_served
 from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Declared, Schema
 from gpupipe.table.strings import (

@@ -15,7 +15,7 @@ def share_memory(backend: Backend) -> bool:
         return False
     import torch
 
-    from gpupipe.backends.device_memory import torch_allocator
+    from gpupipe.backends.gpu.memory import torch_allocator
 
     if not torch.cuda.is_available():
         backend.remark("PyTorch has no CUDA: it computes on the host, and shares no memory of the device")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpupipe.backends.host_memory import copy_of, empty
+from gpupipe.backends.cpu.memory import copy_of, empty
 from gpupipe.tensors.obstacles import Obstacle
 
 

@@ -182,7 +182,7 @@ class TensorBatch:
 def _ready(array: Array) -> Array:
     """Return the array; on a device CuPy, which hands it over, waits for the kernels that write it."""
     if type(array).__module__.partition(".")[0] == "cupy":
-        from gpupipe.backends.device_memory import wait_for_kernels
+        from gpupipe.backends.gpu.memory import wait_for_kernels
 
         wait_for_kernels()
     return array

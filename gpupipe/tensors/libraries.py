@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpupipe.backends.host_memory import ALIGNMENT
+from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import ConfigError
 from gpupipe.tensors.obstacles import (
     Obstacle,
@@ -154,7 +154,7 @@ class TensorFlow(Library):
     def take(self, array: Any) -> Any:
         """Return a tensor by a capsule; it knows of no streams, so the device finishes first."""
         if on_device(array):
-            from gpupipe.backends.device_memory import finish
+            from gpupipe.backends.gpu.memory import finish
 
             finish()
         return _load("tensorflow", "tensorflow").experimental.dlpack.from_dlpack(array.__dlpack__())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpupipe.backends.host_memory import copy_of
+from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.errors import ConfigError
 from gpupipe.tensors import arrow
 from gpupipe.tensors.obstacles import Obstacle, on_device
@@ -64,7 +64,7 @@ def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
     ----------
     X : array
     order : {"C", "F"}, optional
-        As of `gpupipe.backends.host_memory.copy_of`.
+        As of `gpupipe.backends.cpu.memory.copy_of`.
     to_host : bool
 
     Raises
@@ -96,7 +96,7 @@ def _through_dlpack(X: Any) -> np.ndarray:
 
 
 def _on_device(X: Any) -> Any:
-    from gpupipe.backends.device_memory import as_cupy, wait_for_kernels
+    from gpupipe.backends.gpu.memory import as_cupy, wait_for_kernels
 
     if not hasattr(X, "__dlpack__"):
         interface = X.__cuda_array_interface__

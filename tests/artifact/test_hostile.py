@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpupipe as gp
+from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.untrusted.documents import parse_json
 
 MOST_BYTES = 150 << 20  # that a refusal may take, on top of what the process held
 Change = Callable[[Path], Any]

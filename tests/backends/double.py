@@ -32,7 +32,7 @@ from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions, DeviceUse
-from gpupipe.backends.gpu import GpuBackend, _Meter
+from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe_kernels.interpreters import interpret_cuda
 from gpupipe_kernels.launch import is_simulated
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.cpu import ESTIMATORS, CpuBackend
+from gpupipe.backends.cpu.backend import ESTIMATORS, CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe_kernels.interpreters import choice
 from gpupipe_kernels.opcodes import Op

@@ -24,7 +24,7 @@ from gpupipe.bench.device import handwritten, peer_pandas
 from gpupipe.bench.device import work as gpu_work
 from gpupipe.bench.device.peer_pandas import target_rate
 from gpupipe.config import load_config
-from gpupipe.readers.churn import customers
+from gpupipe.datasets.churn import customers
 
 ROWS = 3_000
 

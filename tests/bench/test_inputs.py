@@ -9,8 +9,8 @@ import pytest
 
 from gpupipe.bench.inputs import inputs
 from gpupipe.config import load_config
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ConfigError
-from gpupipe.readers.churn import customers
 
 
 @pytest.fixture

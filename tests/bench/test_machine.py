@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.bench.machine import cpu_model, describe_device, describe_machine
 
 

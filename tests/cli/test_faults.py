@@ -18,7 +18,7 @@ from gpupipe.bench.faults.running import Reference, problems_of_error
 from gpupipe.cli import main
 from gpupipe.cli.interrupts import EndedNow, Interrupts
 from gpupipe.errors import StoppedError
-from gpupipe.readers.formats import load_generator
+from gpupipe.io.formats.registry import load_generator
 
 SMALL = """\
 source: {generate: churn, rows: 600, target: Churn, positive: "Yes", drop: [customerID]}
@@ -107,7 +107,7 @@ def test_a_signal_stops_a_run_at_a_safe_point_and_a_second_one_ends_it(tmp_path:
 NATIVE = """\
 import sys
 from gpupipe.cli.interrupts import stopped_by_signals
-from gpupipe.pipeline.stopping import Stopping
+from gpupipe.pipeline.limits.safe_points import Stopping
 with stopped_by_signals(Stopping(), lambda: None):
     print("ready", flush=True)
     sum(range(10**14))  # C code that never lets other threads run

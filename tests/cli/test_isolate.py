@@ -13,10 +13,10 @@ import gpupipe as gp
 from gpupipe.cli import main
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
+from gpupipe.io import isolation as trial
+from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring.isolation import try_event_tables
-from gpupipe.readers import trial
-from gpupipe.readers.settings import TableSource
 
 CONFIG = """\
 source: {{path: t.csv, target: y{isolate}}}

@@ -21,7 +21,7 @@ evaluate: {importance: false}
 @pytest.fixture(scope="module")
 def folder(gpupipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a run, and a table with several row groups."""
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     path = tmp_path_factory.mktemp("predict")
     (path / "config.yaml").write_text(CONFIG)

@@ -53,7 +53,7 @@ def configured(folder: Path, use: str = "mine.py:loyalty", inputs: str = "tenure
 
 
 def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe, folder: Path) -> None:
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     write(folder / "all.parquet", 800, 7)
     config, out = configured(folder), folder / "run"

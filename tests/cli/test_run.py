@@ -33,7 +33,7 @@ def test_it_runs_predicts_and_the_two_agree(gpupipe, small: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "cpu: " in done.stderr and "roc_auc" in done.stderr + done.stdout
     assert "\x1b" not in done.stderr  # no control characters where there is no terminal
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     write(tmp_path / "all.parquet", 2000, 7)
     scored = gpupipe("predict", tmp_path / "out", tmp_path / "all.parquet", "-o", tmp_path / "scores.csv", cwd=tmp_path)
@@ -89,8 +89,8 @@ def test_every_damaged_parquet_file_is_exit_5_on_one_screen(gpupipe, data_dir: P
 def test_every_valid_table_loads_or_is_refused_with_a_reason(data_dir: Path) -> None:
     from gpupipe.backends import choose
     from gpupipe.errors import GpupipeError
-    from gpupipe.readers.read import read_arrow
-    from gpupipe.readers.settings import CsvSettings, TableSource
+    from gpupipe.io.read import read_arrow
+    from gpupipe.io.settings import CsvSettings, TableSource
     from gpupipe.table.encode import encode
 
     loaded = 0

@@ -6,7 +6,7 @@ import pytest
 
 from gpupipe.cli.source_options import parse_source_options
 from gpupipe.errors import ConfigError
-from gpupipe.readers.settings import TableSource
+from gpupipe.io.settings import TableSource
 
 BASE = TableSource.model_validate({"path": "x.csv", "csv": {"encoding": "latin-1"}, "schema": {"a": "float"}})
 

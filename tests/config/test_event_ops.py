@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpupipe.config import Config, parse_config
-from gpupipe.config.resolved import resolved_yaml
+from gpupipe.config.resolved_yaml import resolved_yaml
 from gpupipe.errors import ConfigError
-from gpupipe.features.keyed import KeyedOp
+from gpupipe.features.ops.keyed_op import KeyedOp
 
 ORDERS = {"path": "orders.csv", "on": "customer", "time": "at", "cardinality": "one_to_many"}
 ENTITIES = {"table": "orders", "as_of": "2024-03-01", "label": {"none": "orders", "within": "30d"}}

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from gpupipe.config.model_contents import CHECKED_FIELDS
 from gpupipe.features import OPS
-from gpupipe.readers.event_settings import GroupBy
+from gpupipe.io.event_settings import GroupBy
 from gpupipe.rules import ColumnRules
 
 FREE = {"as", "expressions", "patterns", "prefix", "value"}  # of ops

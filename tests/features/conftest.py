@@ -13,10 +13,10 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.features import OPS
-from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.statistics import Statistics
-from gpupipe.features.target import Target
-from gpupipe.pipeline.feature_files import check_program
+from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.training import Statistics
+from gpupipe.pipeline.model.feature_files import check_program
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 

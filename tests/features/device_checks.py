@@ -18,24 +18,28 @@ import pytest
 from pyarrow import feather
 
 from gpupipe.backends import Backend, choose
-from gpupipe.cluster import partitions, taking
-from gpupipe.cluster.partitions import Part, PartitionedTable
-from gpupipe.cluster.statistics import ClusterStatistics
-from gpupipe.cluster.workers import Inline
 from gpupipe.config import load_config, parse_config
-from gpupipe.features import OPS, device_sweeping, number_statistics, quantiles
-from gpupipe.features.columns import Codes, IndexStep, Numbers, Start
-from gpupipe.features.device_sweeping import DeviceSweeper
-from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.parts import over_parts
-from gpupipe.features.statistics import Statistics
-from gpupipe.features.sweeping import Sweeper
-from gpupipe.features.target import Target
+from gpupipe.datasets.churn import write
+from gpupipe.features import OPS
+from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Start
+from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics import device as device_sweeping
+from gpupipe.features.statistics import numbers as number_statistics
+from gpupipe.features.statistics import quantiles
+from gpupipe.features.statistics.device import DeviceSweeper
+from gpupipe.features.statistics.reductions import Sweeper
+from gpupipe.features.statistics.row_blocks import over_parts
+from gpupipe.features.statistics.training import Statistics
+from gpupipe.partitions import row_selection
+from gpupipe.partitions import table as partitions
+from gpupipe.partitions.statistics.training import ClusterStatistics
+from gpupipe.partitions.table import Part, PartitionedTable
+from gpupipe.partitions.workers import Inline
 from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import prepare
-from gpupipe.pipeline.reading import read_table
+from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.readers.churn import write
 from gpupipe.table.arrange import between, on_device
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -329,7 +333,7 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     cut = [on_device(between(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
     parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
     with (
-        patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(taking, "ROWS_A_PART", n // 2),
+        patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(row_selection, "ROWS_A_PART", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
         many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from gpupipe.backends import Backend
 from gpupipe.features import OPS
-from gpupipe.features.derived import DerivedOp, derived_ops
-from gpupipe.features.sources import Events, Rows, Sources
+from gpupipe.features.history.derivation import DerivedOp, derived_ops
+from gpupipe.features.history.tables import Events, Rows, Sources
 from gpupipe.table.encode import encode
 
 OWN = {"key": ["customer", "shop"], "time": "at"}

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.features.derived import derive
-from gpupipe.features.fitted import fit_features
-from gpupipe.features.lag import Lag
-from gpupipe.features.statistics import Statistics
-from gpupipe.table.device_columns import Known, Numbers
-from gpupipe.table.device_keys import in_order, key_codes, row_codes
+from gpupipe.features.history.derivation import derive
+from gpupipe.features.ops.lag import Lag
+from gpupipe.features.program.fitted import fit_features
+from gpupipe.features.statistics.training import Statistics
+from gpupipe.table.device.columns import Known, Numbers
+from gpupipe.table.device.keys import in_order, key_codes, row_codes
 from tests.backends import double
 from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources

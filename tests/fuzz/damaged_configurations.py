@@ -48,7 +48,7 @@ def _bases() -> Iterator[Base]:
 def _judge(folder: Path) -> str:
     """Say whether what is written of a configuration reads as another one."""
     from gpupipe.config import load_config
-    from gpupipe.config.resolved import resolved_yaml
+    from gpupipe.config.resolved_yaml import resolved_yaml
 
     path = folder / "c.yaml"
     text = resolved_yaml(load_config(path))

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpupipe.readers.strings import NULL_VALUES
+from gpupipe.io.missing_values import NULL_VALUES
 
 Columns = dict[str, list[Any]]
 
@@ -19,8 +19,8 @@ Columns = dict[str, list[Any]]
 def difference(path: Path) -> str:
     """Return where the table of ours differs from that of an independent reader; empty where it does not, or where the
     other reader refuses the file, or reads what is not to be compared."""
-    from gpupipe.readers.read import read_arrow
-    from gpupipe.readers.settings import TableSource
+    from gpupipe.io.read import read_arrow
+    from gpupipe.io.settings import TableSource
 
     theirs = columns_of(path)
     if theirs is None:

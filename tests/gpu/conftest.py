@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.config import Config, load_config
-from gpupipe.readers.churn import customers
+from gpupipe.datasets.churn import customers
 from tests.gpu.learners import telco_file
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpupipe.backends.gpu_estimators import NO_TWIN
+from gpupipe.backends.gpu.estimators import NO_TWIN
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.models import MODELS
 

@@ -27,10 +27,10 @@ import pytest
 import xgboost
 
 import gpupipe.backends
-import gpupipe.backends.gpu
-from gpupipe.backends import gpu_estimators
+import gpupipe.backends.gpu.backend
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.gpu import estimators
 from gpupipe.backends.probe import Gpu
 from gpupipe.bench.device import comparisons
 from gpupipe.bench.device import keyed as device_keyed
@@ -184,7 +184,7 @@ class RehearsalBackend(DeviceDouble):
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return the host's estimator, refused where the GPU's is."""
-        from gpupipe.backends.gpu_estimators import NO_TWIN
+        from gpupipe.backends.gpu.estimators import NO_TWIN
 
         assert name not in NO_TWIN
         return OnDevice(self._pandas.estimator(name, params))
@@ -206,8 +206,8 @@ def install() -> None:
     """Put the stand-in in the place of the GPU."""
     gpupipe.backends.probe_gpu = lambda: GPU
     gpupipe.backends.missing_packages = lambda: ()
-    gpupipe.backends.gpu.GpuBackend = RehearsalBackend  # type: ignore[misc]
-    gpu_estimators._xgboost_knows_cuda = lambda: True
+    gpupipe.backends.gpu.backend.GpuBackend = RehearsalBackend  # type: ignore[misc]
+    estimators._xgboost_knows_cuda = lambda: True
     predict = xgboost.Booster.inplace_predict
 
     def inplace_predict(self: Any, data: Any, *given: Any, **named: Any) -> Any:

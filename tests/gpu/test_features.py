@@ -12,7 +12,7 @@ from gpupipe.backends import choose
 from gpupipe.bench.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
-from gpupipe.features.device_sweeping import DeviceSweeper
+from gpupipe.features.statistics.device import DeviceSweeper
 from gpupipe.pipeline.preparation import folds_of
 from gpupipe.pipeline.training import fit_view
 from gpupipe_kernels.program import Program

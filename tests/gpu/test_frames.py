@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpupipe as gp
-from gpupipe.readers.churn import customers
+from gpupipe.datasets.churn import customers
 
 ROWS = 20_000
 

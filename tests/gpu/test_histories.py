@@ -11,11 +11,11 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.bench.device.parity import metrics_of, on, strayed
 from gpupipe.config import Config, parse_config
-from gpupipe.features.derived import derive, derived_ops
-from gpupipe.features.key_parts import merged, part_of
-from gpupipe.features.keyed import KeyedOp
-from gpupipe.pipeline.model import load_model
-from gpupipe.pipeline.reading import read_table
+from gpupipe.features.history.derivation import derive, derived_ops
+from gpupipe.features.history.key_partitions import merged, part_of
+from gpupipe.features.ops.keyed_op import KeyedOp
+from gpupipe.pipeline.model.model import load_model
+from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.run import run_pipeline
 from tests.configs.retail_by_hand import customers, orders, purchases, read_lines
 from tests.features.histories import OPS_BY_NAME, ops_of, rows, sources

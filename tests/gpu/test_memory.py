@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.backends.gpu import GpuBackend
-from gpupipe.readers.churn import customers
+from gpupipe.backends.gpu.backend import GpuBackend
+from gpupipe.datasets.churn import customers
 
 ROWS = 400_000
 CONFIG = Path(__file__).parents[2] / "configs" / "bench_churn.yaml"

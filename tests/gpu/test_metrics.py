@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics as sk
 
 from gpupipe.backends import choose
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, choose_threshold, confusion, curves, evaluate, residuals
 from tests.metrics.conftest import Guess
 

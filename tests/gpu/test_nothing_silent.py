@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.readers.churn import customers
+from gpupipe.datasets.churn import customers
 
 MODELS = "[logistic_regression, xgboost]"
 

@@ -14,14 +14,14 @@ from pyarrow import orc
 from gpupipe.backends import DeviceOptions, choose
 from gpupipe.bench.device.parity import job_of, on
 from gpupipe.config import Config, parse_config
+from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
-from gpupipe.pipeline.reading import read_table
-from gpupipe.readers.churn import customers, write
-from gpupipe.readers.on_device import csv_rows, jsonl
-from gpupipe.readers.on_device.generated import BLOCK_ROWS
-from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.settings import TableSource
+from gpupipe.io.device import csv_chunks, jsonl
+from gpupipe.io.device.datasets import BLOCK_ROWS
+from gpupipe.io.device.obstacles import Obstacle, require_plain
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.read_stage import read_table
 from tests.table.differences import table_difference
 
 PLAIN = ("adult", "telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
@@ -76,7 +76,7 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
 def test_csv_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int) -> None:
     path = tmp_path / "churn.csv"
     write(path, rows=rows)
-    monkeypatch.setattr(csv_rows, "CHUNK_BYTES", size)
+    monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", size)
     assert_same_table(of_file(path, "Churn"))
 
 
@@ -85,7 +85,7 @@ def test_csv_rows_of_several_lines_in_chunks(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "t.csv"
     rows = ["x,y,z", "1,a,yes", '007,"b\n",no', "", "", '2.5,"c,""d""",yes', ",e,no", "C9,,yes"]
     path.write_text(end.join(rows), newline="")
-    monkeypatch.setattr(csv_rows, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
     assert_same_table(of_file(path, "z"))
 
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.backends.gpu import GpuBackend
+from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.config import parse_config
-from gpupipe.pipeline.reading import read_table
-from gpupipe.readers.churn import write
+from gpupipe.datasets.churn import write
+from gpupipe.pipeline.read_stage import read_table
 from tests.table.differences import table_difference
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.gpu import GpuBackend
+from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.errors import DataError
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch

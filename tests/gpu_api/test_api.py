@@ -10,8 +10,8 @@ import pytest
 from api import RELEASES, Api, check_table
 from checker import check
 
-from gpupipe.backends.gpu_estimators import ESTIMATORS
-from gpupipe.cluster import cuml_estimators
+from gpupipe.backends.gpu.estimators import ESTIMATORS
+from gpupipe.dask import cuml_estimators
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("tests/gpu/**/*.py")])

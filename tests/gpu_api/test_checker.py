@@ -116,16 +116,16 @@ def test_right_code_raises_no_alarm(api: Api) -> None:
 
 
 def test_in_the_files_of_a_backend_xp_is_its_own(api: Api) -> None:
-    assert check_text("xp.asnumpy(1)", "gpupipe/backends/gpu.py", api) == []
-    assert check_text("xp.errstate(all='ignore')", "gpupipe/backends/cpu.py", api) == []
-    assert check_text("xp.errstate()", "gpupipe/backends/gpu.py", api) == [
-        "gpupipe/backends/gpu.py:1: cupy has no errstate"
+    assert check_text("xp.asnumpy(1)", "gpupipe/backends/gpu/backend.py", api) == []
+    assert check_text("xp.errstate(all='ignore')", "gpupipe/backends/cpu/backend.py", api) == []
+    assert check_text("xp.errstate()", "gpupipe/backends/gpu/backend.py", api) == [
+        "gpupipe/backends/gpu/backend.py:1: cupy has no errstate"
     ]
 
 
 def test_in_the_backend_of_the_gpu_its_own_frame_is_cudf(api: Api) -> None:
     text = "class B:\n    def f(self, path):\n        return self.frame.read_parquet(path, colums=['a'])"
-    (problem,) = check_text(text, "gpupipe/backends/gpu.py", api)
+    (problem,) = check_text(text, "gpupipe/backends/gpu/backend.py", api)
     assert "3: cudf.read_parquet" in problem.replace("cudf.io.parquet.read_parquet", "cudf.read_parquet")
     assert "'colums'" in problem
-    assert check_text(text, "gpupipe/backends/cpu.py", api) == []
+    assert check_text(text, "gpupipe/backends/cpu/backend.py", api) == []

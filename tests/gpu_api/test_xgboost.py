@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.backends.gpu_estimators import ESTIMATORS
+from gpupipe.backends.gpu.estimators import ESTIMATORS
 
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 pytest.importorskip("xgboost.dask", reason="Dask is not installed")
@@ -43,5 +43,5 @@ def test_fit_has_the_keywords_that_it_is_called_with(name: str) -> None:
 
 
 def test_the_pool_of_the_driver_is_a_setting_of_xgboost() -> None:
-    """`gpupipe.backends.device_memory.share_with_xgboost` leaves an XGBoost without it alone."""
+    """`gpupipe.backends.gpu.memory.share_with_xgboost` leaves an XGBoost without it alone."""
     assert "use_cuda_async_pool" in xgboost.get_config()

@@ -84,7 +84,7 @@ def test_it_counts_instructions_by_what_they_cost_and_threads() -> None:
 def test_a_first_small_run_imports_no_compiler() -> None:
     code = (
         "import sys, numpy as np\n"
-        "from gpupipe.backends.cpu import CpuBackend\n"
+        "from gpupipe.backends.cpu.backend import CpuBackend\n"
         "from tests.kernels.test_choice import program\n"
         "backend, out = CpuBackend(), np.empty((5, 10), np.float32, order='F')\n"
         "backend.run_program(program(), {'int8': np.zeros((1, 5), np.int8)}, out)\n"

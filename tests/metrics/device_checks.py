@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import (
     METRICS,
     choose_threshold,

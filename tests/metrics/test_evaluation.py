@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.metrics import METRICS, Evaluate, evaluate, metric_names, undefined_notes
 from gpupipe.metrics.clustering import ROWS

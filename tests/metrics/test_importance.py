@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.inspection import permutation_importance as reference
 from sklearn.linear_model import Ridge
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import permutation_importance
 
 HOST = CpuBackend()

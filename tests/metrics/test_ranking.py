@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import curves
 from gpupipe.metrics.ranking import Ranking
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.fitted import FittedNeural
+from gpupipe.models.neural.fitted.pytorch import FittedNeural
+from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.served import Served
 
 KINDS = ("mlp", "resnet", "ft_transformer")
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 1}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.neural.settings import Neural

@@ -11,7 +11,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
 

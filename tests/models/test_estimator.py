@@ -20,9 +20,9 @@ from gpupipe.config import load_config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models import early_refusal, fit, load_fitted
 from gpupipe.models.estimator import Estimator
-from gpupipe.models.skops_file import read_skops, write_skops
+from gpupipe.models.files.skops import read_skops, write_skops
+from gpupipe.pipeline.checkpoints.run_checkpoints import Round, Stages
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.stages.kept import Round, Stages
 
 HEAD = """\
 from sklearn.calibration import CalibratedClassifierCV

@@ -32,9 +32,9 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from gpupipe.models.skops_file import read_skops
-from gpupipe.models.sound_estimators import check_estimators, prepare_estimators
-from gpupipe.untrusted.ubjson import Reader, render
+from gpupipe.artifact.untrusted.ubjson import Reader, render
+from gpupipe.models.files.estimator_checks import check_estimators, prepare_estimators
+from gpupipe.models.files.skops import read_skops
 
 ROOT = Path(__file__).parents[2]
 random = np.random.default_rng(3)

@@ -121,7 +121,7 @@ def test_a_network_reports_its_epochs_and_the_loss_of_the_held_out_rows(tables: 
 
 
 def test_a_network_reports_the_steps_of_an_epoch(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpupipe.models.neural.training import Trainer
+    from gpupipe.models.neural.trainer import Trainer
 
     watched, step, data = Watched(), Trainer._step, tables["binary"]
     monkeypatch.setattr(

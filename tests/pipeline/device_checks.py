@@ -15,16 +15,16 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from gpupipe.backends import DeviceOptions
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.bench.device.parity import strayed
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
+from gpupipe.io.formats.registry import load_generator
 from gpupipe.pipeline import run as module
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.checkpoints.run_checkpoints import TAKEN_UP
+from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.stages.kept import TAKEN_UP
-from gpupipe.pipeline.stopping import Stopping
-from gpupipe.readers.formats import load_generator
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.judge import judge
 from gpupipe.table.arrange import on_device

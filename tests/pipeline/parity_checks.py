@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.backends.gpu_translation import Refusal
+from gpupipe.backends.gpu.translation import Refusal
 from gpupipe.config import load_config
-from gpupipe.models.fitted_device import DeviceNeighbors, HostModel
+from gpupipe.datasets.churn import customers
+from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.export import export_model
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.model.export import export_model
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity import rows as parity_rows
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import Trained, train
-from gpupipe.readers.churn import customers
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 # of arithmetic on infinities, where Python computes: the simulator

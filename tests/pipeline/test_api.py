@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import gpupipe as gp
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ConfigError
-from gpupipe.readers.churn import customers
 
 
 def test_a_pipeline_runs_to_the_figures_of_the_command_line(churn_run: gp.Run, tmp_path: Path) -> None:

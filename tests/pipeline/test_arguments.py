@@ -16,10 +16,11 @@ import pytest
 import gpupipe as gp
 from gpupipe.config import advice, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, DeviceError
-from gpupipe.features.impute import Impute
+from gpupipe.features.ops.impute import Impute
 from gpupipe.models import MODELS
-from gpupipe.pipeline import api, console
+from gpupipe.pipeline import api
 from gpupipe.pipeline.arguments import python_errors
+from gpupipe.pipeline.display import console
 
 FRAME = pd.DataFrame({"age": [31.0, 45.0, None, 52.0] * 10, "plan": ["a", "b", "a", "c"] * 10, "left": [0, 1] * 20})
 CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"

@@ -11,7 +11,7 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score
 

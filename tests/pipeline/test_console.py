@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.pipeline.console import Console
+from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
 
@@ -154,7 +154,7 @@ def test_a_stage_that_fails_is_marked_and_ends_the_display() -> None:
 PROLOGUE = """
 import sys
 from pathlib import Path
-from gpupipe.pipeline.console import Console
+from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
 """

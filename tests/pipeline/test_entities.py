@@ -16,12 +16,12 @@ from gpupipe.backends import choose
 from gpupipe.cli.predict import command
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.pipeline import room
+from gpupipe.pipeline.limits import memory as room
+from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.plan import preview
 from gpupipe.pipeline.plan.make import make_plan
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.served_events import ServedEvents
 from gpupipe.pipeline.timeline import Timeline
 
 CUT_OFFS = ["2024-03-01", "2024-04-01"]

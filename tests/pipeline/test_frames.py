@@ -17,12 +17,12 @@ import pytest
 
 import gpupipe as gp
 from gpupipe.backends import choose
-from gpupipe.cluster.workers import Inline
+from gpupipe.datasets.churn import customers, events
 from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.partitions.workers import Inline
 from gpupipe.pipeline import run as run_module
+from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.stopping import Stopping
-from gpupipe.readers.churn import customers, events
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
 
@@ -201,7 +201,7 @@ def test_rows_in_partitions_give_the_same_run(
 ) -> None:
     more: dict[str, Any] = {}
     if where == "on disk":
-        monkeypatch.setattr("gpupipe.pipeline.room.ENOUGH", 1 << 60)
+        monkeypatch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
         monkeypatch.setattr("gpupipe.pipeline.plan.make.SHARE", 0.0)  # nothing fits
     else:
         more = {"cluster": {"scheduler": "local"}}

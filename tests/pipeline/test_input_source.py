@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from gpupipe.config import load_config
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 
 N = 240

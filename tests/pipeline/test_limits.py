@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.energy import GivenPower, Meter, Rapl
 from gpupipe.backends.energy import Unmeasured as NotMeasured
-from gpupipe.cluster.workers import Inline
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
-from gpupipe.pipeline.energy import Machines, meters_of
-from gpupipe.pipeline.limits import Budget
+from gpupipe.partitions.workers import Inline
+from gpupipe.pipeline.limits.budget import Budget
+from gpupipe.pipeline.limits.energy import Machines, meters_of
+from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.pipeline.plan.make import make_plan
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.stopping import Stopping
 from gpupipe.pipeline.timeline import Timeline
 
 CHURN = {
@@ -152,7 +152,7 @@ def test_gpus_count_for_as_long_as_the_run_holds_them() -> None:
 
 
 def test_energy_that_cannot_be_measured_is_refused_unless_watts_are_given(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.energy.Rapl", lambda: Rapl(tmp_path))
+    monkeypatch.setattr("gpupipe.pipeline.limits.energy.Rapl", lambda: Rapl(tmp_path))
     with pytest.raises(ConfigError, match=r"energy of the CPU cannot be measured: .*\n.*limits\.energy\n.*power:"):
         meters_of(limits(energy=1), HERE)
     with pytest.raises(ConfigError, match=r"limits\.price\.kwh"):
@@ -195,7 +195,7 @@ def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun
 
 
 def test_a_plan_names_the_limits_and_refuses_what_the_run_would(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.energy.Rapl", lambda: Rapl(tmp_path))
+    monkeypatch.setattr("gpupipe.pipeline.limits.energy.Rapl", lambda: Rapl(tmp_path))
     section = {"time": "2h", "energy": 1, "power": {"cpu": 150}}
     assert make_plan(churn(["gaussian_nb"], limits=section)).to_json()["limits"] == {"time": 7200, "energy": 1}
     with pytest.raises(ConfigError, match=r"limits\.energy"):

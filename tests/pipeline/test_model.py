@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.config import load_config
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, SchemaError
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.readers.churn import customers
 
 ROOT = Path(__file__).parents[2]
 

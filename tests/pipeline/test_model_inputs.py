@@ -13,10 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, ConfigError, DataError, GpupipeError, SchemaError
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
-from gpupipe.readers.churn import customers
 
 N = 40
 

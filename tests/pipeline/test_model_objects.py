@@ -16,15 +16,15 @@ import pandas as pd
 import pytest
 
 from gpupipe.config import load_config, parse_config
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.pipeline.api import Pipeline
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.transformer import FeatureProgram
-from gpupipe.readers.churn import customers
 
 
 @pytest.fixture(scope="module")

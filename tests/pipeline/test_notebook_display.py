@@ -16,7 +16,7 @@ KERNEL = "python-of-the-tests"
 RUN = """\
 from pathlib import Path
 from gpupipe.config import parse_config
-from gpupipe.pipeline.console import Console, is_interactive
+from gpupipe.pipeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.run import run_pipeline
 
@@ -107,6 +107,6 @@ def test_a_run_that_is_interrupted_is_marked_and_names_are_no_markup(executed: R
 
 
 def test_a_script_is_not_interactive() -> None:
-    from gpupipe.pipeline.console import is_interactive
+    from gpupipe.pipeline.display.console import is_interactive
 
     assert not is_interactive()

@@ -21,12 +21,12 @@ from gpupipe.artifact.manifest import OWN_KEYS
 from gpupipe.backends import choose
 from gpupipe.config import load_config
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.features.fitted import Feature, FittedFeatures
+from gpupipe.features.program.fitted import Feature, FittedFeatures
 from gpupipe.models import Prediction
-from gpupipe.models.fitted_linear import FittedLinear
-from gpupipe.pipeline.copying import copy_model
-from gpupipe.pipeline.export import export_model
-from gpupipe.pipeline.model import load_model
+from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.pipeline.model.copy import copy_model
+from gpupipe.pipeline.model.export import export_model
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.rows import trial_rows
 from gpupipe.pipeline.preparation import prepare
@@ -129,7 +129,7 @@ def test_the_recorded_rows_hold_every_limit_of_every_column(churn_run: Run) -> N
 
 
 def test_the_rows_of_the_run_are_those_of_its_input(churn_run: Run) -> None:
-    from gpupipe.readers.churn import customers
+    from gpupipe.datasets.churn import customers
 
     source = customers(3000, 7).to_pandas()
     table = pq.read_table(churn_run.path / "model" / "parity.parquet")

@@ -18,10 +18,10 @@ from pyarrow import feather, orc
 from gpupipe import Pipeline
 from gpupipe.backends import device_report
 from gpupipe.config import parse_config
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.plan.costs import training_bytes
 from gpupipe.pipeline.plan.make import make_plan
-from gpupipe.readers.churn import customers
 
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
@@ -249,7 +249,7 @@ def test_a_gpu_that_is_demanded_and_not_there_is_refused():
 
 
 def test_every_estimator_has_a_cost():
-    from gpupipe.backends.cpu import ESTIMATORS
+    from gpupipe.backends.cpu.backend import ESTIMATORS
 
     assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
     deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))

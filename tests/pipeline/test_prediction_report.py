@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, PredictionWarning
-from gpupipe.pipeline import model_inference
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.pipeline.model import inference
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.scoring import score
 from gpupipe.pipeline.transformer import FeatureProgram
-from gpupipe.readers.churn import customers
 
 OWN_KEYS = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}
 
@@ -79,7 +79,7 @@ def test_batches_and_parts_are_counted_together(
 ) -> None:
     model.predict(odd)
     whole = model.last_prediction_report
-    monkeypatch.setattr(model_inference, "BATCH_ROWS", 64)
+    monkeypatch.setattr(inference, "BATCH_ROWS", 64)
     model.predict(odd)
     assert model.last_prediction_report == whole
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.line_display import LineDisplay
-from gpupipe.pipeline.progress import ProgressMeter, describe
+from gpupipe.pipeline.display.lines import LineDisplay
+from gpupipe.pipeline.display.progress import ProgressMeter, describe
 from gpupipe.pipeline.timeline import Timeline
 
 LONG = 60.0  # seconds after which something that never comes fails a test

@@ -17,13 +17,13 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import LimitError
-from gpupipe.pipeline.drafts import STALE_SECONDS
+from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
+from gpupipe.pipeline.checkpoints import Stages, Store, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
+from gpupipe.pipeline.checkpoints.keys import Key
 from gpupipe.pipeline.job import Contest, Job, compete
+from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.stages import Stages, Store, inputs_key, table_key
-from gpupipe.pipeline.stages.contents import read_fitted_features, write_fitted_features
-from gpupipe.pipeline.stages.keys import Key
-from gpupipe.pipeline.stopping import Stopping
 
 ROWS = 1200
 TAKEN = "taken from the interrupted run"

@@ -15,18 +15,18 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.cli import main
-from gpupipe.cluster import rules
-from gpupipe.cluster.workers import Handle, Inline
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, SchemaError
+from gpupipe.partitions import rules
+from gpupipe.partitions.workers import Handle, Inline
 from gpupipe.pipeline.api import Pipeline
-from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.reading import read_spread, read_table
+from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.pipeline.read_stage import read_spread, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score_spread
-from gpupipe.table.device_columns import DeviceText
+from gpupipe.table.device.columns import DeviceText
 from gpupipe.table.encode import encode
 
 N = 240
@@ -331,7 +331,7 @@ def test_the_command_line_refuses_with_exit_code_5_and_says_what_warns(
 
 def test_rules_that_are_none_make_no_model(run: Run, model: Model) -> None:
     from gpupipe.artifact import ArtifactReader
-    from gpupipe.pipeline.model import open_model
+    from gpupipe.pipeline.model.model import open_model
 
     for said in ([{"column": "id", "kind": "odd", "format": None, "rules": {"nulls": False}}], [{"column": "id"}], [7]):
         reader = ArtifactReader(run.path / "model")

@@ -145,7 +145,7 @@ def test_without_a_target_it_clusters_or_embeds(write, tmp_path: Path, models: s
 
 
 def _churn_file(folder: Path) -> Path:
-    from gpupipe.readers.churn import write
+    from gpupipe.datasets.churn import write
 
     write(folder / "new.parquet", 50, 1)
     return folder / "new.parquet"

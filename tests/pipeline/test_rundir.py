@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline import atomic_directory
-from gpupipe.pipeline.drafts import MARKER
+from gpupipe.pipeline.atomic import directory as atomic_directory
+from gpupipe.pipeline.atomic.drafts import MARKER
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}

@@ -15,11 +15,11 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.pipeline.model import Model, load_model
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import ScoreSummary, score
 from gpupipe.pipeline.scoring.outputs import write_table
-from gpupipe.readers.settings import TableSource
 
 N = 200
 CONFIG = """\

@@ -24,7 +24,7 @@ from gpupipe.cli import main
 from gpupipe.config import load_config, resolved_yaml
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.pipeline.console import Console
+from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 

@@ -15,7 +15,7 @@ import torch
 
 import gpupipe as gp
 from gpupipe.config import parse_config
-from gpupipe.readers.churn import customers
+from gpupipe.datasets.churn import customers
 
 ROWS = 3000
 CHURN: dict[str, Any] = {

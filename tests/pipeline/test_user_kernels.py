@@ -17,10 +17,10 @@ import pytest
 import gpupipe as gp
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.config import load_config, parse_config
+from gpupipe.datasets.churn import write
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.readers.churn import write
 
 ROOT = Path(__file__).parents[2]
 KERNELS = '''\

@@ -13,17 +13,17 @@ import pyarrow as pa
 from hypothesis import reject
 
 from gpupipe.backends import Backend, choose
-from gpupipe.cluster.features import transform_training
-from gpupipe.cluster.partitions import Part, PartitionedTable
-from gpupipe.cluster.statistics import ClusterStatistics
-from gpupipe.cluster.workers import Inline
 from gpupipe.errors import ConfigError
 from gpupipe.features import OPS, FeatureOp
-from gpupipe.features.derived import derive, derived_ops, key_columns
-from gpupipe.features.fitted import FittedFeatures, fit_features
-from gpupipe.features.sources import Rows, Sources
-from gpupipe.features.statistics import Statistics
-from gpupipe.features.target import Target
+from gpupipe.features.history.derivation import derive, derived_ops, key_columns
+from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.training import Statistics
+from gpupipe.partitions.features import transform_training
+from gpupipe.partitions.statistics.training import ClusterStatistics
+from gpupipe.partitions.table import Part, PartitionedTable
+from gpupipe.partitions.workers import Inline
 from gpupipe.table.arrange import between, select, take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode

@@ -14,9 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpupipe.features import OPS
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.settings import TableSource
-from tests.cluster.conftest import small
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import TableSource
+from tests.partitions.conftest import small
 from tests.properties.few import few
 from tests.properties.fitting import fitted, in_bits, same
 from tests.properties.ops import ADDS_UP, EVERY, KEYED, cases

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
-from gpupipe.features.builder import View
+from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.timeline import Timeline

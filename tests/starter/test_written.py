@@ -12,7 +12,7 @@ import yaml
 
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
-from gpupipe.readers.settings import CsvSettings, TableSource
+from gpupipe.io.settings import CsvSettings, TableSource
 from gpupipe.starter.starter import make_starter
 from gpupipe.starter.written import read_as_written
 from tests.starter.conftest import DEVICE

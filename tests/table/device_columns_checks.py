@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.readers.csv_header import Header
-from gpupipe.readers.files import SourceFile
-from gpupipe.readers.on_device.csv_rows import CsvChunk, regular_chunks
-from gpupipe.readers.on_device.filter import filter_columns
-from gpupipe.readers.on_device.join import join_columns
-from gpupipe.readers.on_device.json_lines import plain_lines
-from gpupipe.readers.on_device.obstacles import Obstacle
-from gpupipe.readers.settings import JoinedTable
-from gpupipe.table.device_columns import MICROS, Coded, Numbers, to_micros
-from gpupipe.table.encode_frame import TextRules, encode_frame
+from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
+from gpupipe.io.device.filter import filter_columns
+from gpupipe.io.device.join import join_columns
+from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.plain_json import plain_lines
+from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.csv.header import Header
+from gpupipe.io.settings import JoinedTable
+from gpupipe.table.device.columns import MICROS, Coded, Numbers, to_micros
+from gpupipe.table.device.encode import TextRules, encode_frame
 from gpupipe.table.schema import NAT, declare
 from tests.backends.double import DeviceDouble, uncounted
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpupipe.backends import Backend
 from gpupipe.table.blocks import Table
-from gpupipe.table.encode_frame import encode_frame
+from gpupipe.table.device.encode import encode_frame
 from tests.table.differences import table_difference
 
 COLUMNS = {"a": [1.5, None, 2.5], "c": ["x", None, "y"]}

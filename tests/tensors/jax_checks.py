@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gpupipe.backends import choose
-from gpupipe.backends.host_memory import copy_of, empty
+from gpupipe.backends.cpu.memory import copy_of, empty
 from gpupipe.errors import DataError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_jax, to_torch

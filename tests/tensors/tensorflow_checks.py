@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from gpupipe.backends import choose
-from gpupipe.backends.host_memory import copy_of
+from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.errors import DataError
 from gpupipe.tensors.exchange import from_dlpack, to_tensorflow
 from gpupipe.tensors.handover import hand_over

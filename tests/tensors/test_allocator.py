@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gpupipe.backends import choose
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.tensors.allocator import share_memory
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.backends.host_memory import ALIGNMENT
+from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import ConfigError, DataError, GpupipeError
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover import hand_over

@@ -13,13 +13,13 @@ from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.cluster.work import CONFIG, Summary, document, summary
-from gpupipe.cluster.connect import connected
-from gpupipe.cluster.matrices import PartitionedMatrix
-from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.preparation import folds_of, prepare
-from gpupipe.pipeline.spread import take_rows, write_matrix
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gpupipe.backends import choose
 from gpupipe.bench.device.parity import Fitted, fitted, on
-from gpupipe.cluster.connect import connected
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.features.builder import View
+from gpupipe.dask.connect import connected
+from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.timeline import Timeline

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.table.device_keys import in_order
+from gpupipe.table.device.keys import in_order
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:

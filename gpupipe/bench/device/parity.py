@@ -15,17 +15,17 @@ from typing import Any
 
 from gpupipe.backends import Backend, choose
 from gpupipe.bench.device import recorded_metrics
-from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.features.builder import View
-from gpupipe.features.fitted import FittedFeatures
+from gpupipe.features.program.builder import View
+from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.metrics.clustering import ON_THE_HOST
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.spread import take_rows, write_matrix
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 

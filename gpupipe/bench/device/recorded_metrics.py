@@ -19,10 +19,10 @@ from typing import Any
 from gpupipe import __version__
 from gpupipe.config import Config
 from gpupipe.errors import DataError
+from gpupipe.io.read import input_files
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.checkpoints.keys import code_of, digest
 from gpupipe.pipeline.libraries import libraries
-from gpupipe.pipeline.stages.keys import code_of, digest
-from gpupipe.readers.read import input_files
-from gpupipe.readers.settings import TableSource
 
 VARIABLE = "GPUPIPE_CPU_METRICS"
 # Sections that do not change a metric; tables are identified by their contents instead of their paths.

@@ -76,7 +76,7 @@ def _write_file(job: tuple[str, int, int]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from gpupipe.readers.churn import customer_batches
+    from gpupipe.datasets.churn import customer_batches
 
     path, start, n_rows = job
     columns = [*COLUMNS, TARGET]

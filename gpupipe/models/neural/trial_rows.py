@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpupipe.models.neural.embeddings import NEVER
-from gpupipe.models.neural.served import Served
+from gpupipe.models.neural.fitted.scorer import Served
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.features.fitted import Feature
+from gpupipe.features.program.fitted import Feature
 
 Array = Any
 

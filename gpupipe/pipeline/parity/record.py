@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DeviceError
-from gpupipe.features.fitted import Feature
+from gpupipe.features.program.fitted import Feature
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import FittedModel
 from gpupipe.pipeline.decision import Decision

@@ -10,21 +10,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError
-from gpupipe.features.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
 from gpupipe.models import CLASSIFICATION, FittedModel, Prediction
-from gpupipe.models.fitted_device import matrix_on_host
+from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.record import Recorded, answers, from_table
 from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.soundness import read_names
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
-from gpupipe.untrusted.failures import refuse_failures
 
 Array = Any
 
@@ -33,7 +33,7 @@ ANEW = "run its configuration again with this version of gpupipe"
 
 
 class Replayable(Protocol):
-    """A model as `gpupipe.pipeline.model.Model` is one: what is asked of it here."""
+    """A model as `gpupipe.pipeline.model.model.Model` is one: what is asked of it here."""
 
     @property
     def folder(self) -> Path:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.fitted import FittedFeatures
-from gpupipe.pipeline.spread import AnyTable, values_at
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.pipeline.dispatch import AnyTable, values_at
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
 if TYPE_CHECKING:

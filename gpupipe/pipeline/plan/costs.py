@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpupipe.features.parts import ROWS_A_PART
+from gpupipe.features.statistics.row_blocks import ROWS_A_PART
 from gpupipe.models.neural.architecture import Architecture
 
 MIB = 1 << 20
@@ -166,7 +166,7 @@ def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_enco
     Parameters
     ----------
     file_format : str
-        As in `gpupipe.readers.formats.FORMATS`; "" for a generator.
+        As in `gpupipe.io.formats.registry.FORMATS`; "" for a generator.
     n_file, n_arrow, n_texts, n_encoded : int
         Bytes of the files, of the table as Arrow holds it, of its columns of free text, and of the encoded table.
     """

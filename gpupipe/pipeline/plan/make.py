@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gpupipe.backends import device_report, machine
-from gpupipe.backends.splitting import GIB
+from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline.energy import refuse_unmeasured
+from gpupipe.pipeline.limits.energy import refuse_unmeasured
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.on_disk import OnDiskPlanner
 from gpupipe.pipeline.plan.planner import PlannedStage, Planner

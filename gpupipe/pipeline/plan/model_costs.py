@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from gpupipe.backends.gpu_translation import Refusal
+from gpupipe.backends.gpu.translation import Refusal
 from gpupipe.config import ModelEntry
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.blocks import BLOCK_BYTES, rows_a_block
+from gpupipe.models.neural.row_blocks import BLOCK_BYTES, rows_a_block
 from gpupipe.models.neural.settings import Neural
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
@@ -95,8 +95,8 @@ class EstimatorCosts(ModelCosts):
 
     def device_training(self, n_rows: int) -> int:
         """Return copies of the matrix, or blocks of it."""
-        from gpupipe.backends.gpu_estimators import ESTIMATORS
-        from gpupipe.backends.gpu_least_squares import working_bytes
+        from gpupipe.backends.gpu.estimators import ESTIMATORS
+        from gpupipe.backends.gpu.least_squares import working_bytes
 
         row = ESTIMATORS[self._name]
         if row.by_blocks:

@@ -1,18 +1,18 @@
-"""The story of a run whose rows are on the disk, one partition at a time in memory: see `gpupipe.cluster.on_disk`."""
+"""Planner of out-of-core runs, which hold one partition in memory: see `gpupipe.partitions.out_of_core.workers`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupipe.cluster.linear import is_learned_in_passes
-from gpupipe.cluster.source_pieces import PIECE_BYTES
-from gpupipe.cluster.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.config import ModelEntry
+from gpupipe.io.chunks.split import Cut, cuts
 from gpupipe.models.boosting import XGBoost
+from gpupipe.partitions.linear import is_learned_in_passes
+from gpupipe.partitions.source_chunks import PIECE_BYTES
+from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
-from gpupipe.readers.cutting import Cut, cuts
 
 
 class OnDiskPlanner(Planner):

@@ -8,9 +8,16 @@ from typing import ClassVar
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
-from gpupipe.backends.gpu_translation import Refusal
-from gpupipe.backends.splitting import GIB
+from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config, ModelEntry
+from gpupipe.io.cache import Cache
+from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.device.csv import chunks_remark
+from gpupipe.io.device.csv_chunks import BYTES_A_BYTE, chunk_bytes
+from gpupipe.io.device.datasets import BLOCK_ROWS
+from gpupipe.io.device.jsonl import PART_BYTES
+from gpupipe.io.read import input_files
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.models.base import View
 from gpupipe.pipeline.plan import costs
@@ -18,13 +25,6 @@ from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.refusals import read_refusal, texts_refusal
-from gpupipe.readers.cache import Cache
-from gpupipe.readers.on_device.csv import chunks_remark
-from gpupipe.readers.on_device.csv_rows import BYTES_A_BYTE, chunk_bytes
-from gpupipe.readers.on_device.generated import BLOCK_ROWS
-from gpupipe.readers.on_device.jsonl import PART_BYTES
-from gpupipe.readers.read import input_files
-from gpupipe.readers.stream import Stream, in_parts
 
 MATRIX_CELL = 4  # float32
 REFIT = "refit: "

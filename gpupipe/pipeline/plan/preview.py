@@ -12,7 +12,10 @@ import pyarrow as pa
 from gpupipe.backends import choose
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.io.join import read_joined
+from gpupipe.io.read import read_arrow
+from gpupipe.io.row_sample import SAMPLE_ROWS, Sampled
 from gpupipe.models import FitContext
 from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned
@@ -22,9 +25,6 @@ from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, pre
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
-from gpupipe.readers.join import read_joined
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.sample import SAMPLE_ROWS, Sampled
 from gpupipe.splits import hold_out
 
 Array = Any

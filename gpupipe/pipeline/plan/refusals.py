@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.gpu_estimators import ESTIMATORS, NO_TWIN
-from gpupipe.backends.gpu_translation import Refusal
+from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
+from gpupipe.backends.gpu.translation import Refusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.features import op_name
-from gpupipe.features.derived import derived_ops, of_the_host
-from gpupipe.models.fitted_device import MISSING_FIX, missing_columns, missing_text
+from gpupipe.features.history.derivation import derived_ops, of_the_host
+from gpupipe.io.device.obstacles import Obstacle, require_plain
+from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.readers.on_device.obstacles import Obstacle, require_plain
 
 
 def texts_refusal(config: Config) -> Refusal | None:

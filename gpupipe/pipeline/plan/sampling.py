@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.readers.join import read_joined
-from gpupipe.readers.sample import Sampled, take_sample
-from gpupipe.readers.settings import Source
+from gpupipe.io.join import read_joined
+from gpupipe.io.row_sample import Sampled, take_sample
+from gpupipe.io.settings import Source
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
-from gpupipe.pipeline.loaded_model import LoadedModel
+from gpupipe.io.files import mask
+from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
+from gpupipe.io.formats.csv.texts import parse_marked_numbers
+from gpupipe.io.notes import Notes
+from gpupipe.io.raw_columns import count_rows, read_stored, require_rows
+from gpupipe.io.read import Loaded
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
-from gpupipe.readers.csv import MalformedRow, find_malformed, header_of
-from gpupipe.readers.csv_texts import parse_marked_numbers
-from gpupipe.readers.files import mask
-from gpupipe.readers.notes import Notes
-from gpupipe.readers.read import Loaded
-from gpupipe.readers.settings import TableSource
-from gpupipe.readers.stored import count_rows, read_stored, require_rows
 from gpupipe.rules.judge import broken_cells
-from gpupipe.table.cells import check_cells, expected, unexpected
+from gpupipe.table.cell_checks import check_cells, expected, unexpected
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 

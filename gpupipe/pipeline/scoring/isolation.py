@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpupipe.pipeline.loaded_model import LoadedModel
-from gpupipe.readers.settings import TableSource
-from gpupipe.readers.trial import try_files
+from gpupipe.io.isolation import try_files
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.model.loaded import LoadedModel
 
 
 def try_event_tables(
@@ -25,7 +25,7 @@ def try_event_tables(
     Raises
     ------
     DataError, LimitError
-        As `gpupipe.readers.trial.try_files`.
+        As `gpupipe.io.isolation.try_files`.
     """
     if not adjust(model.source_of("INPUT")).isolate:
         return

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.backends.base import Backend
-from gpupipe.cluster.workers import Workers
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.atomic import ROOM
-from gpupipe.pipeline.atomic_directory import AtomicDirectory
-from gpupipe.pipeline.disk import room_on
+from gpupipe.io.files import mask
+from gpupipe.io.output_conflicts import require_no_conflict
+from gpupipe.io.settings import ColumnSettings, TableSource
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.atomic.directory import AtomicDirectory
+from gpupipe.pipeline.atomic.disk import room_on
+from gpupipe.pipeline.atomic.file import ROOM
+from gpupipe.pipeline.dispatch import broken_rules
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
-from gpupipe.pipeline.model import Model, load_model, open_model
-from gpupipe.pipeline.model_inference import BATCH_ROWS
+from gpupipe.pipeline.model.inference import BATCH_ROWS
+from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
-from gpupipe.pipeline.spread import broken_rules
 from gpupipe.pipeline.target import Goal
-from gpupipe.readers.files import mask
-from gpupipe.readers.output_conflicts import require_no_conflict
-from gpupipe.readers.settings import ColumnSettings, TableSource
 
 if TYPE_CHECKING:
-    from gpupipe.cluster.source_pieces import ArrowPieces
+    from gpupipe.partitions.source_chunks import ArrowPieces
 
 PART = "part-00000.parquet"  # the first of the files that are written
 Say = Callable[[str], None]
@@ -87,7 +87,7 @@ def score_on_cluster(
     _require_new(output)
     require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
     loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
-    from gpupipe.cluster.connect import connected
+    from gpupipe.dask.connect import connected
 
     # The workers end before what they could not finish is removed.
     with room_on(output.parent, ROOM), AtomicDirectory(output) as directory, connected(cluster, device) as workers:
@@ -115,8 +115,8 @@ def score_spread(
     adjust: Adjust = lambda source: source,
 ) -> ScoreSummary:
     """Have workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
-    from gpupipe.cluster.scoring import SentModel, score_pieces, score_whole
-    from gpupipe.cluster.source_pieces import read_pieces
+    from gpupipe.partitions.scoring import SentModel, score_pieces, score_whole
+    from gpupipe.partitions.source_chunks import read_pieces
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
@@ -166,7 +166,7 @@ def _chosen(
 
 def _enforce(model: Model, found: ArrowPieces, workers: Workers, data: str) -> list[str]:
     """Have the workers judge all rows before the first of them is scored; return what is to be said of them."""
-    from gpupipe.cluster.rules import partitioned_columns
+    from gpupipe.partitions.rules import partitioned_columns
 
     served = [each for each in model.rules if each.column in found.schema.names]
     if not served:

@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.io.files import mask
+from gpupipe.io.output_conflicts import require_no_conflict
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
-from gpupipe.pipeline.loaded_model import LoadedModel
-from gpupipe.pipeline.model import load_model
+from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
 from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
-from gpupipe.readers.files import mask
-from gpupipe.readers.output_conflicts import require_no_conflict
-from gpupipe.readers.read import read_arrow
-from gpupipe.readers.settings import TableSource
 
 
 def score(

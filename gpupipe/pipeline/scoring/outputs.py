@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.atomic import replaced, require_writable_file
+from gpupipe.io.output_conflicts import ProtectedInput
+from gpupipe.pipeline.atomic.file import replaced, require_writable_file
 from gpupipe.pipeline.run_inputs import model_inputs
-from gpupipe.readers.output_conflicts import ProtectedInput
 
 ENDINGS = (".csv", ".parquet")
 FORMULA = r"^[=+\-@\t\r\n]"  # https://owasp.org/www-community/attacks/CSV_Injection

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpupipe.cluster.scoring import RowReport
+    from gpupipe.partitions.scoring import RowReport
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import GpupipeError
-from gpupipe.features.derived import Derivation, DerivedTable
+from gpupipe.features.history.derivation import Derivation, DerivedTable
+from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.input_source import check_reading, main_source
-from gpupipe.pipeline.loaded_model import LoadedModel
+from gpupipe.pipeline.model.events import ServedEvents
+from gpupipe.pipeline.model.input_source import check_reading, main_source
+from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_schema
 from gpupipe.pipeline.rules import ServedRules
-from gpupipe.pipeline.served_events import ServedEvents
-from gpupipe.pipeline.soundness import read_decision, read_goal, read_importances, read_schema
 from gpupipe.pipeline.target import Goal
-from gpupipe.readers.settings import TableSource
 from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
@@ -52,7 +52,7 @@ class DescribedFeatures:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """A checked description; attributes as in `gpupipe.pipeline.loaded_model.LoadedModel`."""
+    """A checked description; attributes as in `gpupipe.pipeline.model.loaded.LoadedModel`."""
 
     goal: Goal
     features: DescribedFeatures

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.backends import machine
+from gpupipe.config.finding_text import described
 from gpupipe.config.limits import parse_duration
-from gpupipe.config.wording import described
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.pipeline.arguments import read_size
 

@@ -12,13 +12,13 @@ from typing import Any
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
-from gpupipe.models.fitted_device import joined
-from gpupipe.pipeline.loaded_model import LoadedModel
-from gpupipe.pipeline.model_folder import model_folder
-from gpupipe.pipeline.model_inference import BATCH_ROWS
-from gpupipe.pipeline.model_rows import RowsToPredict
+from gpupipe.models.fitted.device import joined
+from gpupipe.pipeline.model.folder import model_folder
+from gpupipe.pipeline.model.inference import BATCH_ROWS
+from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.prediction_report import PredictionReport, merged
+from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.prediction_report import PredictionReport, merged
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import pack_table

@@ -11,9 +11,9 @@ from typing import Any
 
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.models import Prediction
+from gpupipe.pipeline.model.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.untrusted.messages import pack_arrays, unpack_array
 from gpupipe.table.schema import KINDS
@@ -191,7 +191,7 @@ DO_NOT_USE = "do not use this model; if you trust its author, `gpupipe verify` t
 
 def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
     """Return the error of a model that needs more memory than its limit."""
-    # Not the words of gpupipe.backends.splitting: callers must not try again with fewer rows.
+    # Not the words of gpupipe.backends.out_of_memory: callers must not try again with fewer rows.
     return ArtifactError(
         f"the untrusted model needs more memory than its limit of {memory_bytes / (1 << 30):,.2f} GiB",
         where=where,

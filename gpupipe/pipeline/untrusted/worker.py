@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupipe.children import serve
-from gpupipe.pipeline.model import Model, load_model
-from gpupipe.pipeline.model_inference import encode_rows, predict_rows
-from gpupipe.pipeline.model_rows import RowsToPredict
+from gpupipe.pipeline.model.inference import encode_rows, predict_rows
+from gpupipe.pipeline.model.model import Model, load_model
+from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table
 from gpupipe.pipeline.untrusted.replies import write_error, write_prediction, write_report, write_verification

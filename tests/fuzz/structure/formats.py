@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpupipe.untrusted.ubjson import Reader
+from gpupipe.artifact.untrusted.ubjson import Reader
 
 NPY = b"\x93NUMPY\x01\x00"
 _LETTERS = {"i1": "i", "u1": "U", "i2": "I", "i4": "l", "i8": "L", "f4": "d", "f8": "D"}

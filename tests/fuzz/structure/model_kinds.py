@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.csv as pa_csv
 
 from gpupipe.cli import main
-from gpupipe.models.skops_types import ALLOWED
+from gpupipe.models.files.skops_types import ALLOWED
 from tests.fuzz.damaged_models import vouched_for
 from tests.fuzz.kinds import Base, Command, Kind
 from tests.fuzz.structure.formats import FORMATS, Format, with_small_ids
@@ -173,7 +173,7 @@ def _filled(fill: int = FILLS[0]) -> None:
 
 def _without_torch() -> None:
     """Have networks computed by ONNX Runtime."""
-    from gpupipe.models.neural import loading
+    from gpupipe.models.neural.files import load as loading
 
     _filled()
     loading.find_spec = lambda name: None if name == "torch" else find_spec(name)  # type: ignore[attr-defined]

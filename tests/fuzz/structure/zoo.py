@@ -21,7 +21,7 @@ import gpupipe
 from gpupipe.artifact import manifest
 from gpupipe.config import parse_config
 from gpupipe.models import MODELS, FitContext, fit
-from gpupipe.models.fitted_sklearn import FittedSklearn
+from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.pipeline.run import run_pipeline
 from tests.fuzz.damaged_models import OWN, vouched_for
 
@@ -330,7 +330,7 @@ def _seeded(estimator: Any) -> Any:
 
 def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
     """Write no ONNX file of a network, which takes longer than its training; other models do not know PyTorch."""
-    return patch("gpupipe.models.neural.onnx_file.absent", return_value="not asked for") if asked else nullcontext()
+    return patch("gpupipe.models.neural.files.onnx.absent", return_value="not asked for") if asked else nullcontext()
 
 
 def files_of(folder: Path) -> Files:

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.broadcast_training import Job, lead
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.job import Job, lead
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.processes import Processes
-from gpupipe.models.neural.recipe import Recipe
-from gpupipe.models.neural.training import Progress
+from gpupipe.models.neural.ranks.collectives import Processes
+from gpupipe.models.neural.trainer import Progress
+from gpupipe.models.neural.training_spec import Recipe
 from gpupipe.tensors.batch import TensorBatch
 
 RECIPE = Recipe(

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.job import Job, lead
-from gpupipe.models.neural.processes import Processes
-from gpupipe.models.neural.recipe import Recipe
+from gpupipe.models.neural.broadcast_training import Job, lead
+from gpupipe.models.neural.ranks.collectives import Processes
+from gpupipe.models.neural.training_spec import Recipe
 from gpupipe.tensors.batch import TensorBatch
 
 N_ROWS, ROOM = 1150, 150 << 20

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, Resources, fit
 from gpupipe.models.neural.checkpoint import Checkpoint

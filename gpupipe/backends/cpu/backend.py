@@ -1,0 +1,263 @@
+"""The host: pandas, NumPy, scikit-learn and XGBoost, all threads of the machine.
+
+The libraries are imported when first used, so that making the backend costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from importlib import import_module
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
+from gpupipe.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program import Program
+
+# estimator name → the module that holds the class of that name
+ESTIMATORS: dict[str, str] = {
+    "CalibratedClassifierCV": "sklearn.calibration",
+    "ElasticNet": "sklearn.linear_model",
+    "GaussianNB": "sklearn.naive_bayes",
+    "HistGradientBoostingClassifier": "sklearn.ensemble",
+    "HistGradientBoostingRegressor": "sklearn.ensemble",
+    "KMeans": "sklearn.cluster",
+    "KNeighborsClassifier": "sklearn.neighbors",
+    "KNeighborsRegressor": "sklearn.neighbors",
+    "Lasso": "sklearn.linear_model",
+    "LinearRegression": "sklearn.linear_model",
+    "LinearSVC": "sklearn.svm",
+    "LogisticRegression": "sklearn.linear_model",
+    "PCA": "sklearn.decomposition",
+    "RandomForestClassifier": "sklearn.ensemble",
+    "RandomForestRegressor": "sklearn.ensemble",
+    "Ridge": "sklearn.linear_model",
+    "XGBClassifier": "xgboost",
+    "XGBRegressor": "xgboost",
+}
+# interpreter → the module whose `run` it is; that of "numba" loads a compiler
+INTERPRETERS = {
+    "numpy": "gpupipe_kernels.interpreters.interpret_numpy",
+    "numba": "gpupipe_kernels.interpreters.interpret_cpu",
+}
+TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
+INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
+
+
+class _Written(str):
+    """A number of JSON as it is written: no text."""
+
+
+def _written(value: str | bool | None) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if type(value) is str else value
+
+
+class _Thread(threading.local):
+    is_worker = False
+
+
+class CpuBackend(Backend):
+    """The backend of the host.
+
+    Parameters
+    ----------
+    reason : str
+        Why it was chosen, in words.
+    options : DeviceOptions
+        Of which only the limit of the host's memory is its own.
+    """
+
+    name: Literal["cpu", "gpu"] = "cpu"
+
+    def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        self.reason, self._options = reason, options
+        # Idle OpenMP threads that spin steal from those that work as soon as the machine has other things to do: a
+        # histogram gradient boosting took 56 s instead of 2 so. Read when the library is loaded, so set before that.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        self.n_threads = machine.n_threads()
+        self._thread = _Thread()
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace, ``numpy``."""
+        import numpy
+
+        return numpy
+
+    @property
+    def host(self) -> Backend:
+        """Itself."""
+        return self
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe namespace, ``pandas``."""
+        import pandas
+
+        return pandas
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        """Return an unfitted estimator of scikit-learn or XGBoost; see `Backend.estimator`."""
+        if name not in ESTIMATORS:
+            hint = did_you_mean(name, ESTIMATORS) or f"one of {', '.join(ESTIMATORS)}"
+            raise ConfigError(f"the CPU backend has no estimator {name!r}", fix=hint)
+        library = ESTIMATORS[name].partition(".")[0]
+        try:
+            module = import_module(ESTIMATORS[name])
+        except ImportError as error:
+            raise ConfigError(f"{name} needs {library}: {error}", fix=INSTALL[library]) from error
+        return getattr(module, name)(**params)
+
+    def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
+        """Return an uninitialised float32 matrix, column-major, aligned so that any library takes it."""
+        from gpupipe.backends.cpu.memory import empty
+
+        return empty((n_rows, n_columns), "float32", "F")
+
+    def take(self, values: Array, rows: Array, out: Array) -> None:
+        """Write ``values[rows]`` to `out`, by Arrow: NumPy would widen every row number to int64 first."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
+
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return ``"numpy"``, or ``"numba"`` where compiled code is at hand or pays."""
+        from gpupipe_kernels.interpreters.choice import choose_interpreter
+
+        return choose_interpreter(program, n_rows, self.n_threads)
+
+    def run_program(
+        self,
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None = None,
+        engine: str | None = None,
+    ) -> None:
+        """Run `program` with the interpreter that `interpreter` names; see `Backend.run_program`."""
+        chosen = engine or self.interpreter(program, out.shape[0])
+        module = import_module(INTERPRETERS[chosen])
+        module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
+        self.last_interpreter = chosen
+
+    def reductions(self, n_values: int, engine: str | None = None) -> Any:
+        """Return NumPy's reductions, or compiled ones where they are at hand and pay; see `Backend.reductions`."""
+        from gpupipe_kernels.reduce.choice import choose
+
+        return choose(n_values, self.n_threads, engine)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results in the order of `items`, computed on `n_threads` threads.
+
+        Libraries that release the interpreter lock (NumPy, pyarrow) run side by side. A call made from inside another
+        `map` runs where it is: its workers would wait for threads that wait for it. The first exception, by order of
+        `items`, is raised.
+        """
+        work = list(items)
+        if self.n_threads == 1 or len(work) < 2 or self._thread.is_worker:
+            return [function(item) for item in work]
+        n_items = -(-len(work) // (self.n_threads * TASKS_PER_THREAD))
+        tasks = [work[start : start + n_items] for start in range(0, len(work), n_items)]
+        found = self._threads.map(lambda task: [function(item) for item in task], tasks)
+        return [result for results in found for result in results]
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.n_threads, thread_name_prefix="gpupipe", initializer=self._mark_worker)
+
+    def _mark_worker(self) -> None:
+        self._thread.is_worker = True
+
+    def to_host(self, array: Array) -> Any:
+        """Return `array` as a NumPy array, without a copy if it is one."""
+        return self.xp.asarray(array)
+
+    def read_columns(
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Any:
+        """Return columns of files as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
+        import pyarrow as pa
+        from pyarrow import orc, parquet
+
+        def read(path: str) -> Any:
+            file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
+            table = (file.read if groups is None else partial(file.read_row_groups, list(groups)))(
+                columns=list(columns)
+            )
+            return table.select(columns).replace_schema_metadata(None)
+
+        table = pa.concat_tables(map(read, paths))
+        kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
+        return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
+
+    def read_texts(
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
+    ) -> Any:
+        """Return columns of CSV rows as a pandas DataFrame of strings; see `Backend.read_texts`."""
+        return self.frame.read_csv(
+            content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
+            keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
+        )  # fmt: skip
+
+    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
+        """Return columns of JSON lines as a pandas DataFrame of strings; see `Backend.read_json_texts`."""
+        import json
+
+        decode = partial(json.loads, parse_int=_Written, parse_float=_Written, parse_constant=_Written)
+        objects = [decode(line) for line in content if line.strip()]
+        rows = [{name: _written(value) for name, value in found.items()} for found in objects]
+        return self.frame.DataFrame(rows, columns=list(columns), dtype="str")
+
+    def values(self, series: Any, dtype: str) -> Array:
+        """Return a series of numbers or booleans as an array; see `Backend.values`."""
+        if self.xp.dtype(dtype).kind == "f":
+            return series.to_numpy(dtype=dtype, na_value=self.xp.nan)
+        return series.to_numpy(dtype=dtype)
+
+    def ticks(self, series: Any) -> tuple[Array, str]:
+        """Return a series of times as int64 and their unit; see `Backend.ticks`."""
+        unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
+        missing = self.xp.datetime64("NaT", unit)
+        return series.to_numpy(dtype=f"datetime64[{unit}]", na_value=missing).view("int64"), unit
+
+    def to_arrow(self, series: Any) -> Any:
+        """Return a series as a ``pyarrow.Array``."""
+        import pyarrow as pa
+
+        array = pa.array(series)
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+    def to_device(self, array: Any) -> Array:
+        """Return `array` as it is."""
+        return array
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Say nothing: this is where it was meant to run."""
+
+    def open_stage(self) -> None:
+        """Count nothing."""
+
+    def close_stage(self) -> DeviceUse:
+        """Return that there is no device."""
+        return DeviceUse()
+
+    def synchronize(self) -> None:
+        """Wait for nothing: on the host a call is over when it returns."""
+
+    def free_bytes(self) -> int:
+        """Return the bytes of the host that are free."""
+        return self.memory().available
+
+    def memory(self) -> Memory:
+        """Return host memory figures in bytes, limits of a container counted."""
+        return machine.memory(limit=self._options.host_limit)

@@ -1,0 +1,247 @@
+"""One NVIDIA GPU: cuDF, CuPy, cuML and XGBoost, over one allocator.
+
+Everything is launched on the default stream, in order; nothing waits but what reads a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpupipe.backends import machine
+from gpupipe.backends.base import (
+    DEFAULT_OPTIONS,
+    HOST_STEP,
+    Array,
+    Backend,
+    DeviceOptions,
+    DeviceUse,
+    Item,
+    Memory,
+    Result,
+)
+from gpupipe.errors import DeviceError
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program import Program
+
+
+class GpuBackend(Backend):
+    """The backend of a GPU. Making it sets up the device's memory for the whole process.
+
+    Parameters
+    ----------
+    reason : str
+        Why it was chosen, in words.
+    options : DeviceOptions
+    """
+
+    name: Literal["cpu", "gpu"] = "gpu"
+
+    def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        from gpupipe.backends.gpu.compiler import require_compiler
+        from gpupipe.backends.gpu.memory import set_up
+        from gpupipe_kernels.numpy_compat import restore_row_stack
+
+        restore_row_stack()  # before anything of RAPIDS is imported
+        require_compiler()
+        self.reason, self.options = reason, options
+        self.n_threads = machine.n_threads()
+        self._meter = _Meter()
+        set_up(options)
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace, ``cupy``."""
+        import cupy
+
+        return cupy
+
+    @cached_property
+    def host(self) -> Backend:
+        """The backend of the host; its reason is that the device leaves work to it."""
+        from gpupipe.backends.cpu.backend import CpuBackend
+
+        return CpuBackend(HOST_STEP, self.options)
+
+    @property
+    def frame(self) -> Any:
+        """The dataframe namespace, ``cudf``."""
+        import cudf
+
+        return cudf
+
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        """Return an unfitted estimator of cuML or XGBoost that computes on the device; see `Backend.estimator`."""
+        from gpupipe.backends.gpu.estimators import create
+
+        return create(name, params)
+
+    def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
+        """Return an uninitialised float32 matrix in device memory, column-major."""
+        return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
+
+    def take(self, values: Array, rows: Array, out: Array) -> None:
+        """Write ``values[rows]`` to `out`."""
+        self.xp.take(values, rows, out=out)
+
+    def interpreter(self, program: Program, n_rows: int) -> str:
+        """Return ``"cuda"``."""
+        return "cuda"
+
+    def run_program(
+        self,
+        program: Program,
+        blocks: Mapping[str, Array],
+        out: Array,
+        fold: Array | None = None,
+        engine: str | None = None,
+    ) -> None:
+        """Run `program` in one launch; see `Backend.run_program`."""
+        from gpupipe_kernels.interpreters import interpret_cuda
+
+        ready = interpret_cuda.device_program(program)
+        there = ready.n_bytes
+        self.last_interpreter = interpret_cuda.run(ready, blocks, out, fold)
+        self._meter.add(to_device=ready.n_bytes - there)
+
+    def reductions(self, n_values: int, engine: str | None = None) -> Any:
+        """Return the device's reductions; see `Backend.reductions`."""
+        from gpupipe_kernels.reduce import cuda_engine
+
+        return cuda_engine
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the results, computed one after the other: the device itself works side by side."""
+        return [function(item) for item in items]
+
+    def to_host(self, array: Array) -> Any:
+        """Return `array` as a NumPy array; what leaves the device is counted."""
+        if isinstance(array, self.xp.ndarray):
+            self._meter.add(to_host=array.nbytes)
+        return self.xp.asnumpy(array, order="A")  # another order would be one more copy of it on the device
+
+    def to_device(self, array: Any) -> Array:
+        """Return a NumPy array as one in device memory; what goes there is counted."""
+        if not isinstance(array, self.xp.ndarray):
+            self._meter.add(to_device=array.nbytes)
+        return self.xp.asarray(array)
+
+    def read_columns(
+        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Any:
+        """Return columns of files as a cuDF DataFrame; see `Backend.read_columns`."""
+        if file_format == "orc":
+            return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
+        chosen = None if groups is None else [list(groups)]  # of each file a list
+        # Without partitioning cuDF takes the paths as they are: it opens no dataset of its own to look for folders.
+        return self.frame.read_parquet(
+            list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
+            dataset_kwargs={"partitioning": None},
+        )[list(columns)]  # fmt: skip
+
+    def read_texts(
+        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
+    ) -> Any:
+        """Return columns of CSV rows as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        self._meter.add(to_device=content.getbuffer().nbytes)
+        return self.frame.read_csv(
+            content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
+            dtype=dict.fromkeys(columns, "str"), keep_default_na=False, na_filter=False, quotechar=quote or '"',
+            quoting=0 if quote else 3, compression=None,
+        )  # fmt: skip
+
+    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
+        """Return columns of JSON lines as a cuDF DataFrame of strings; see `Backend.read_json_texts`."""
+        self._meter.add(to_device=content.getbuffer().nbytes)
+        return self.frame.read_json(
+            content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
+        )[list(columns)]  # fmt: skip
+
+    def values(self, series: Any, dtype: str) -> Array:
+        """Return a series of numbers or booleans as an array in device memory; see `Backend.values`."""
+        return series.astype(dtype).to_cupy()
+
+    def ticks(self, series: Any) -> tuple[Array, str]:
+        """Return a series of times as int64 in device memory and their unit; see `Backend.ticks`."""
+        unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
+        return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
+
+    def to_arrow(self, series: Any) -> Any:
+        """Return a series as a ``pyarrow.Array``; what leaves the device is counted."""
+        array = series.to_arrow()
+        self._meter.add(to_host=array.nbytes)
+        return array
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Note that something runs on the host, or refuse it; see `Backend.fall_back`."""
+        if self.options.fallback == "forbid":
+            raise DeviceError(
+                f"{what}, and fallback to the CPU is forbidden",
+                where=where,
+                fix=f"{fix}, or set fallback: allow",
+            )
+        self._meter.note(f"{what} ({where})")
+
+    def open_stage(self) -> None:
+        """Begin to count; see `Backend.open_stage`."""
+        from rmm.statistics import push_statistics
+
+        before = push_statistics()
+        self._meter.open(0 if before is None else before.current_bytes)
+
+    def close_stage(self) -> DeviceUse:
+        """Return what has been counted; see `Backend.close_stage`."""
+        from rmm.statistics import pop_statistics
+
+        found = pop_statistics()
+        return self._meter.close(None if found is None else found.peak_bytes)
+
+    def synchronize(self) -> None:
+        """Wait for everything that was launched on the default stream."""
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def free_bytes(self) -> int:
+        """Return the bytes of the device that can still be allocated; see `device_memory.free_bytes`."""
+        from gpupipe.backends.gpu.memory import free_bytes
+
+        return free_bytes(self.options.limit)
+
+    def memory(self) -> Memory:
+        """Return host memory figures in bytes."""
+        return machine.memory(limit=self.options.host_limit)
+
+
+class _Meter:
+    """What is counted for each of the stages that are open; what an inner one does, the outer ones do too."""
+
+    def __init__(self) -> None:
+        self._open: list[_Count] = []
+
+    def open(self, held: int = 0) -> None:
+        """Begin to count; `held` bytes are allocated since the stage around it began, or at all without one."""
+        self._open.append(_Count(held + (self._open[-1].held if self._open else 0)))
+
+    def close(self, peak_bytes: int | None) -> DeviceUse:
+        """Return what was counted; `peak_bytes` are those beyond what was held: RMM begins each stage with 0."""
+        count = self._open.pop()
+        peak = None if peak_bytes is None else count.held + peak_bytes
+        return DeviceUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
+
+    def add(self, to_device: int = 0, to_host: int = 0) -> None:
+        for count in self._open:
+            count.to_device += to_device
+            count.to_host += to_host
+
+    def note(self, text: str) -> None:
+        for count in self._open[-1:]:  # said once, by the stage that it happened in
+            count.fallbacks[text] = None
+
+
+class _Count:
+    def __init__(self, held: int) -> None:
+        self.held = held
+        self.to_device = self.to_host = 0
+        self.fallbacks: dict[str, None] = {}

@@ -1,0 +1,260 @@
+"""Estimators on a GPU: the class of cuML, of XGBoost or of our own for each of scikit-learn's, parameter by parameter.
+
+The table is data: no library of the GPU is imported before `create`. What a class cannot do is refused with the reason
+and the nearest legal value; what changes nothing in the result is dropped, and the reason stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from gpupipe.backends.gpu.translation import GpuEstimator, Param, Refusal
+from gpupipe.errors import ConfigError, DeviceError
+
+__all__ = ["ESTIMATORS", "NO_TWIN", "create", "refusal"]
+
+
+def _same(names: str) -> dict[str, Param]:
+    return {name: Param(name) for name in names.split()}
+
+
+def _only(value: Any, why: str, nearest: str = "") -> Param:
+    return Param(allowed=(value,), why=why, nearest=nearest)
+
+
+# Results stay on the device whatever was given.
+_CUML = {"output_type": "cupy"}
+_DIRECT = Param(why="nothing is drawn at random")
+_THREADS = Param(why="the device has its own")
+_NON_NEGATIVE = _only(False, "it has no solver with a sign constraint", "false")
+
+_LOGISTIC = {
+    **_same("C l1_ratio tol fit_intercept max_iter"),
+    "solver": Param(
+        allowed=("auto", "lbfgs", "newton-cg", "newton-cholesky", "sag", "saga"),
+        why="all minimise the same loss, and its quasi-Newton method does; liblinear would penalise the intercept too",
+        nearest="lbfgs",
+    ),
+    "dual": _only(False, "that is a form of liblinear's", "false"),
+    "intercept_scaling": _only(1, "that is a setting of liblinear's", "1"),
+    "random_state": _DIRECT,
+}
+_LINEAR = {
+    **_same("fit_intercept"),
+    "copy_X": Param(why="it never writes to the matrix"),
+    "tol": _only(1e-10, "it drops directions by a threshold of its own", "1e-10"),
+    "positive": _NON_NEGATIVE,
+}
+_RIDGE = {
+    **_same("alpha fit_intercept copy_X max_iter tol"),
+    "solver": Param(
+        "solver",
+        values=(("cholesky", "auto"), ("lsqr", "lsmr"), ("sparse_cg", "lsmr"), ("sag", "auto"), ("saga", "auto")),
+        allowed=("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"),
+        why="lbfgs is there for sign constraints, which it has not",
+        nearest="auto",
+    ),
+    "positive": _NON_NEGATIVE,
+    "random_state": _DIRECT,
+}
+_LASSO = {
+    **_same("alpha fit_intercept max_iter"),
+    "tol": Param("tol", scale=10.0),  # the same accuracy by its own measure: as cuml.accel translates it
+    "precompute": Param(why="how the Gram matrix is held changes no result"),
+    "selection": Param("selection", allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"),
+    "positive": _NON_NEGATIVE,
+    "random_state": Param(why="only the random order of columns would draw"),
+    "copy_X": Param(why="it copies what it writes to"),
+}
+_FOREST = {
+    **_same("n_estimators max_depth min_samples_split min_samples_leaf max_features bootstrap random_state"),
+    "criterion": Param(
+        "split_criterion",
+        values=(("log_loss", "entropy"), ("squared_error", "mse")),
+        allowed=("gini", "entropy", "log_loss", "squared_error", "poisson"),
+        why="it has no trees for absolute errors",
+        nearest="squared_error",
+    ),
+    "max_leaf_nodes": Param(
+        "max_leaves",
+        values=((None, -1),),
+        note="cuML takes max_leaf_nodes as a soft limit and does not grow the best leaf first",
+    ),
+    "max_samples": Param(
+        "max_samples",
+        values=((None, 1.0),),
+        refused_types=(int,),
+        why="it takes a share of the rows, not their number",
+        nearest="a share between 0 and 1",
+    ),
+    "min_weight_fraction_leaf": _only(0.0, "its leaves know no weights", "0"),
+    "min_impurity_decrease": _only(
+        0.0, "it measures the decrease within the node, not as a part of the whole tree", "0"
+    ),
+    "ccp_alpha": _only(0.0, "it does not prune", "0"),
+    "monotonic_cst": _only(None, "it has no such constraints"),
+    "n_jobs": _THREADS,
+}
+_FOREST_NOTES = ("cuML's random forest splits a column at up to 128 quantiles, scikit-learn's at any value",)
+_NEIGHBORS = {
+    **_same("n_neighbors weights p"),
+    "metric": Param(
+        "metric",
+        allowed=("minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "canberra"),
+        why="it has no such distance",
+        nearest="minkowski",
+    ),
+    "algorithm": Param("algorithm", values=tuple((name, "brute") for name in ("auto", "ball_tree", "kd_tree"))),
+    "leaf_size": Param(why="it builds no tree: it compares every pair, and finds the same neighbours"),
+    "n_jobs": _THREADS,
+}
+_BOOSTING = _same(
+    "n_estimators max_depth max_leaves max_bin grow_policy learning_rate objective booster tree_method gamma"
+    " min_child_weight max_delta_step subsample colsample_bytree colsample_bylevel colsample_bynode reg_alpha"
+    " reg_lambda scale_pos_weight base_score num_parallel_tree monotone_constraints interaction_constraints"
+    " max_cat_to_onehot max_cat_threshold eval_metric early_stopping_rounds enable_categorical feature_types"
+    " random_state n_jobs"
+)
+
+# scikit-learn's (or XGBoost's) class name → what stands for it on the device
+ESTIMATORS: dict[str, GpuEstimator] = {
+    "LogisticRegression": GpuEstimator(
+        "cuml.linear_model:LogisticRegression",
+        _LOGISTIC,
+        # Pure L1 and pure L2 are the ends of elasticnet; scipy's lbfgs remembers ten steps, not five.
+        {**_CUML, "penalty": "elasticnet", "lbfgs_memory": 10},
+        float64_solvers=("newton-cholesky",),
+        notes=("cuML solves logistic regression by a quasi-Newton method, whatever the solver",),
+    ),
+    "LinearRegression": GpuEstimator(
+        "gpupipe.backends.gpu.least_squares:LeastSquares", _LINEAR, dtype="float64", by_blocks=True,
+        notes=("least squares on the GPU tells collinear columns from independent ones down to 1e-6, scaled alike",),
+    ),
+    "Ridge": GpuEstimator("cuml.linear_model:Ridge", _RIDGE, _CUML, dtype="float64"),
+    "Lasso": GpuEstimator("cuml.linear_model:Lasso", _LASSO, _CUML, dtype="float64"),
+    "ElasticNet": GpuEstimator("cuml.linear_model:ElasticNet", _LASSO | _same("l1_ratio"), _CUML, dtype="float64"),
+    "RandomForestClassifier": GpuEstimator(
+        "cuml.ensemble:RandomForestClassifier",
+        {**_FOREST, "class_weight": _only(None, "it draws the same weights for every tree", "balanced")},
+        {**_CUML, "n_bins": 128, "n_streams": 1},  # trees of several streams are not reproducible
+        notes=_FOREST_NOTES,
+    ),
+    "RandomForestRegressor": GpuEstimator(
+        "cuml.ensemble:RandomForestRegressor", _FOREST, {**_CUML, "n_bins": 128, "n_streams": 1}, notes=_FOREST_NOTES
+    ),
+    "KNeighborsClassifier": GpuEstimator("cuml.neighbors:KNeighborsClassifier", _NEIGHBORS, _CUML),
+    "KNeighborsRegressor": GpuEstimator("cuml.neighbors:KNeighborsRegressor", _NEIGHBORS, _CUML),
+    "GaussianNB": GpuEstimator("cuml.naive_bayes:GaussianNB", _same("priors var_smoothing"), _CUML),
+    "KMeans": GpuEstimator(
+        "cuml.cluster:KMeans",
+        {
+            **_same("n_clusters init n_init max_iter tol random_state"),
+            "algorithm": Param(why="lloyd and elkan find the same clusters"),
+        },
+        _CUML,
+        notes=("cuML's k-means draws other first centres, and its tol is not scaled by the variance of the columns",),
+    ),
+    "PCA": GpuEstimator(
+        "cuml.decomposition:PCA",
+        {
+            "n_components": Param(
+                "n_components",
+                refused_types=(float, str),
+                why="it takes a number of components, not a share of the variance",
+                nearest="a whole number",
+            ),
+            "whiten": Param("whiten"),
+            "svd_solver": Param("svd_solver", values=tuple(
+                (name, "full") for name in ("auto", "covariance_eigh", "arpack", "randomized")
+            )),
+            "tol": Param(why="only arpack has it"),
+            "iterated_power": Param(why="only the randomized solver has it"),
+            "n_oversamples": Param(why="only the randomized solver has it"),
+            "power_iteration_normalizer": Param(why="only the randomized solver has it"),
+            "random_state": _DIRECT,
+        },
+        _CUML,
+    ),
+    "XGBClassifier": GpuEstimator("xgboost:XGBClassifier", _BOOSTING, {"device": "cuda"}, takes_missing=True),
+    "XGBRegressor": GpuEstimator("xgboost:XGBRegressor", _BOOSTING, {"device": "cuda"}, takes_missing=True),
+}  # fmt: skip
+
+_USE_XGBOOST = Refusal(
+    "cuML has no histogram gradient boosting with scikit-learn's parameters", "use the model xgboost"
+)
+_CALIBRATED = Refusal(
+    "cuML's LinearSVC has no probabilities, and they are calibrated across folds by scikit-learn",
+    "use the model logistic_regression",
+)
+_INSTALL_XGBOOST = (
+    "pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then pip install 'gpupipe[cuda13]' "
+    "('gpupipe[cuda12]' for a driver of CUDA 12)"
+)
+# scikit-learn's class name → why nothing stands for it on the device
+NO_TWIN: dict[str, Refusal] = {
+    "HistGradientBoostingClassifier": _USE_XGBOOST,
+    "HistGradientBoostingRegressor": _USE_XGBOOST,
+    "LinearSVC": _CALIBRATED,
+    "CalibratedClassifierCV": _CALIBRATED,
+    "OwnEstimator": Refusal("an estimator of your own is scikit-learn's and trains on the host", "fallback: allow"),
+}
+
+
+def refusal(name: str, params: Mapping[str, Any]) -> Refusal | None:
+    """Return why the device cannot train an estimator with these parameters, or None where it can.
+
+    Parameters
+    ----------
+    name : str
+        The class name of scikit-learn or XGBoost.
+    params : mapping
+        Keyword arguments under scikit-learn's names.
+    """
+    if name in NO_TWIN:
+        return NO_TWIN[name]
+    if name not in ESTIMATORS:
+        return Refusal(f"the GPU backend has no estimator {name!r}", f"one of {', '.join(ESTIMATORS)}")
+    row = ESTIMATORS[name]
+    found = row.refusals(params)
+    if not found and row.library == "xgboost" and not _xgboost_knows_cuda():
+        found = [Refusal("the XGBoost that is installed was built without CUDA", _INSTALL_XGBOOST)]
+    if not found:
+        return None
+    return Refusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
+
+
+def create(name: str, params: Mapping[str, Any]) -> Any:
+    """Return an unfitted estimator of cuML or XGBoost that computes on the device.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot train it with these parameters.
+    ConfigError
+        If the library is not installed.
+    """
+    refused = refusal(name, params)
+    if refused is not None:
+        raise DeviceError(f"the GPU cannot do this: {refused.what}", where=name, fix=refused.fix)
+    row = ESTIMATORS[name]
+    module, _, class_name = row.path.partition(":")
+    if row.library == "xgboost":
+        from gpupipe.backends.gpu.memory import share_with_xgboost
+
+        share_with_xgboost()
+    return getattr(_imported(module), class_name)(**row.translated(params))
+
+
+def _imported(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        fix = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
+        raise ConfigError(f"the GPU backend needs {module}: {error}", fix=fix) from error
+
+
+def _xgboost_knows_cuda() -> bool:
+    known: bool = _imported("xgboost").build_info()["USE_CUDA"]
+    return known

@@ -1,0 +1,78 @@
+"""Write a configuration back with every default filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from gpupipe.config.document import Node, Written
+from gpupipe.config.environment import escape
+from gpupipe.config.scalars import Dumper
+from gpupipe.config.sections import Config
+from gpupipe.io.files import as_text, mask
+
+
+class _Reference(str):
+    """A text with ``${NAME}`` in it, to be written as it is."""
+
+
+class _Quoted(_Reference):
+    """One that stood in quotes, which make a text of whatever the variable holds."""
+
+
+def resolved_yaml(config: Config) -> str:
+    """Return YAML that `load_config` reads as an equal configuration.
+
+    What came from the environment is ``${NAME}`` again, so it has to be set to read it. Users, passwords and signatures
+    that stand in a URL by themselves are masked: they have to be given anew.
+    """
+    values = config.model_dump(mode="json", by_alias=True)
+    return yaml.dump(
+        _for_writing(values, config.origin.document), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120
+    )
+
+
+def _for_writing(value: Any, node: Node | None) -> Any:
+    """Return a value as it is written; `node` is what it was read from, if it was."""
+    if node is not None and node.written is not None:
+        return _referred(value, node.value, node.written)
+    inner = None if node is None else node.value
+    if isinstance(value, dict):
+        below = inner if isinstance(inner, dict) else {}
+        return {key: _for_writing(item, below.get(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        items: list[Any] = inner if isinstance(inner, list) and len(inner) == len(value) else [None] * len(value)
+        return [_for_writing(item, below) for item, below in zip(value, items, strict=True)]
+    return escape(mask(as_text(value))) if isinstance(value, str) else value
+
+
+def _referred(value: Any, read: Any, written: Written) -> Any:
+    """Return `value`, in which what was `read` is what was written: the whole of it, or an item where one will do."""
+    if isinstance(value, dict):
+        return {key: _referred(item, read, written) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_referred(item, read, written) for item in value]
+    if value is None or not _is_same(value, read):
+        return _for_writing(value, None)
+    return (_Reference if written.is_word else _Quoted)(mask(written.text))
+
+
+def _is_same(value: Any, read: Any) -> bool:
+    """Return whether a value is what was read, as it is or as a number."""
+    if value == read or str(value) == str(read):
+        return True
+    try:
+        return isinstance(value, int | float) and value == float(read)
+    except (TypeError, ValueError):
+        return False
+
+
+class _Writer(Dumper):
+    pass
+
+
+_Writer.add_representer(_Reference, lambda dumper, text: dumper.represent_str(str(text)))
+_Writer.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+)

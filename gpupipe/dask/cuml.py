@@ -1,0 +1,166 @@
+"""Training by cuml.dask: the GPUs of a cluster learn one model together, on the partitions where they lie.
+
+Its estimators are led by this process, which needs a GPU and cuML itself: some count classes here, and all bring the
+model here that they have learned. What is kept of it is portable, and needs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from packaging.version import Version
+
+from gpupipe.backends import device_report
+from gpupipe.backends.base import Backend
+from gpupipe.backends.gpu.portable import to_scikit_learn
+from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.dask import cuml_estimators
+from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
+from gpupipe.dask.library_calls import call_library
+from gpupipe.dask.workers import DaskWorkers, Remote
+from gpupipe.errors import ConfigError
+from gpupipe.models import FitContext, FittedModel, Model
+from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
+from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.training import KINDS, keyword_arguments, learnable
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe_kernels.numpy_compat import restore_row_stack
+
+Array = Any
+
+INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
+
+
+def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> Refusal | None:
+    """Return why the GPUs of the workers cannot train a model together, or None where they can.
+
+    Raises
+    ------
+    GpupipeError
+        As `gpupipe.models.training.learnable`: what no device can learn.
+    """
+    name, rows = model.estimator_name(context.task), learnable(model, X, y, context)
+    params = keyword_arguments(model, X, context, 1)
+    refused = cuml_estimators.refusal(name, params, X.shape, rows.weights is not None)
+    if refused is None and (obstacle := device_report().gpu_obstacle):
+        what = f"the process that leads takes part in the training of cuml.dask, and cannot use a GPU: {obstacle}"
+        return Refusal(what, "run gpupipe where there is one, or use the model xgboost")
+    if refused is None and name.startswith("RandomForest"):
+        refused = _old_forest()
+    if refused is None and model.accepts_missing:
+        refused = _missing(X, tuple(context.feature_names))
+    return refused
+
+
+def fit_cuml(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
+    """Train a model that is not refused; see `gpupipe.pipeline.partition_training.fit_partitions`.
+
+    Returns
+    -------
+    FittedModel
+        Portable: it predicts on the host.
+
+    Raises
+    ------
+    ClusterError
+        If workers were lost again and again.
+    ConfigError
+        If cuML refuses the parameters, or is not installed.
+    """
+    assert isinstance(X.workers, DaskWorkers)
+    name, rows = model.estimator_name(context.task), learnable(model, X, y, context)
+    params = keyword_arguments(model, X, context, 1)
+    row, where = ESTIMATORS[name], f"training {type(model).__name__} by cuml.dask"
+    try:
+        learned = call_library(X.workers, partial(_train, name, params, X, rows.y), where)
+    except ValueError as error:  # those of cuML are
+        raise ConfigError(
+            f"cuml.dask could not be trained: {error}", where=where, fix="change its parameters"
+        ) from error
+    kind = KINDS.get(name, FittedSklearn)
+    fitted = kind.of(learned, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
+    return replace(fitted, notes=row.notes_on(params))
+
+
+def _train(name: str, params: Mapping[str, Any], X: PartitionedMatrix, y: Array | None) -> Any:
+    """Return what was learned as an object of scikit-learn's, as `to_scikit_learn` gives it."""
+    import cupy
+
+    estimator = _created(name, params, X)
+    estimator.fit(*_arrays(name, X, y, ESTIMATORS[name].dtype_for(params)))
+    # Of these two, what they hold learns for them.
+    combined = (estimator.solver if name in ("Lasso", "ElasticNet") else estimator).get_combined_model()
+    if name == "PCA":
+        combined.n_samples_ = X.shape[0]  # its translation asks for it, and only one GPU alone sets it
+    return to_scikit_learn(name, combined, cupy.asnumpy)
+
+
+def _created(name: str, params: Mapping[str, Any], X: PartitionedMatrix) -> Any:
+    assert isinstance(X.workers, DaskWorkers)
+    row = ESTIMATORS[name]
+    module, _, class_name = row.path.partition(":")
+    given = row.translated(params)
+    if "n_bins" in given:  # more than rows: cuML would take less itself, with a warning
+        given["n_bins"] = min(given["n_bins"], X.shape[0])
+    return getattr(_imported(module), class_name)(client=X.workers.client, **given)
+
+
+def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tuple[Any, ...]:
+    """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, each partition where it lies."""
+    matrix = _joined(X.map(_as_dtype, dtype, label="matrix for cuml.dask"), X.heights, (X.n_columns,), dtype)
+    if y is None:
+        return (matrix,)
+    # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
+    kind = "int32" if name == "RandomForestClassifier" else dtype
+    targets = X.map(_target, each=[X.sliced(y.astype(kind))], label="target for cuml.dask")
+    return matrix, _joined(targets, X.heights, (), kind)
+
+
+def _joined(parts: Sequence[Any], heights: Sequence[int], width: tuple[int, ...], dtype: str) -> Any:
+    import cupy
+    import dask.array as da
+
+    meta = cupy.empty((0,) * (1 + len(width)), dtype)  # Dask counts classes by what it takes the arrays for
+    handles = [part for part in parts if isinstance(part, Remote)]
+    pairs = zip(handles, heights, strict=True)
+    return da.concatenate([da.from_delayed(part.future, (height, *width), dtype, meta) for part, height in pairs])
+
+
+def _as_dtype(backend: Backend, rows: Array, dtype: str) -> Array:
+    return rows.astype(dtype, order="F", copy=False)
+
+
+def _target(backend: Backend, rows: Array, values: Array) -> Array:
+    """Return the target of a partition; its rows are given so that it is made beside them."""
+    return backend.to_device(values)
+
+
+def _missing(X: PartitionedMatrix, names: tuple[str, ...]) -> Refusal | None:
+    names = names or tuple(f"f{j}" for j in range(X.n_columns))
+    asked = X.map(_missing_columns, names, label="missing values")
+    found = {name for part in X.workers.gather(asked) for name in part}
+    return Refusal(missing_text([name for name in names if name in found]), MISSING_FIX) if found else None
+
+
+def _missing_columns(backend: Backend, rows: Array, names: tuple[str, ...]) -> list[str]:
+    return missing_columns(rows, names, backend.xp)
+
+
+def _old_forest() -> Refusal | None:
+    found: str = _imported("cuml").__version__
+    if Version(found) >= Version(OLDEST_FOREST):
+        return None
+    what = f"in cuML {found}, each worker grows its trees on its own rows alone"
+    return Refusal(what, f"install cuML {OLDEST_FOREST}, or use the model xgboost")
+
+
+def _imported(module: str) -> Any:
+    restore_row_stack()
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"training on the GPUs of a cluster needs {module}: {error}", fix=INSTALL) from error

@@ -1,0 +1,164 @@
+"""Calls of libraries that train on Dask by themselves, and know no deadline.
+
+Where a worker is lost, or fails by itself, the others wait for it in a collective, and the library waits for them.
+Here such a call is watched from outside; who is left waiting is started again, and what it held is computed again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import distributed
+
+from gpupipe.dask.workers import LOOK_SECONDS, DaskWorkers
+from gpupipe.errors import ClusterError
+
+Result = TypeVar("Result")
+
+RETURN_SECONDS = 20.0  # for a worker that was lost to be started again
+RESTART_SECONDS = 60.0  # for one that we restart: where that is cut off, its nanny gives up (Dask 2026.8)
+CALLS = 3  # of the same function at most; each but the last may lose a worker
+
+
+def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
+    """Return ``call()``, which has Dask's client as the current one; called again if it loses a worker.
+
+    Raises
+    ------
+    ClusterError
+        If workers were lost in every call, or nothing moved for the deadline.
+    Exception
+        What the call raises, or a task of its own whose error it does not notice.
+    """
+    for _ in range(CALLS):
+        workers.look()  # at those that are there now: only of them can it be told that they are lost
+        n_lost, known = workers.n_lost, set(workers.client.futures)
+        running = _started(workers, call)
+        try:
+            return _awaited(workers, running, n_lost, known, where)
+        except _LostError:
+            _await_return(workers)
+            _free(workers, running, known, where)
+        except BaseException:
+            _free(workers, running, known, where)
+            raise
+    raise ClusterError(
+        f"workers were lost in all of {CALLS} attempts", where=where,
+        fix="see what ends them: memory (cluster.memory_limit), or the machine",
+    )  # fmt: skip
+
+
+class _LostError(Exception):
+    """A worker was lost during the call."""
+
+
+def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]:
+    """Return the coming result of a thread: one that waits for ever does not keep the process from ending."""
+    running: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            with workers.client.as_current():
+                running.set_result(call())
+        except BaseException as error:
+            running.set_exception(error)
+
+    threading.Thread(target=run, name="library call", daemon=True).start()
+    return running
+
+
+def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: set[Any], where: str) -> Result:
+    failed, stranded = set[Any](), set[Any]()
+    while not wait([running], LOOK_SECONDS).done:
+        workers.look([where])
+        if workers.n_lost > n_lost:
+            raise _LostError
+        before, failed = failed, _in_state("error", workers) - known
+        for key in before & failed:  # since the last look, and the call goes on
+            raise workers.client.futures[key].exception
+        before, stranded = stranded, _stranded(workers, _in_state("pending", workers) - known)
+        if before & stranded:
+            raise _LostError
+    error = running.exception()
+    if error is not None:
+        workers.look()
+        if workers.n_lost > n_lost:
+            raise _LostError from error
+    return running.result()
+
+
+def _in_state(status: str, workers: DaskWorkers) -> set[Any]:
+    """Return the keys of the client's futures with this status."""
+    return {key for key, state in list(workers.client.futures.items()) if state.status == status}
+
+
+def _stranded(workers: DaskWorkers, keys: set[Any]) -> set[Any]:
+    """Return the keys of tasks that no worker may run: libraries pin theirs to the addresses of workers.
+
+    A worker that joined and was lost between two looks is not among those known to be lost, but its tasks wait forever.
+    """
+    states = workers.watch.ask(workers.client.scheduler.get_task_status(keys=list(keys))) if keys else {}
+    return {key for key, state in states.items() if state == "no-worker"}
+
+
+def _await_return(workers: DaskWorkers) -> None:
+    """Wait for lost workers to be started again: without any, Dask forgets what may run elsewhere than was meant."""
+    with suppress(TimeoutError):
+        workers.client.wait_for_workers(workers.n_workers_at_first, timeout=RETURN_SECONDS)
+
+
+def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: str) -> None:
+    """Cancel the tasks of a call and restart the workers that still wait for each other, until the call has ended.
+
+    Nothing else ends a collective. Without the cancellation, Dask would give the tasks to the restarted workers, which
+    would wait again, while the next call waits for them. A call that was waiting for workers submits its tasks to the
+    restarted ones, so these are looked for again.
+
+    Parameters
+    ----------
+    known : set
+        Keys of the futures that are older than the call.
+    """
+    until, is_first = time.monotonic() + RETURN_SECONDS, True
+    while True:
+        has_ended = running.done()
+        states = {key: state.status for key, state in list(workers.client.futures.items()) if key not in known}
+        if "pending" in states.values() or (is_first and not has_ended):
+            workers.client.cancel([distributed.Future(key, workers.client) for key in states], force=True)
+            _restart(workers, where)
+        elif has_ended or time.monotonic() > until:
+            return
+        is_first = False
+        wait([running], LOOK_SECONDS)
+
+
+def _settle(workers: DaskWorkers) -> None:
+    """Wait until the nannies know that their workers run: one that is ended before is not restarted (Dask 2026.8)."""
+    until = time.monotonic() + RETURN_SECONDS
+    while time.monotonic() < until:
+        found = workers.client.run(_nanny_status, nanny=True, on_error="ignore")
+        if len(found) >= workers.n_workers_at_first and set(found.values()) == {"running"}:
+            return
+        time.sleep(0.05)  # a nanny tells nobody
+
+
+def _nanny_status(dask_worker: Any) -> str:
+    return str(dask_worker.status.name)
+
+
+def _restart(workers: DaskWorkers, where: str) -> None:
+    try:
+        _settle(workers)
+        for use in workers.usage():
+            workers.client.restart_workers([use.address], RESTART_SECONDS, raise_for_error=False)
+    except ValueError as error:  # they have no nanny
+        raise ClusterError(
+            f"the workers wait for one that was lost, and cannot be started again: {error}", where=where,
+            fix="start them with nannies, as `dask worker` and `dask cuda worker` do",
+        ) from error  # fmt: skip
+    workers.look()

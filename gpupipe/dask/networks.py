@@ -1,0 +1,239 @@
+"""Networks, trained by all workers together: distributed data parallel, each worker with its share of the rows.
+
+The rows go from worker to worker, never through the process that leads, which has the target and says which rows are
+held out: the very ones that it would hold out alone. Edges of bins, the target's scale and what is known of an unseen
+id are those of one machine, too. What differs: a batch has as many rows of each worker, drawn among its own; so losses
+differ as between two seeds, with the number of workers. They do not with the partitions, nor with where these lie: the
+first worker has the first rows. Where one worker has all the rows, nothing differs from one machine.
+
+Gradients travel between the workers as plain TCP (NCCL between GPUs), also in a cluster that encrypts with tls://.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.dask.checkpoint_access import reaches
+from gpupipe.dask.equal_shares import equal_shares, seats
+from gpupipe.dask.gang import Crew, CrewError
+from gpupipe.dask.progress import reports_of_workers
+from gpupipe.dask.remote import require_wanted
+from gpupipe.dask.shards import height_of, shard, shard_arguments
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.errors import ClusterError, ConfigError
+from gpupipe.models import FitContext, FittedModel
+from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.fit import checkpoint_of, notes
+from gpupipe.models.neural.fitted.pytorch import FittedNeural
+from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.models.neural.ranks.rendezvous import Meeting, listen
+from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.shard_training import Curriculum, Shard, Trained, train_shard
+from gpupipe.models.neural.training_problem import Lesson, lesson_of
+from gpupipe.models.progress import ShowProgress
+from gpupipe.models.training import learnable
+from gpupipe.partitions.matrix import PartitionedMatrix
+
+Array = Any
+
+TRAININGS = 3  # begun at most; each but the last may lose a worker
+
+
+def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+    """Train `model` on a matrix in partitions; a training that loses a worker begins again with those that are left.
+
+    It then goes on after the last epoch that was saved, where the worker that leads it reaches the folder of the
+    checkpoints: on this machine, or in a folder that both share.
+
+    Parameters
+    ----------
+    model : Neural
+    X : PartitionedMatrix
+        Without empty partitions; numbers first, ids last.
+    y : array, shape (n,)
+        Class codes, or numbers, of all rows, on the host.
+    context : FitContext
+
+    Raises
+    ------
+    ClusterError
+        If workers were lost again and again, or the cluster stands still.
+    LimitError
+        If a worker has not the memory for its share.
+    ConfigError, DataError
+        As `gpupipe.models.fit`.
+    """
+    n_processes = context.resources.n_processes
+    if n_processes > 1:
+        fix = "leave it out: the workers share the training, each as one process"
+        raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
+    rows = learnable(model, X, y, context)
+    lesson = lesson_of(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
+    done = _done(_Training(model, X, lesson, context))
+    return FittedNeural(
+        Served(done.trained.network, context.task, lesson.center, lesson.scale).eval(),
+        context.task,
+        tuple(context.feature_names),
+        context.n_classes,
+        rows.classes,
+        (*notes(done.trained.progress, done.trained.recipe, done.n_workers, context.resources, "workers"), *done.told),
+        history=tuple(asdict(epoch) for epoch in done.trained.progress.epochs),
+    )
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What came of a training, how many workers shared it in the end, and what else should be known."""
+
+    trained: Trained
+    n_workers: int
+    told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What is trained, and on what."""
+
+    model: Neural
+    X: PartitionedMatrix
+    lesson: Lesson
+    context: FitContext
+
+    def curriculum(self, heights: Sequence[int]) -> Curriculum:
+        """Return what the owners of shards with so many rows to train on are told."""
+        return Curriculum(self.model, self.lesson.architecture, self.context.task, self.context.seed, tuple(heights))
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Return where the state is kept; wherever a worker runs, the path means the same."""
+        found = checkpoint_of(self.context.resources)
+        return None if found is None else Checkpoint(found.path.absolute(), found.resume)
+
+
+def _done(training: _Training) -> _Done:
+    workers = training.X.workers
+    if not isinstance(workers, DaskWorkers):  # those of this very process
+        return _Done(_alone(training), 1)
+    checkpoint = training.checkpoint()
+    for begun in range(1, TRAININGS + 1):
+        try:
+            with _crew(training, workers) as crew:
+                return _together(training, crew, checkpoint, begun)
+        except CrewError as error:
+            lost = error
+        if checkpoint is not None:
+            checkpoint.resume = True
+    raise ClusterError(
+        f"the training was begun {TRAININGS} times, and could not be ended: {lost.what}",
+        where=lost.where,
+        fix="see what ends the workers: memory (cluster.memory_limit), or the machine; if one exchange of theirs takes "
+        "longer, raise cluster.deadline",
+    ) from lost
+
+
+def _alone(training: _Training) -> Trained:
+    """Train in this process."""
+    X, lesson = training.X, training.lesson
+    (arguments,) = shard_arguments(X, lesson, 1)
+    made = X.workers.submit(shard, *arguments)
+    heights = X.workers.gather([X.workers.submit(height_of, made)])
+    curriculum, resources = training.curriculum(heights), training.context.resources
+    checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
+    (trained,) = X.workers.gather(
+        [X.workers.submit(_train, curriculum, made, Meeting(), checkpoint, 1, safe_point, shown)]
+    )
+    assert trained is not None
+    return trained
+
+
+def _together(training: _Training, crew: Crew, checkpoint: Checkpoint | None, begun: int) -> _Done:
+    """Train on the workers of a crew, for the `begun`-th time."""
+    size = len(crew.addresses)
+    given = shard_arguments(training.X, training.lesson, size)
+    shards = [crew.submit(rank, shard, *given[rank]) for rank in range(size)]
+    curriculum = training.curriculum(crew.gather([crew.submit(r, height_of, made) for r, made in enumerate(shards)]))
+    told = []
+    if checkpoint is not None and not reaches(crew, checkpoint):
+        told.append("the workers do not reach the folder of the checkpoints: there is none to go on from")
+        checkpoint = None
+    meetings = _meetings(crew)
+    crew.await_threads()
+    with reports_of_workers(crew.workers.client, training.context.resources.show_progress) as reports:
+        trained, *_ = crew.gather([
+            crew.submit(
+                rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address],
+                require_wanted, reports,
+            )
+            for rank, (made, meeting, address) in enumerate(zip(shards, meetings, crew.addresses, strict=True))
+        ])  # fmt: skip
+    assert trained is not None
+    if begun > 1:
+        after = trained.progress.resumed
+        where = f"it went on after epoch {after}" if after else "it began from the start"
+        told.append(f"workers were lost, and the training was begun {begun} times; at last {where}")
+    return _Done(trained, size, tuple(told))
+
+
+def _crew(training: _Training, workers: DaskWorkers) -> Crew:
+    """Return the workers that share a training, each as the rank whose rows it has most of."""
+    X = training.X
+    workers.gather(X.map(_height, label="rows for a network"))  # what was lost is computed again
+    workers.look()
+    if not workers.watch.workers:
+        raise CrewError("no workers are left", where=f"training {type(training.model).__name__}")
+    shares = equal_shares(X.heights, _crew_size(X, workers))
+    addresses = seats(shares, workers.homes(X.parts), sorted(workers.watch.workers))
+    return Crew(workers, addresses, f"training {type(training.model).__name__}")
+
+
+def _crew_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
+    """Return how many workers share a training: of less than a partition each, all but some would wait."""
+    return min(len(workers.watch.workers), len(X.parts))
+
+
+def _meetings(crew: Crew) -> list[Meeting]:
+    """Return where each of a crew meets the others: at the address by which Dask's workers reach the first."""
+    from distributed.comm import get_address_host
+
+    size, seconds = len(crew.addresses), crew.workers.watch.deadline
+    if size == 1:
+        return [Meeting()]
+    hosts = [get_address_host(address) for address in crew.addresses]
+    (port,) = crew.gather([crew.submit(0, _listen, hosts[0])])
+    interfaces = crew.gather([crew.submit(rank, _interface, host) for rank, host in enumerate(hosts)])
+    return [Meeting(rank, size, hosts[0], port, interfaces[rank], seconds) for rank in range(size)]
+
+
+def _train(
+    backend: Backend,
+    curriculum: Curriculum,
+    made: Shard,
+    meeting: Meeting,
+    checkpoint: Checkpoint | None,
+    n_tasks: int,
+    safe_point: Callable[[str], None],
+    show_progress: ShowProgress,
+) -> Trained | None:
+    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
+    n_threads = n_tasks * backend.n_threads
+    return train_shard(curriculum, made, meeting, checkpoint, backend, n_threads, safe_point, show_progress)
+
+
+def _height(backend: Backend, rows: Array) -> int:
+    return int(rows.shape[0])
+
+
+def _listen(backend: Backend, host: str) -> int:
+    return listen(host)
+
+
+def _interface(backend: Backend, host: str) -> str:
+    """Return the network interface of this machine that has an address; ``""`` if none has."""
+    import psutil  # type: ignore[import-untyped]  # Dask's own
+
+    address = socket.gethostbyname(host) if ":" not in host else host
+    found = psutil.net_if_addrs().items()
+    return next((name for name, known in found if any(a.address.partition("%")[0] == address for a in known)), "")

@@ -1,0 +1,5 @@
+"""Seeded generator of churn data: customers, their events, and whether they leave."""
+
+from gpupipe.datasets.churn.generator import customer_batches, customers, events, write
+
+__all__ = ["customer_batches", "customers", "events", "write"]

@@ -1,0 +1,151 @@
+"""The customers of the churn generator, some rows at a time: who they are, what they pay, whether they leave.
+
+Written once for NumPy and for CuPy, of operations that both round alike. A value depends on the seed and on its row
+alone, never on how many rows are made, in which blocks, together with which other columns, or by which processor.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Array
+from gpupipe.datasets.churn.draws import Draws
+from gpupipe.datasets.churn.population import (
+    CATEGORICALS,
+    CELLS,
+    MISSING,
+    N_CONTRACTS,
+    ODDS,
+    OFFLINE,
+    PRICES,
+    SERVICE,
+    Population,
+)
+
+SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
+SECONDS_PER_DAY = 86_400
+SECONDS_PER_MONTH = 2_629_800
+ID_BYTES = 10
+MOST_IDS = (2**31 - 1) // ID_BYTES  # one array of Arrow's strings counts its bytes in 32 bits
+
+
+class CustomerBlock:
+    """The values of consecutive customers, nothing missing yet; each is computed when first asked for.
+
+    Parameters
+    ----------
+    population : Population
+    seed : int
+        0 to 2**64 - 1.
+    start, n_rows : int
+        The first customer, and how many.
+    """
+
+    def __init__(self, population: Population, seed: int, start: int, n_rows: int) -> None:
+        self.xp, self.draws = population.xp, Draws(population, seed, start, n_rows)
+        self._codes: dict[str, Array] = {}
+
+    def codes(self, name: str) -> Array:
+        """Return the codes of a categorical column: int32, shape (n_rows,)."""
+        if name not in self._codes:
+            codes = self.draws.code(name)
+            if CATEGORICALS[name][0] == SERVICE:
+                codes = self.xp.where(self.codes("InternetService") == 2, 2, codes)
+            elif name == "MultipleLines":
+                codes = self.xp.where(self.codes("PhoneService") == 0, 2, codes)
+            self._codes[name] = codes
+        return self._codes[name]
+
+    @cached_property
+    def city(self) -> Array:
+        return self.draws.code("City")
+
+    @cached_property
+    def tenure(self) -> Array:
+        """Months since signing up, 0 to 72: int64."""
+        cell = self.codes("Contract") * CELLS + self.draws.cell("tenure")
+        return self.xp.take(self.draws.population.levels("tenure"), cell).astype("int64")
+
+    @cached_property
+    def signup(self) -> Array:
+        """Seconds since 1970, int64; a random day of the month that `tenure` points at."""
+        into_month = (self.draws.number("signup day") * SECONDS_PER_MONTH).astype("int64")
+        day = (SNAPSHOT - (self.tenure + 1) * SECONDS_PER_MONTH + into_month) // SECONDS_PER_DAY - 1
+        return day * SECONDS_PER_DAY + (self.draws.number("signup hour") * 3600).astype("int64")
+
+    @cached_property
+    def monthly_charges(self) -> Array:
+        services = sum(self.draws.effect(name, self.codes(name)) for name in PRICES)
+        return self._rounded(services + self.draws.number("MonthlyCharges"), 100)
+
+    @cached_property
+    def total_charges(self) -> Array:
+        months = self.xp.maximum(self.tenure, 1)
+        return self._rounded(self.monthly_charges * months * self.draws.number("TotalCharges"), 100)
+
+    @cached_property
+    def usage(self) -> Array:
+        usage = self.draws.number("DataUsageGB")
+        return self._rounded(self.xp.where(self._is_offline, usage * OFFLINE, usage), 1000)
+
+    @cached_property
+    def support_calls(self) -> Array:
+        return self.draws.code("SupportCalls").astype("int64")
+
+    @cached_property
+    def age(self) -> Array:
+        return self.xp.rint(self.draws.number("Age"))
+
+    def missing(self, name: str) -> Array | None:
+        """Return which values of a column are missing, bool; None where it always has one."""
+        if name not in MISSING:
+            return None
+        missing = self.draws.is_missing(name)
+        # As in the Telco table: nothing has been charged before the first month is over.
+        return missing | (self.tenure == 0) if name == "TotalCharges" else missing
+
+    @cached_property
+    def log_odds(self) -> Array:
+        """The true log-odds of leaving: no model can know more than this."""
+        draws, xp = self.draws, self.xp
+        z = sum(draws.effect(f"{name} odds", self.codes(name)) for name in ODDS)
+        z = z + draws.effect("tenure", self.tenure) + 0.016 * (self.monthly_charges - 60)
+        z += draws.effect("SupportCalls", self.support_calls)
+        offline, online = (draws.number("DataUsageGB", f"DataUsageGB odds{where}") for where in (" offline", ""))
+        z += xp.where(self._is_offline, offline, online)
+        z += draws.number("signup hour", "signup hour odds")
+        z -= 0.25 * ((self.codes("Partner") == 1) & (self.age > 50))
+        z += 0.4 * self.draws.is_missing("Age")  # who withholds the age is less attached: worth an indicator
+        z += draws.effect("City", self.city * N_CONTRACTS + self.codes("Contract"))
+        return z
+
+    @cached_property
+    def churned(self) -> Array:
+        """Codes of Churn: int32. A logistic number is below the log-odds as often as a customer leaves."""
+        return (self.draws.number("Churn") < self.log_odds).astype("int32")
+
+    @property
+    def _is_offline(self) -> Array:
+        return self.codes("InternetService") == 2
+
+    def _rounded(self, values: Array, parts: int) -> Array:
+        return self.xp.rint(values * parts) / parts
+
+
+def customer_ids(seed: int, start: int, n_rows: int) -> pa.StringArray:
+    """Return identifiers such as ``7590-VHVEG``, unique in a table of up to 10**4 * 26**5 rows; at most `MOST_IDS`."""
+    lap, place = np.divmod(np.arange(start, start + n_rows, dtype=np.int64), 26**5)
+    letters = (place * 7_654_321 + seed % 26**5) % 26**5  # one to one: 7,654,321 is odd and no multiple of 13
+    digits = (place * 7_919 % 10_007 + lap) % 10**4
+    text: Any = np.empty((n_rows, ID_BYTES), np.uint8)
+    for k in range(4):
+        digits, text[:, 3 - k] = digits // 10, ord("0") + digits % 10
+    text[:, 4] = ord("-")
+    for k in range(5):
+        letters, text[:, 9 - k] = letters // 26, ord("A") + letters % 26
+    ends = np.arange(0, text.size + 1, ID_BYTES, dtype=np.int32)
+    return pa.StringArray.from_buffers(n_rows, pa.py_buffer(ends), pa.py_buffer(text))

@@ -1,0 +1,172 @@
+"""A seeded generator of realistic churn data of any size: customers, their events, and whether they leave.
+
+>>> customers(3, columns=["tenure", "Contract", "Churn"]).column_names
+['tenure', 'Contract', 'Churn']
+
+Row i is a function of (seed, i): the same whatever the number of rows, the batches or the columns asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.datasets.churn.columns import ID, SCHEMA, column
+from gpupipe.datasets.churn.customers import MOST_IDS, CustomerBlock, customer_ids
+from gpupipe.datasets.churn.events import BLOCK_ROWS, EventBlock, event_columns
+from gpupipe.datasets.churn.events import SCHEMA as EVENT_SCHEMA
+from gpupipe.datasets.churn.population import Population
+from gpupipe.errors import ConfigError, SchemaError, did_you_mean
+
+BATCH_ROWS = 262_144
+MAX_ROWS = 2**31 - 1  # the int32 indices of an Arrow dictionary
+MAX_START = 10**11  # where identifiers begin to repeat
+
+
+def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
+    """Return customers `start` to ``start + rows - 1`` of the table that `seed` names.
+
+    25 columns: customerID; six numbers, four of them with nulls and two strongly skewed; fifteen categoricals of 2 to 6
+    levels, some of them rare; City (2,000 levels, Zipf-like); signup_ts; and Churn, ``"Yes"`` for about 30 %.
+
+    Parameters
+    ----------
+    rows : int
+        How many customers, 0 to 2**31 - 1.
+    seed : int
+        0 to 2**64 - 1.
+    columns : sequence of str, optional
+        Which columns, in which order; all of them by default.
+    start : int
+        The first customer.
+
+    Returns
+    -------
+    pyarrow.Table
+        Categorical columns are dictionaries (int32 indices, string values), every batch with the same levels.
+
+    Raises
+    ------
+    SchemaError
+        If there is no such column.
+    ConfigError
+        If `rows`, `seed` or `start` is out of range.
+    """
+    schema = _schema(columns, SCHEMA)
+    _require_in_range(rows, seed, start)
+    return pa.Table.from_batches(_blocks(rows, seed, schema, start), schema=schema)
+
+
+def customer_batches(
+    rows: int,
+    seed: int = 7,
+    batch_rows: int = BATCH_ROWS,
+    columns: Sequence[str] | None = None,
+    start: int = 0,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over the rows of `customers` in batches of `batch_rows` (the last may be smaller), at flat memory."""
+    if batch_rows < 1:
+        raise ConfigError(f"a batch of {batch_rows} rows is none", fix="ask for batches of at least one row")
+    schema = _schema(columns, SCHEMA)
+    _require_in_range(rows, seed, start)
+    for first in range(start, start + rows, batch_rows):
+        yield pa.concat_batches(_blocks(min(batch_rows, start + rows - first), seed, schema, first))
+
+
+def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
+    """Return what the customers of ``customers(rows, seed, start=start)`` did in the year before the snapshot.
+
+    Columns: customerID (a dictionary of these customers' ids), event_ts, event_type (six levels, two of them rare) and
+    amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time.
+    A customer has about nine events, a few have hundreds, and those of a churner thin out towards the end.
+
+    Parameters
+    ----------
+    rows : int
+        How many customers, at most `MOST_IDS`; the events are about nine times as many.
+    seed, columns, start
+        As for `customers`.
+
+    Raises
+    ------
+    SchemaError, ConfigError
+        As `customers`.
+    """
+    names = _schema(columns, EVENT_SCHEMA).names
+    _require_in_range(rows, seed, start, MOST_IDS)
+    ids = customer_ids(seed, start, rows)
+    return pa.Table.from_batches(_event_blocks(rows, seed, start, ids), schema=EVENT_SCHEMA).select(names)
+
+
+def write(path: str | Path, rows: int, seed: int = 7) -> None:
+    """Write `customers` to a Parquet or CSV file with plain strings, batch by batch, at flat memory.
+
+    Raises
+    ------
+    ConfigError
+        If `path` does not end in ``.parquet`` or ``.csv``.
+    """
+    path = Path(path)
+    if path.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"cannot write churn data as {path.suffix!r}", where=str(path), fix="use .parquet or .csv")
+    is_csv = path.suffix == ".csv"
+    schema = _plain(SCHEMA, time_unit="s" if is_csv else "us")  # seconds: no tail of zeros in the text
+    writer_class = pa.csv.CSVWriter if is_csv else pa.parquet.ParquetWriter
+    with writer_class(path, schema) as writer:
+        for batch in customer_batches(rows, seed):
+            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+
+
+def _schema(columns: Sequence[str] | None, full: pa.Schema) -> pa.Schema:
+    if columns is None:
+        return full
+    for name in columns:
+        if name not in full.names:
+            hint = did_you_mean(name, full.names) or f"the columns are {', '.join(full.names)}"
+            raise SchemaError(f"generated churn data has no column {name!r}", fix=hint)
+    return pa.schema([full.field(name) for name in columns])
+
+
+def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
+    """Return `schema` with strings for dictionaries and times in `time_unit`."""
+    types = {pa.types.is_dictionary: pa.string(), pa.types.is_timestamp: pa.timestamp(time_unit)}
+    plain = ((f.name, next((new for is_old, new in types.items() if is_old(f.type)), f.type)) for f in schema)
+    return pa.schema(list(plain))
+
+
+def _require_in_range(rows: int, seed: int, start: int, most_rows: int = MAX_ROWS) -> None:
+    for what, value, limit in (("rows", rows, most_rows), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
+        if not 0 <= value <= limit:
+            raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
+
+
+@cache
+def _population() -> Population:
+    return Population(CpuBackend())
+
+
+def _blocks(rows: int, seed: int, schema: pa.Schema, start: int) -> Iterator[pa.RecordBatch]:
+    """Iterate over the rows in blocks whose arrays stay in the processor's caches."""
+    for first in range(start, start + rows, BLOCK_ROWS):
+        n_rows = min(BLOCK_ROWS, start + rows - first)
+        block = CustomerBlock(_population(), seed, first, n_rows)
+        arrays = [customer_ids(seed, first, n_rows) if name == ID else column(block, name) for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _event_blocks(rows: int, seed: int, start: int, ids: pa.Array) -> Iterator[pa.RecordBatch]:
+    stop = start + rows
+    for block in (EventBlock(_population(), seed, i) for i in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS))):
+        customer, columns = event_columns(block)
+        customer = customer + block.index * BLOCK_ROWS
+        begin, end = np.searchsorted(customer, [start, stop])
+        who = pa.DictionaryArray.from_arrays((customer[begin:end] - start).astype(np.int32), ids)
+        rest = [values.slice(begin, end - begin) for values in columns.values()]
+        yield pa.RecordBatch.from_arrays([who, *rest], schema=EVENT_SCHEMA)

@@ -1,0 +1,171 @@
+"""The population that the churn generator draws customers from, as tables of numbers.
+
+A random number is never put into a formula whose last digits depend on a library: it looks up a cell of a table that
+the host has made once. What is left is arithmetic that every processor rounds alike, so a device draws the very same
+rows.
+
+``levels``   of a categorical column or a count: the code in each of `CELLS` cells that are equally likely
+``curve``    of a number: a straight line in each of `KNOTS` cells
+``effects``  what a code adds to something
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.datasets.churn.quantile_tables import KNOTS, Floats, gamma, logistic, normal
+
+Codes = npt.NDArray[np.int32]
+
+CELLS = 1 << 16  # shares of levels are whole multiples of one of them
+BITS = 50  # how far a number has come through its cell is known to so many bits: with the cell they make one word
+NO_YES = ("No", "Yes")
+SERVICE = ("No", "Yes", "No internet service")
+
+# Levels and their shares. The third level of a service is not drawn: it follows from InternetService or PhoneService.
+CATEGORICALS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
+    "gender": (("Female", "Male"), (0.495, 0.505)),
+    "Partner": (NO_YES, (0.52, 0.48)),
+    "Dependents": (NO_YES, (0.70, 0.30)),
+    "PhoneService": (NO_YES, (0.10, 0.90)),
+    "PaperlessBilling": (NO_YES, (0.41, 0.59)),
+    "MultipleLines": (("No", "Yes", "No phone service"), (0.53, 0.47)),
+    "InternetService": (("DSL", "Fiber optic", "No"), (0.35, 0.44, 0.21)),
+    "OnlineSecurity": (SERVICE, (0.63, 0.37)),
+    "OnlineBackup": (SERVICE, (0.56, 0.44)),
+    "DeviceProtection": (SERVICE, (0.56, 0.44)),
+    "TechSupport": (SERVICE, (0.63, 0.37)),
+    "StreamingTV": (SERVICE, (0.51, 0.49)),
+    "Contract": (("Month-to-month", "One year", "Two year"), (0.55, 0.21, 0.24)),
+    "PaymentMethod": (
+        ("Electronic check", "Mailed check", "Bank transfer (automatic)", "Credit card (automatic)"),
+        (0.34, 0.23, 0.22, 0.21),
+    ),
+    "Region": (("North", "South", "East", "West", "Centre", "Overseas"), (0.28, 0.26, 0.24, 0.196, 0.02, 0.004)),
+}
+N_CITIES = 2_000
+_CITY_WEIGHTS = 1.0 / (np.arange(N_CITIES) + 20.0)  # Zipf-like: a few large cities, very many small ones
+N_CONTRACTS = len(CATEGORICALS["Contract"][0])
+MISSING = {"MonthlyCharges": 0.02, "TotalCharges": 0.03, "DataUsageGB": 0.05, "Age": 0.04}
+MOST_MONTHS = 72
+TENURE_SKEW = (1.5, 0.9, 0.6)  # by contract: the longer it is, the longer the customer has been here
+MEAN_CALLS, MOST_CALLS = 1.3, 12
+OFFLINE = 0.05  # of the data that others use, without internet at home
+
+PRICES = {"InternetService": (33.0, 58.0, 18.0), "StreamingTV": (0.0, 12.0, 0.0)}
+# What levels add to the log-odds of leaving.
+ODDS = {
+    "Contract": (-0.15, -1.75, -2.7),
+    "PaymentMethod": (0.5, -0.1, -0.25, -0.25),
+    "InternetService": (0.0, 0.6, -0.8),
+    "Region": (0.0, 0.0, 0.0, 0.0, 0.3, 1.2),
+    "TechSupport": (0.0, -0.4, 0.0),
+    "OnlineSecurity": (0.0, -0.35, 0.0),
+}
+
+
+class Population:
+    """The tables in the memory of a backend, each from when it is first needed."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.xp = backend.xp
+        self._backend = backend
+        self._there: dict[tuple[str, str], Array] = {}
+
+    def levels(self, name: str) -> Array:
+        """Return the codes of a column, int32, shape (CELLS,); the months of ``tenure`` contract after contract."""
+        return self._table("levels", name, levels)
+
+    def curve(self, name: str) -> Array:
+        """Return the lines of a curve, float64, shape (2, KNOTS): where each begins, and how it rises in ``2**-BITS``
+        of a cell."""
+        return self._table("curve", name, curve)
+
+    def effects(self, name: str) -> Array:
+        """Return what each code adds, float64, shape (codes,)."""
+        return self._table("effects", name, effects)
+
+    def _table(self, kind: str, name: str, made: Callable[[str], Array]) -> Array:
+        if (kind, name) not in self._there:
+            self._there[kind, name] = self._backend.to_device(made(name))
+        return self._there[kind, name]
+
+
+def generator(seed: int, stream: str, block: int) -> np.random.Generator:
+    """Return NumPy's random numbers of one block of a stream, for what the host alone draws."""
+    key = np.array([seed, zlib.crc32(stream.encode()) << 32 | block], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+@cache
+def levels(name: str) -> Codes:
+    """Return the table of `Population.levels` on the host."""
+    if name == "tenure":
+        share = (np.arange(CELLS) + 0.5) / CELLS
+        return np.concatenate([(share**skew * (MOST_MONTHS + 1)).astype(np.int32) for skew in TENURE_SKEW])
+    if name == "City":
+        return _filled(_CITY_WEIGHTS)
+    if name == "SupportCalls":
+        return _filled([MEAN_CALLS**n / math.factorial(n) for n in range(MOST_CALLS + 1)])  # Poisson's law
+    return _filled(CATEGORICALS[name][1])
+
+
+@cache
+def curve(name: str) -> Floats:
+    """Return the table of `Population.curve` on the host."""
+    at = CURVES[name]()
+    return np.stack([at[:-1], np.diff(at) * 2.0**-BITS])
+
+
+@cache
+def effects(name: str) -> Floats:
+    """Return the table of `Population.effects` on the host."""
+    if name == "tenure":
+        months = np.arange(MOST_MONTHS + 1)
+        return 1.6 * np.exp(-months / 8) - 0.014 * (months - 36)
+    if name == "SupportCalls":
+        calls = np.arange(MOST_CALLS + 1)
+        return 0.22 * (calls - MEAN_CALLS) + 0.7 * (calls >= 4)
+    if name == "City":
+        # Of a city alone and with each contract. The same for every seed: tables of two seeds are two samples of one
+        # population, so one can train and the other serve.
+        city = generator(0, "effect of a city", 0).normal(0.0, 0.55, (N_CITIES, 1))
+        both = generator(0, "effect of a city and a contract", 0).normal(0.0, 0.35, (N_CITIES, N_CONTRACTS))
+        return (city + both).ravel()
+    return np.array((PRICES | {f"{column} odds": odds for column, odds in ODDS.items()})[name])
+
+
+def _filled(weights: Sequence[float] | npt.NDArray[Any]) -> Codes:
+    """Return the code of each cell, code i in so many of them as its weight says."""
+    bounds = np.rint(np.cumsum(weights) / np.sum(weights) * CELLS).astype(np.int64)
+    return np.repeat(np.arange(len(bounds), dtype=np.int32), np.diff(bounds, prepend=0))
+
+
+def _hours() -> Floats:
+    return (14.0 + 5.0 * normal()).clip(0.0, 23.999)
+
+
+def _usage() -> Floats:
+    return np.exp(2.5 + 1.1 * normal())
+
+
+CURVES: dict[str, Callable[[], Floats]] = {
+    "MonthlyCharges": lambda: 4.0 * gamma(),
+    "TotalCharges": lambda: np.exp(0.15 * normal()),
+    "DataUsageGB": _usage,
+    "DataUsageGB odds": lambda: -0.12 * np.log1p(_usage()),
+    "DataUsageGB odds offline": lambda: -0.12 * np.log1p(OFFLINE * _usage()),
+    "Age": lambda: (46.0 + 16.0 * normal()).clip(18.0, 95.0),
+    "signup day": lambda: np.linspace(0.0, 1.0, KNOTS + 1),
+    "signup hour": _hours,
+    "signup hour odds": lambda: 0.3 * np.sin(2 * np.pi * _hours() / 24),
+    "Churn": logistic,
+}

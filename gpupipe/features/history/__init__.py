@@ -1,0 +1,1 @@
+"""History features: derived columns over the events of an entity key."""

@@ -1,0 +1,145 @@
+"""Sums, differences, products and ratios of columns."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, FeatureOp
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Numbers, Start, Times, combined
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+# what is made: (instruction, word in the name of the new column)
+KINDS = {
+    "ratio": ("DIVIDE", "per"),
+    "difference": ("SUBTRACT", "minus"),
+    "product": ("MULTIPLY", "times"),
+    "sum": ("ADD", "plus"),
+}
+MICROSECONDS = {"days": 86_400_000_000, "hours": 3_600_000_000, "minutes": 60_000_000, "seconds": 1_000_000}
+MOST_IN_A_NAME = 4
+BULK = [0.05, 0.95]
+
+
+def _selection(description: str) -> str | list[str] | None:
+    field: str | list[str] | None = Field(None, description=f"{description} Names, globs or selectors.")
+    return field
+
+
+@OPS.register("arithmetic")
+class Arithmetic(FeatureOp):
+    """Make one number of others: ``arithmetic: {ratio: [income, persons], as: income_per_head}``.
+
+    Give one of ratio, difference, product and sum. Its columns stay features of their own. Null where one of them is,
+    in a ratio where the divisor is 0, and where the result is too large for float32 (3.4e38). Without `as` the new
+    column is called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or ``adults_plus_children``.
+    """
+
+    ratio: str | list[str] | None = _selection("Two columns: the first divided by the second.")
+    difference: str | list[str] | None = _selection("Two columns, numbers or times: the first less the second.")
+    product: str | list[str] | None = _selection("Two columns or more.")
+    sum: str | list[str] | None = _selection("Two columns or more.")
+    unit: Literal["days", "hours", "minutes", "seconds"] | None = Field(
+        None, description="Of the difference of two times; days if not given."
+    )
+    name: str | None = Field(None, alias="as", description="Name of the new column.")
+
+    @model_validator(mode="after")
+    def _one_of_four(self) -> Arithmetic:
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of {', '.join(KINDS)}" + (f"; got {' and '.join(given)}" if given else ""))
+        if self.unit is not None and self.difference is None:
+            raise ValueError(f"unit goes with the difference of two times, not with a {given[0]}")
+        return self
+
+    @property
+    def _kind(self) -> str:
+        """Name of the given one of the four."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the columns that are combined."""
+        selection = getattr(self, self._kind)
+        return (selection,) if isinstance(selection, str) else tuple(selection)
+
+    def apply(self, builder: Builder) -> None:
+        """Add the new column."""
+        kind = self._kind
+        selection = getattr(self, kind)
+        op = f"arithmetic: {kind}"
+        columns = builder.any_kind(selection, op)
+        name = self._name(kind, [column.name for column in columns])
+        times = [column for column in columns if isinstance(column, Times)]
+        if times and kind == "difference":
+            if len(times) != 2:
+                other = next(column for column in columns if column not in times)
+                raise ConfigError(
+                    f"arithmetic: difference of {times[0].name!r}, a time, and {other.name!r}, which is {other.kind}",
+                    fix=f"give two times, or two numbers; declare: schema: {{{other.name}: datetime}}",
+                )
+            builder.add(_between(name, times[0], times[1], self.unit or "days"))
+            return
+        if self.unit is not None:
+            raise ConfigError(
+                f"unit: {self.unit} is for times; {columns[0].name!r} is {columns[0].kind}",
+                fix=f"leave unit out, or declare: schema: {{{columns[0].name}: datetime}}",
+            )
+        builder.add(_made(name, kind, builder.numbers(selection, op), builder.statistics))
+
+    def _name(self, kind: str, names: list[str]) -> str:
+        """Return the name of the new column.
+
+        Raises
+        ------
+        ConfigError
+            If the number of columns does not fit, or is too large for a name of them all.
+        """
+        n = len(names)
+        if n < 2 or (n > 2 and kind in ("ratio", "difference")):
+            takes = "two columns" if kind in ("ratio", "difference") else "two columns or more"
+            raise ConfigError(
+                f"arithmetic: a {kind} takes {takes}, got {n}: {', '.join(names[:20])}",
+                fix="polynomial has the squares" if kind == "product" and n == 1 else "",
+            )
+        if self.name is None and n > MOST_IN_A_NAME:
+            raise ConfigError(f"arithmetic: the {kind} of {n} columns needs a name", fix="as: ...")
+        return self.name or f"_{KINDS[kind][1]}_".join(names)
+
+
+def _between(name: str, left: Times, right: Times, unit: str) -> Numbers:
+    start = Start("BETWEEN", left.source, other=right.source, params=(1.0 / MICROSECONDS[unit],))
+    return Numbers(name, (*left.inputs, *right.inputs), start, root=name)
+
+
+def _made(name: str, kind: str, columns: list[Numbers], statistics: Statistics) -> Numbers:
+    if kind == "difference":
+        columns = centred(columns, statistics)
+    made = columns[0]
+    for column in columns[1:]:
+        made = combined(name, KINDS[kind][0], (made, column))
+    return made
+
+
+def centred(columns: list[Numbers], statistics: Statistics) -> list[Numbers]:
+    """Return two columns less a number in the middle of both, where 9 in 10 values are nearer to it than to 0.
+
+    Their difference then keeps digits that float32 would lose: of seconds since 1970 it holds no more than the minute.
+    """
+    places = statistics.table.places
+    if not all(column.start.op == "LOAD" and places[column.start.source][0] == "float64" for column in columns):
+        return columns
+    bounds = [bound for found in statistics.quantiles(columns, BULK) for bound in found]
+    low, high = min(bounds), max(bounds)
+    if low * high <= 0 or (high - low) / 2 > min(abs(low), abs(high)):
+        return columns
+    # Ten binary digits: float32 holds such an origin exactly.
+    digits, exponent = math.frexp((low + high) / 2)
+    origin = math.ldexp(round(math.ldexp(digits, 10)), exponent - 10)
+    return [column.then("CENTER", origin, 1.0) for column in columns]

@@ -1,0 +1,96 @@
+"""Numbers to bins."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, InPlaceOp, State
+from gpupipe.features.program.builder import NAN, Builder
+from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+
+@OPS.register("bucketize")
+class Bucketize(InPlaceOp):
+    """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
+
+    A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
+    bounds), so that one_hot, target_encode or cross can take it; left alone it is the number of its bin, 0 the lowest.
+    """
+
+    edges: list[float] | None = Field(None, description="Inner edges, ascending; the outer bins are open.")
+    bins: int | None = Field(None, ge=2, le=1024, description="Or how many bins.")
+    strategy: Literal["uniform", "quantile"] = "quantile"
+
+    @model_validator(mode="after")
+    def _edges_or_bins(self) -> Bucketize:
+        if (self.edges is None) == (self.bins is None):
+            raise ValueError("give edges, or bins")
+        if self.edges is not None and (not self.edges or sorted(set(self.edges)) != self.edges):
+            raise ValueError("edges must be ascending, each once")
+        return self
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.numbers(self.columns, "bucketize")
+        for column in columns:
+            if column.start.op != "LOAD" or any(step.op != "FILL" for step in column.steps):
+                by = builder.changed.get(column.name, "an earlier op")
+                raise ConfigError(
+                    f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
+                    fix=f"put bucketize before it, or keep the number there, with as: {column.name}_scaled",
+                )
+        return list(columns)
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        if self.edges is not None:
+            return [{"edges": self.edges} for _ in columns]
+        assert self.bins is not None  # one of the two is given
+        shares = [i / self.bins for i in range(1, self.bins)]
+        if self.strategy == "quantile":
+            found = statistics.quantiles(columns, shares)  # type: ignore[arg-type]
+        else:
+            extremes = statistics.extremes(columns)  # type: ignore[arg-type]
+            found = [[low + share * (high - low) for share in shares] for low, high in extremes]
+        return [{"edges": distinct(edges)} for edges in found]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Numbers)
+        edges = state["edges"]
+        bounds = ["-inf", *written(edges), "inf"]
+        labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
+        step = IndexStep("INDEX_BIN", column.start.source, stride=3, edges=tuple(edges))
+        codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
+        if column.steps:
+            codes = codes.with_null_as(3 + bin_of(column.steps[0].params[0], edges))
+        builder.change(codes)
+        ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
+        builder.put(builder.take(codes, ordinal, column.name), "bucketize")
+
+
+def distinct(edges: list[float]) -> list[float]:
+    """Return ascending edges, each once as float32: that is what values are compared in."""
+    import numpy as np
+
+    return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
+
+
+def bin_of(value: float, edges: list[float]) -> int:
+    """Return the bin of a value, compared as the program compares."""
+    import numpy as np
+
+    return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
+
+
+def written(edges: list[float]) -> list[str]:
+    """Return the edges with as many digits as tell them apart, six at least."""
+    for digits in range(6, 17):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [f"{edge:.17g}" for edge in edges]

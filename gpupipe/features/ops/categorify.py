@@ -1,0 +1,52 @@
+"""Integer ids for levels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.ops.vocabulary import frequent
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, Virtual
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+
+@OPS.register("categorify")
+class Categorify(Op):
+    """Give each level an integer id: 0 null, 1 unseen, 2 rare, from 3 on the levels in their order.
+
+    The ids are the same at fit and at serve, on every device. Models with native categories take them as such.
+    """
+
+    max_categories: int | None = Field(None, ge=1, description="Keep the most frequent levels; the rest are rare.")
+    min_frequency: int | None = Field(None, ge=1, description="Levels with fewer training rows are rare.")
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.codes(self.columns, "categorify"))
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        states: list[State] = []
+        for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
+            assert isinstance(column, Codes)
+            counts = count.tolist()
+            kept = frequent(column, counts, self.max_categories, self.min_frequency)
+            place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
+            # A pair of levels that no training row holds is unseen, not rare.
+            others = range(FIRST_LEVEL, column.n_codes)
+            ids = [NULL, UNSEEN, RARE, *(place.get(c, RARE if counts[c] else UNSEEN) for c in others)]
+            states.append({"levels": [column.labels[c - FIRST_LEVEL] for c in kept], "ids": ids})
+        return states
+
+    def summary(self, state: State) -> State:
+        """Return the levels in the order of their ids."""
+        return {"levels": state["levels"]}
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Codes)
+        ids = builder.take(column, state["ids"], column.name)
+        builder.put(ids, "categorify", n_codes=FIRST_LEVEL + len(state["levels"]))

@@ -1,0 +1,51 @@
+"""Bounds on a number."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
+
+from gpupipe.features.ops.base import OPS, InPlaceOp, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Numbers, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+
+@OPS.register("clip")
+class Clip(InPlaceOp):
+    """Pull values beyond a bound to it; the bounds are values, or quantiles of the training rows. Null stays null."""
+
+    lower_bound: float | None = Field(None, alias="lower", description="Least value.")
+    upper_bound: float | None = Field(None, alias="upper", description="Largest value.")
+    quantiles: tuple[float, float] | None = Field(None, description="Or two quantiles in 0..1, such as [0.01, 0.99].")
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Clip:
+        values = self.lower_bound is not None or self.upper_bound is not None
+        if values == (self.quantiles is not None):
+            raise ValueError("give lower and/or upper, or quantiles")
+        low, high = self.quantiles or (self.lower_bound, self.upper_bound)
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"the lower bound {low} lies above the upper bound {high}")
+        if self.quantiles and not (self.quantiles[0] >= 0 and self.quantiles[1] <= 1):
+            raise ValueError(f"quantiles lie in 0..1, got {list(self.quantiles)}")
+        return self
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.numbers(self.columns, "clip"))
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        if self.quantiles:
+            found = statistics.quantiles(columns, list(self.quantiles))  # type: ignore[arg-type]
+            return [{"lower": low, "upper": high} for low, high in found]
+        low = -math.inf if self.lower_bound is None else self.lower_bound
+        high = math.inf if self.upper_bound is None else self.upper_bound
+        return [{"lower": low, "upper": high} for _ in columns]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Numbers)
+        builder.replace(column.then("CLIP", state["lower"], state["upper"]), "clip")

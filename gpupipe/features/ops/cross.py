@@ -1,0 +1,143 @@
+"""Combinations of categories as one category."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError, LimitError
+from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, IndexStep, Virtual
+from gpupipe.table.schema import FIRST_LEVEL, UNSEEN
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+MOST_COMBINATIONS = 2**24
+RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader can deliver as a level
+
+
+@OPS.register("cross")
+class Cross(Op):
+    """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
+
+    ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
+    which later ops select like any other: ``target_encode: city_contract``, or ``encode: "@categorical"``. If none
+    does, `auto` encodes it. The crossed columns stay features of their own.
+
+    A null makes the combination null, a level or a combination never seen makes it unseen. With `buckets` the
+    combinations, null and unseen levels included, are hashed to so many levels instead; combinations of levels are
+    hashed, not rows. One of the columns may be made by an op (bucketize, another cross), the others are columns that
+    were read or hashed.
+    """
+
+    name: str | None = Field(None, alias="as", description="Name of the new column.")
+    buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.codes(self.columns, "cross")
+        if len(columns) < 2:
+            raise ConfigError(
+                f"cross takes two columns or more, got {len(columns)}",
+                fix="columns: [City, Contract]",
+            )
+        made = [column for column in columns if not _is_plain(column)]
+        if len(made) > 1:
+            raise ConfigError(
+                f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops, and only one may be",
+                fix="cross the columns that were read first, then the result with the other one",
+            )
+        if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
+            raise LimitError(
+                f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
+                fix=f"{MOST_COMBINATIONS:,} is the most: hash_bucket a column first, or cross fewer",
+            )
+        builder.consume(column.name for column in columns)
+        name = self.name or "_x_".join(column.name for column in columns)
+        return [_crossed(columns, name, self.buckets, builder.statistics)]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        builder.add(column)
+
+
+def _is_plain(column: Codes) -> bool:
+    return len(column.index) == 1 and column.index[0].op == "INDEX"
+
+
+def _crossed(columns: list[Codes], name: str, buckets: int | None, statistics: Statistics) -> Codes:
+    # The index is computed from left to right, so the column that needs more than one step for its own comes first.
+    ordered = sorted(columns, key=_is_plain)
+    first, *others = ordered
+    index = (*first.index, *(IndexStep("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
+    inputs = tuple(dict.fromkeys(source for column in columns for source in column.inputs))
+    raw = Codes(name, inputs, index, prod(column.size for column in columns), (), root=name)
+    if buckets is not None:
+        labels, remap = tuple(map(str, range(buckets))), _hashed(ordered, buckets)
+    else:
+        labels, remap = _seen(columns, ordered, statistics.counts([raw])[0])
+    return Codes(name, inputs, index, raw.size, labels, remap, root=name)
+
+
+def _codes(column: Codes) -> Any:
+    """Return the code of each raw index of a column."""
+    import numpy as np
+
+    return np.arange(column.size, dtype=np.int32) if column.remap is None else np.asarray(column.remap, np.int32)
+
+
+def _seen(columns: list[Codes], ordered: list[Codes], counts: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the combinations of levels that rows hold, written, and the code of each raw index.
+
+    Combinations are in the order of the levels of `columns`; of several reserved codes the least wins: null.
+
+    Parameters
+    ----------
+    columns : list of Codes
+        As they were named.
+    ordered : list of Codes
+        As the index counts them.
+    counts : array of int, shape (size,)
+        Rows per raw index.
+    """
+    import numpy as np
+
+    codes = [_codes(column) for column in ordered]
+    shape = [len(code) for code in codes]
+    remap = np.full(len(counts), FIRST_LEVEL, np.int32)
+    for axis, code in enumerate(codes):
+        table = remap.reshape(shape)
+        np.minimum(table, code.reshape([-1 if i == axis else 1 for i in range(len(codes))]), out=table)
+    remap[remap == FIRST_LEVEL] = UNSEEN
+
+    raw = np.flatnonzero(counts)
+    by_name = {c.name: code[at] for c, code, at in zip(ordered, codes, np.unravel_index(raw, shape), strict=True)}
+    levels = np.stack([by_name[column.name] for column in columns]) - FIRST_LEVEL  # (columns, raw)
+    complete = levels.min(axis=0) >= 0
+    key = np.ravel_multi_index(levels[:, complete], [max(1, len(c.labels)) for c in columns])
+    found, place = np.unique(key, return_inverse=True)
+    remap[raw[complete]] = FIRST_LEVEL + place
+    parts = np.unravel_index(found, [max(1, len(column.labels)) for column in columns])
+    written = [[_written(label) for label in column.labels] for column in columns]
+    labels = ("|".join(w[i] for w, i in zip(written, row, strict=True)) for row in zip(*parts, strict=True))
+    return tuple(labels), remap
+
+
+def _written(label: str) -> str:
+    """Return a label so that two combinations are never written alike."""
+    return label.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _hashed(ordered: list[Codes], buckets: int) -> Any:
+    """Return the bucket code of each raw index."""
+    import numpy as np
+
+    from gpupipe_kernels.formulas.hashing import hash_pairs, hash_strings
+
+    found: Any = None
+    for column in ordered:
+        own = hash_strings([*RESERVED, *column.labels])[_codes(column)]
+        found = own if found is None else hash_pairs(found, own).reshape(-1)
+    return FIRST_LEVEL + (found % np.uint32(buckets)).astype(np.int64)

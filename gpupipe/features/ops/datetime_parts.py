@@ -1,0 +1,47 @@
+"""Parts of a time stamp as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Numbers, Start, Times, Virtual
+from gpupipe_kernels.opcodes import Part
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+DAY = 86_400_000_000
+PartName = Literal[
+    "year", "quarter", "month", "day", "day_of_year", "weekday", "hour", "minute", "second",
+    "is_weekend", "is_month_start", "is_month_end", "elapsed_days",
+]  # fmt: skip
+
+
+@OPS.register("datetime_parts")
+class DatetimeParts(Op):
+    """Make a number of each part of a time: ``signup_ts_year``, ``signup_ts_weekday`` (0 is Monday), …
+
+    ``elapsed_days`` counts from the first time of the training rows. Times are UTC; null stays null.
+    """
+
+    parts: list[PartName] = ["year", "month", "day", "weekday", "hour"]  # noqa: RUF012
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.times(self.columns, "datetime_parts"))
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        return [{"origin": statistics.time_range(c.source)[0]} for c in columns if isinstance(c, Times)]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Times)
+        for name in self.parts:
+            if name == "elapsed_days":
+                start = Start("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
+            else:
+                start = Start("PART", column.source, arg=int(Part[name.upper()]))
+            made = Numbers(f"{column.name}_{name}", column.inputs, start)
+            if made.name not in builder.made:
+                builder.add(made)
+            builder.replace(made, "datetime_parts")

@@ -1,0 +1,106 @@
+"""Ops of two points on the earth: haversine, bearing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, FeatureOp
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Numbers, combined
+
+Point = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+RADIUS = {"km": 6371.0088, "m": 6_371_008.8, "mi": 6371.0088 / 1.609344}  # mean radius of the earth (IUGG)
+LARGEST = (90.0, 360.0)  # of a latitude, of a longitude
+KEEPS_DEGREES = ("FILL", "CLIP")
+
+
+class TwoPoints(FeatureOp):
+    """Base of the ops that go from one point to another; the coordinates stay features of their own."""
+
+    start: Point = Field(alias="from", description="Latitude and longitude of the start, in degrees.")
+    to: Point = Field(description="Latitude and longitude of the end, in degrees.")
+    name: str | None = Field(None, alias="as", description="Name of the new column.")
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the four coordinates."""
+        return (*self.start, *self.to)
+
+    def points(self, builder: Builder, op: str) -> tuple[tuple[Numbers, ...], float]:
+        """Return the four coordinates, and the latitude that the two latitudes are counted from.
+
+        Counted from a whole degree amid the data, float32 holds a coordinate to millimetres in place of metres.
+
+        Raises
+        ------
+        ConfigError
+            If a name does not mean one column, or a column does not hold degrees.
+        """
+        columns = [_coordinate(name, builder, op) for name in (*self.start, *self.to)]
+        medians = builder.statistics.medians(columns)
+        for i, (column, median) in enumerate(zip(columns, medians, strict=True)):
+            if abs(median) > LARGEST[i % 2]:
+                raise ConfigError(
+                    f"{op}: {column.name!r} is no {('latitude', 'longitude')[i % 2]}: its median is {median:g}",
+                    fix="give [latitude, longitude], both in degrees",
+                )
+        origins = [round((a + b) / 2) for a, b in zip(medians[:2], medians[2:], strict=True)]
+        centred = [column.then("CENTER", float(origins[i % 2]), 1.0) for i, column in enumerate(columns)]
+        return tuple(centred), float(origins[0])
+
+
+def _coordinate(name: str, builder: Builder, op: str) -> Numbers:
+    found = builder.numbers([name], op)
+    if len(found) != 1:
+        raise ConfigError(f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}")
+    if any(step.op not in KEEPS_DEGREES for step in found[0].steps):
+        raise ConfigError(
+            f"{op} takes degrees; {found[0].name!r} was changed by {builder.changed[found[0].name]}",
+            fix=f"put {op} before it, or keep the degrees there, with as: {found[0].name}_scaled",
+        )
+    return found[0]
+
+
+@OPS.register("haversine")
+class Haversine(TwoPoints):
+    """Make the great-circle distance of two points: ``haversine: {from: [lat1, lon1], to: [lat2, lon2], unit: km}``.
+
+    The new column is ``distance_km`` unless `as` names it; null where a coordinate is. On a sphere of the earth's mean
+    radius, 6371.0088 km: up to 0.5 % off the ellipsoid.
+    """
+
+    unit: Literal["km", "m", "mi"] = Field("km", description="Of the distance: kilometres, metres or miles.")
+
+    def apply(self, builder: Builder) -> None:
+        """Add the distance."""
+        points, origin = self.points(builder, "haversine")
+        name = self.name or f"distance_{self.unit}"
+        builder.add(combined(name, "HAVERSINE", points, RADIUS[self.unit], origin))
+
+
+@OPS.register("bearing")
+class Bearing(TwoPoints):
+    """Make the initial course from one point to another, in degrees clockwise from north, 0 to 360.
+
+    The new column is ``bearing`` unless `as` names it; null where a coordinate is, 0 where the points are the same.
+    As 359 lies beside 1, `cyclic` makes the sine and the cosine of the course in its place: ``bearing_sin`` (east) and
+    ``bearing_cos`` (north).
+    """
+
+    cyclic: bool = Field(False, description="Make the sine and the cosine of the course, in place of degrees.")
+
+    def apply(self, builder: Builder) -> None:
+        """Add the course, or its sine and cosine."""
+        points, origin = self.points(builder, "bearing")
+        course = combined(self.name or "bearing", "BEARING", points, 1.0, origin)
+        if not self.cyclic:
+            builder.add(course)
+            return
+        for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
+            name = f"{course.name}_{label}"
+            builder.add(replace(course.then("SINE", math.pi / 180, phase), name=name, root=name))

@@ -1,0 +1,121 @@
+"""New columns by arithmetic expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
+
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.features.ops.arithmetic import centred
+from gpupipe.features.ops.base import OPS, FeatureOp
+from gpupipe.features.ops.impute import null_indicator
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, Numbers, Start, Times
+from gpupipe.features.program.formula import Formula, FormulaError
+
+if TYPE_CHECKING:
+    from gpupipe.features.program.expressions import Virtual
+
+MOST_COLUMNS = 256
+
+
+def _parsed(text: str) -> str:
+    """Return an expression that can be parsed; raise FormulaError, which is a ValueError, for any other."""
+    Formula(text)
+    return text
+
+
+@OPS.register("expression")
+class Expression(FeatureOp):
+    """Make columns by arithmetic: ``expression: {spend_per_visit: "spend / (1 + visits)"}``.
+
+    An expression has numbers, columns, ``+ - * /``, ``**`` with a whole number, comparisons (1 or 0), ``and or not``,
+    and the functions abs(x), clip(x, low, high), fillna(x, number), isnull(column), log(x), log1p(x), max(x, y),
+    min(x, y) and where(condition, x, y). Names with blanks or signs go in backticks. Without a name the column is
+    called as the expression is written. The columns that it reads stay features of their own. It is computed in
+    float32: null where a column that it reads is null, where a divisor is 0, where a logarithm is undefined, and where
+    a result on the way is too large (3.4e38).
+    """
+
+    expressions: dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_parsed)]] = Field(
+        min_length=1, max_length=MOST_COLUMNS, description="New column to its expression."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_short_forms(cls, value: Any) -> Any:
+        if isinstance(value, dict) and set(value) == {"columns"} and isinstance(value["columns"], str | list):
+            value = value["columns"]  # what a configuration makes of a word or a list
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, list):
+            return {"expressions": {str(text).strip(): text for text in value}}
+        if isinstance(value, dict) and not (set(value) == {"expressions"} and isinstance(value["expressions"], dict)):
+            return {"expressions": value}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        full = handler.resolve_ref_schema(handler(core_schema))
+        text: dict[str, Any] = {"type": "string"}
+        forms = [{"type": "object", "additionalProperties": text}, text, {"type": "array", "items": text}, full]
+        return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": forms}
+
+    def apply(self, builder: Builder) -> None:
+        """Add a column for each expression, in their order: one may read those before it."""
+        for name, text in self.expressions.items():
+            where = f"features: expression: {name}"
+            reader = _Reader(builder, where)
+            try:
+                made = Formula(text).column(name, reader.number, reader.null, reader.centred)
+            except FormulaError as error:
+                raise ConfigError(str(error), where=where) from None
+            builder.learned(type(self).__name__, name, {"expression": text})
+            builder.add(made)
+
+
+class _Reader:
+    """Finds the columns that an expression reads, as earlier ops left them."""
+
+    def __init__(self, builder: Builder, where: str) -> None:
+        self.builder, self.where = builder, where
+
+    def number(self, name: str) -> Numbers:
+        """Return a numeric or boolean column."""
+        column = self._column(name)
+        if isinstance(column, Times):
+            raise ConfigError(
+                f"an expression takes numbers; {name!r} is a time",
+                where=self.where,
+                fix=f"first - arithmetic: {{difference: [{name}, other], unit: days, as: …}}, or datetime_parts",
+            )
+        return self.builder.numbers([name], "expression")[0]
+
+    def null(self, name: str) -> Numbers:
+        """Return the column that is 1 where a column is null, else 0."""
+        column = self._column(name)
+        if isinstance(column, Numbers):
+            return null_indicator(column, name)
+        if isinstance(column, Times):
+            return Numbers(name, column.inputs, Start("IS_NULL", column.source), may_be_null=False)
+        if isinstance(column, Codes):
+            return self.builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
+        raise ConfigError(
+            f"isnull does not take text; {name!r} is text", where=self.where, fix=f"schema: {{{name}: categorical}}"
+        )
+
+    def centred(self, columns: list[Numbers]) -> list[Numbers]:
+        """Return the two columns of a difference, moved where float32 would lose digits."""
+        return centred(columns, self.builder.statistics)
+
+    def _column(self, name: str) -> Virtual:
+        column = self.builder.columns.get(name)
+        if column is None:
+            marked = [f"`{other}`" for other in self.builder.columns if name in other and not other.isidentifier()]
+            listed = f"the columns are {', '.join(list(self.builder.columns)[:20])}"
+            fix = f"names with blanks or signs go in backticks: {', '.join(marked[:5])}" if marked else listed
+            hint = "" if marked else did_you_mean(name, self.builder.columns)
+            raise ConfigError(f"no column {name!r}", where=self.where, fix=hint or fix)
+        return column

@@ -1,0 +1,28 @@
+"""How frequent a level is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+
+@OPS.register("frequency_encode")
+class FrequencyEncode(Op):
+    """Replace a level by its share of the training rows, in 0..1; null has its own share, a level never seen has 0."""
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.codes(self.columns, "frequency_encode"))
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        counts = statistics.counts(columns)  # type: ignore[arg-type]
+        return [{"shares": (count / max(1, statistics.n_rows)).tolist()} for count in counts]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Codes)
+        builder.put(builder.take(column, state["shares"], f"{column.name}_frequency"), "frequency_encode")

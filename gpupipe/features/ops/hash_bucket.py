@@ -1,0 +1,51 @@
+"""Levels to a fixed number of buckets, without a vocabulary."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, InPlaceOp, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, IndexStep, Virtual
+from gpupipe.table.schema import NULL
+
+
+@OPS.register("hash_bucket")
+class HashBucket(InPlaceOp):
+    """Hash each level to one of `buckets` ids: 0 null, from 3 on the buckets. Levels never seen have a bucket too.
+
+    The column stays categorical, so that one_hot, target_encode or frequency_encode can take the buckets.
+    """
+
+    buckets: int = Field(1024, ge=2, le=2**20)
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.codes(self.columns, "hash_bucket")
+        schema = builder.statistics.table.schema
+        for column in columns:
+            step = column.index[0]
+            is_read = len(column.index) == 1 and step.op == "INDEX" and schema[step.source].hash_of is None
+            if not is_read or column.kind != "categorical":
+                raise ConfigError(
+                    f"hash_bucket hashes the levels of a column that was read; {column.name!r} is made of others",
+                    fix="hash a column once, and give a cross buckets: of its own",
+                )
+        return list(columns)
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Codes)
+        source = builder.hashed(column.index[0].source, self.buckets)
+        labels = tuple(str(i) for i in range(self.buckets))
+        index = (IndexStep("INDEX", source),)
+        codes = Codes(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
+        if column.remap is not None:  # nulls were imputed: they have the bucket of their level
+            codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
+        builder.change(codes)
+        ids = [float(i) for i in range(codes.n_codes)]
+        builder.put(builder.take(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
+
+    def _bucket(self, level: str) -> int:
+        from gpupipe.table.strings import bucket_codes
+
+        return int(bucket_codes((level,), self.buckets)[0])

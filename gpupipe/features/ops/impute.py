@@ -1,0 +1,127 @@
+"""Fill nulls, with or without a column that says where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import FiniteFloat, model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, InPlaceOp, State
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, Numbers, Start, Virtual
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+
+@OPS.register("impute")
+class Impute(InPlaceOp):
+    """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
+
+    >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
+    'median'
+    """
+
+    strategy: Literal["median", "mean", "most_frequent", "constant"] = "median"
+    value: bool | FiniteFloat | str | None = None
+    indicator: bool = False
+
+    @model_validator(mode="after")
+    def _constant_has_a_value(self) -> Impute:
+        if (self.strategy == "constant") != (self.value is not None):
+            raise ValueError("strategy: constant goes with value: …, and value: … with strategy: constant")
+        return self
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        columns = builder.any_kind(self.columns, "impute")
+        for column in columns:
+            numeric = isinstance(column, Numbers)
+            if not isinstance(column, (Numbers, Codes)) or (not numeric and self.strategy in ("median", "mean")):
+                raise ConfigError(
+                    f"impute by {self.strategy} does not fit {column.name!r}, which is {column.kind}",
+                    fix="select @numeric, or use strategy: most_frequent",
+                )
+        return columns
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        numbers = [c for c in columns if isinstance(c, Numbers)]
+        codes = [c for c in columns if isinstance(c, Codes)]
+        values: dict[str, float | str | None] = {}
+        values |= dict(zip([c.name for c in numbers], self._numbers(numbers, statistics), strict=True))
+        values |= dict(zip([c.name for c in codes], self._levels(codes, statistics), strict=True))
+        return [{"value": values[c.name]} for c in columns]
+
+    def _numbers(self, columns: list[Numbers], statistics: Statistics) -> list[float]:
+        if self.strategy == "constant":
+            return [self._number(c) for c in columns]
+        if self.strategy == "mean":
+            return [mean for mean, _ in statistics.moments(columns)]
+        if self.strategy == "most_frequent":
+            return statistics.modes(columns)
+        return [median for (median,) in statistics.quantiles(columns, [0.5])]
+
+    def _number(self, column: Numbers) -> float:
+        try:
+            return float(self.value or 0)
+        except ValueError:
+            raise ConfigError(
+                f"impute: {self.value!r} is no number, and {column.name!r} is numeric", fix="value: 0, for example"
+            ) from None
+
+    def _levels(self, columns: list[Codes], statistics: Statistics) -> list[str | None]:
+        if self.strategy == "constant":
+            return [_as_level(self.value) for _ in columns]
+        counts = [count[3:].tolist() for count in statistics.counts(columns)]
+        return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        if isinstance(column, Codes):
+            self._lower_codes(column, state["value"], builder)
+            return
+        assert isinstance(column, Numbers)
+        builder.replace(column.then("FILL", state["value"]), "impute")
+        if self.indicator:
+            builder.put(null_indicator(column, f"{column.name}_missing"), "impute")
+
+    def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
+        if level is None:
+            builder.note(f"{column.name}: nothing but nulls, so there is no level to impute")
+            return
+        if level not in column.labels:
+            error = ConfigError(
+                f"impute: {level!r} is not a level of {column.name!r}",
+                fix=f"one of {', '.join(column.labels[:20])}",
+            )
+            error.depends_on_rows = True
+            raise error
+        builder.change(column.with_null_as(3 + column.labels.index(level)))
+        if self.indicator:
+            name = f"{column.name}_missing"
+            made = builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
+            builder.put(replace(made, root=name), "impute")  # beside the category, which is still to be encoded
+
+
+def _as_level(value: object) -> str:
+    """Return a constant as a level is written: 17850.0 is the level ``17850``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return str(value)
+
+
+def null_indicator(column: Numbers, name: str) -> Numbers:
+    """Return the column `name` that is 1 where `column` was null before any op filled it, else 0."""
+    start = column.start
+    if start.operands or start.other:  # no source alone tells: whatever is a number becomes 0, and the rest 1
+        beside = replace(column, name=name, steps=(), root=name)
+        return beside.then("CLIP", 0.0, 0.0).then("FILL", 1.0)
+    if start.op != "TAKE":
+        return Numbers(name, column.inputs, Start("IS_NULL", start.source), may_be_null=False, root=name)
+
+    import numpy as np
+
+    nulls = np.isnan(start.table).astype(np.float32)
+    return Numbers(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

@@ -1,0 +1,114 @@
+"""A user's own function of numbers as a feature."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.ops.base import OPS, FeatureOp
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Numbers, combined
+from gpupipe_kernels.user.file import declared
+from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
+
+FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
+OBJECT = "python object "  # in a configuration that is written: the kernel had no file
+
+
+def read_use(value: Any) -> str | UserKernel:
+    """Return what ``use:`` names, after a look at the file, which is not run.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or no kernel of that name in it.
+    """
+    if isinstance(value, UserKernel):
+        return value
+    match = FILE.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        declared(Path(match[1]), match[2])
+        return str(value)
+    if isinstance(value, str) and value.startswith(OBJECT):
+        raise ValueError("this kernel was given in Python; name a file: that of the run's model, model/kernel_….py")
+    raise ValueError(f"expected file.py:function, got {value!r}")
+
+
+def write_use(use: str | UserKernel) -> str:
+    """Return what stands for ``use:`` in a configuration that is written."""
+    return use if isinstance(use, str) else f"{OBJECT}{use.name}, sha256 {use.sha256}"
+
+
+Use = Annotated[
+    Any, PlainValidator(read_use), PlainSerializer(write_use, return_type=str), WithJsonSchema({"type": "string"})
+]
+
+
+@OPS.register("kernel")
+class Kernel(FeatureOp):
+    """Make one number of others by a function of your own: ``kernel: {use: "my_kernels.py:loyalty", inputs: [a, b]}``.
+
+    The file has ``@gp.kernel`` above the function, which is compiled for the processor that the run uses. Inputs are
+    numbers or booleans, as earlier ops left them, and stay features of their own. The model keeps the text of the
+    function; whoever loads it must allow that.
+    """
+
+    use: Use = Field(description="file.py:function, relative to the configuration; in Python also a kernel itself.")
+    inputs: list[str] = Field(
+        min_length=1, max_length=MOST_INPUTS, description="A column for each parameter of the function, in their order."
+    )
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: that of the function.")
+
+    @field_validator("inputs")
+    @classmethod
+    def _one_for_each_parameter(cls, inputs: list[str], info: ValidationInfo) -> list[str]:
+        use = info.data.get("use")
+        parameters = use.parameters if isinstance(use, UserKernel) else None
+        if isinstance(use, str):
+            path, _, name = use.rpartition(":")
+            parameters = declared(Path(path), name)
+        if parameters is not None and len(parameters) != len(inputs):
+            raise ValueError(_miscounted(parameters, inputs))
+        return inputs
+
+    def named_inputs(self) -> tuple[str, ...]:
+        """Return the columns that the function is given."""
+        return tuple(self.inputs)
+
+    @cached_property
+    def kernel(self) -> UserKernel:
+        """The kernel; its file is run once, when it is first needed."""
+        if isinstance(self.use, UserKernel):
+            return self.use
+        path, _, name = self.use.rpartition(":")
+        return load(Path(path), name)
+
+    def apply(self, builder: Builder) -> None:
+        """Add the column; the kernel is compiled here, so whatever is wrong with it shows before it meets a row."""
+        try:
+            kernel = self.kernel
+            kernel.compile()
+        except KernelError as error:
+            raise ConfigError(error.what, where=error.where, fix=error.fix) from error
+        if kernel.n_inputs != len(self.inputs):
+            raise ConfigError(_miscounted(kernel.parameters, self.inputs))
+        inputs = tuple(_number(name, builder) for name in self.inputs)
+        made = combined(self.name or kernel.name, "CALL", inputs, call=kernel)
+        builder.learned(type(self).__name__, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
+        builder.add(made)
+
+
+def _miscounted(parameters: tuple[str, ...], inputs: list[str]) -> str:
+    return f"the kernel takes {len(parameters)} inputs ({', '.join(parameters)}), got {len(inputs)}"
+
+
+def _number(name: str, builder: Builder) -> Numbers:
+    """Return the numeric column of a name, as it is after the ops so far."""
+    if name not in builder.columns:
+        raise builder.absent(name, "kernel")
+    return builder.numbers([name], "kernel")[0]

@@ -1,0 +1,266 @@
+"""Base of the ops over the history of a key: its key, table, order and cut-off.
+
+A *history* is the rows of one key in the order of their time; rows of the same time stand as they stand in the table.
+Each row of the main table *sees* a part of one history: what was before it, never what comes after. So nothing leaks
+from the future, however the rows are split later. Past values of the target are seen only if the configuration says how
+old they must be to be known (`gap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from gpupipe.errors import ConfigError
+from gpupipe.features.history.derivation import DerivedOp, Made
+from gpupipe.features.history.key_partitions import by_keys
+from gpupipe.features.history.keys import Keys, ordered, own_keys, shared_keys
+from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.settings import Names
+from gpupipe.table.spans import UNITS_US, AsOf, Gap, gap_us, is_time, time_us
+
+if TYPE_CHECKING:
+    from gpupipe.table.schema import Column
+
+Array = Any
+Unit = Literal["days", "hours", "minutes", "seconds"]
+UNIT_US = {"days": UNITS_US["d"], "hours": UNITS_US["h"], "minutes": UNITS_US["min"], "seconds": UNITS_US["s"]}
+
+
+class KeyedOp(DerivedOp):
+    """An op over the history of a key: of earlier rows of this table, or of the events of another one."""
+
+    runs_on_device: ClassVar[bool] = True
+
+    table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
+    key: Names | None = Field(
+        None, description="Whose history: key columns of the main table itself; [] if it is a single series."
+    )
+    time: str | None = Field(
+        None, description="The datetime column that orders the history; default: the `time` of the further table."
+    )
+    as_of: AsOf | None = Field(
+        None,
+        description="Up to when, exclusively: a date, or a datetime column of the main table. Default: in a history of "
+        "the main table each row sees those before it; for a further table the cut-off of `source.entities`.",
+    )
+    current: bool = Field(False, description="Whether a row sees itself as well, at the end of its history.")
+    prefix: str | None = Field(None, description="Put before the names of the new columns; default: TABLE_ if any.")
+
+    @property
+    def needs_time(self) -> bool:
+        """True if the op needs the times of events, which a further table may lack."""
+        return False
+
+    @model_validator(mode="after")
+    def _says_whose_history(self) -> KeyedOp:
+        if self.table is None and (self.key is None or self.time is None):
+            raise ValueError("give key and time (of this table; key: [] for a single series), or table (of `tables:`)")
+        if self.table is not None and self.key is not None:
+            raise ValueError("the key of another table is what `tables:` says: leave key out")
+        if self.current and (self.table is not None or self.as_of is not None or self.gap_us is not None):
+            raise ValueError("current is for a history in the main table, without as_of and gap")
+        return self
+
+    @property
+    def gap_us(self) -> int | None:
+        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
+        return None
+
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the key columns of the main table."""
+        return self.key or ()
+
+    def named(self, name: str) -> str:
+        """Return the name of a new column."""
+        return f"{f'{self.table}_' if self.table and self.prefix is None else self.prefix or ''}{name}"
+
+    def made(self, sources: Sources) -> Iterable[Made]:
+        """Return the columns, worked out of some keys at a time where memory runs out."""
+        return by_keys(self, sources)
+
+    def view(self, sources: Sources) -> View:
+        """Return what each row of the main table sees; found once for all ops that ask for the same."""
+        order = ("history", self.table, self.key, self.time)
+        events, history = sources.once(order, lambda: self._order(sources))
+        asked = (*order, self.as_of, self.current, self.gap_us)
+        queries = sources.once(asked, lambda: self._queries(sources, history))
+        past = self.gap_us is not None and self.as_of is None
+        return View(self.table, events, history, queries, tuple(self._inputs(sources)), sources, past)
+
+    def seen_before(self, sources: Sources, history: Any, age_us: int) -> Any:
+        """Return the queries by which each row sees the events that are at least so old, in microseconds."""
+        from gpupipe_kernels import keyed
+
+        cut_off = older(self._cut_off(sources), age_us)
+        return keyed.queries_before(history, self.keys(sources).main, cut_off)
+
+    @property
+    def whose(self) -> tuple[str | None, ...]:
+        """What says whose history it is: ops that share it share the keys."""
+        return "keys", self.table, *(self.key or ())
+
+    def keys(self, sources: Sources) -> Keys:
+        """Return whose row each is, of the main table and of the events; found once for all ops that ask for the same.
+
+        Raises
+        ------
+        SchemaError
+            If the keys of two tables cannot be compared.
+        """
+        found: Keys = sources.once(self.whose, lambda: self._keys(sources))
+        return found
+
+    def _keys(self, sources: Sources) -> Keys:
+        if self.table is None:
+            return own_keys(sources.main, self.key or (), sources.backend)
+        return shared_keys(sources.main, sources.table(self.table), sources.backend)
+
+    def _order(self, sources: Sources) -> tuple[Rows, Any]:
+        events = sources.main if self.table is None else sources.table(self.table).rows
+        times = sources.backend.xp.zeros(events.n_rows, "int64")
+        if self.time is not None:
+            times = events.column(self.time, "datetime")[1]
+        history = ordered(self.keys(sources), times, sources.backend)
+        sources.engines[history.engine.name] = None
+        return events, history
+
+    def _queries(self, sources: Sources, history: Any) -> Any:
+        from gpupipe_kernels import keyed
+
+        if self.table is None and self.as_of is None and self.gap_us is None:
+            return keyed.queries_of_events(history, self.current)
+        return self.seen_before(sources, history, self.gap_us or 0)
+
+    def _cut_off(self, sources: Sources) -> Array:
+        """Return the cut-off of each row of the main table, int64 microseconds."""
+        xp, n_rows = sources.backend.xp, sources.main.n_rows
+        if self.as_of is None and self.table is None:
+            return sources.main.column(self.time or "", "datetime")[1]
+        if self.as_of is None:  # a table without times: all of it is seen
+            return xp.full(n_rows, 1, "int64")
+        if is_time(self.as_of):
+            return xp.full(n_rows, time_us(self.as_of) if sources.as_of is None else sources.as_of, "int64")
+        return sources.main.column(self.as_of, "datetime")[1]
+
+    def _inputs(self, sources: Sources) -> Iterable[str]:
+        yield from (f"{self.table}.{self.time}",) if self.table and self.time else ()
+        yield from (self.time,) if self.time and not self.table else ()
+        if self.as_of is not None and not is_time(self.as_of):
+            yield self.as_of
+
+
+class HistoryOp(KeyedOp):
+    """An op over the values of a history, which may be known some time after their rows only."""
+
+    gap: Gap | None = Field(
+        None,
+        description="How old an event must be to be seen: a row at T sees those up to T - gap; with 0, those before T. "
+        "The target may be used with a gap only, which says when its values become known.",
+    )
+
+    @property
+    def gap_us(self) -> int | None:
+        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
+        return None if self.gap is None else gap_us(self.gap)
+
+    @property
+    def needs_time(self) -> bool:
+        """True if the op needs the times of events."""
+        return self.gap is not None
+
+
+def older(times: Array, age_us: int) -> Array:
+    """Return the cut-offs, exclusive, by which events are seen that were `age_us` old or older at `times`.
+
+    With an age of 0 events of that very time are not seen. NAT stays NAT, which sees nothing.
+    """
+    from gpupipe.table.schema import NAT
+
+    if age_us == 0:
+        return times
+    cut_offs = times - (age_us - 1)
+    cut_offs[times == NAT] = NAT
+    return cut_offs
+
+
+@dataclass(frozen=True)
+class View:
+    """What each row of the main table sees of a history.
+
+    Attributes
+    ----------
+    table : str, optional
+        The further table that the events are in; None for the main one.
+    events : Rows
+    history, queries : History, Queries
+        See `gpupipe_kernels.keyed`.
+    inputs : tuple of str
+        The columns that order and end the history.
+    sources : Sources
+        Remembers the columns that have been put in the order of the history.
+    past : bool
+        Whether rows see only what is known by their time, so that the target may be among it.
+    """
+
+    table: str | None
+    events: Rows
+    history: Any
+    queries: Any
+    inputs: tuple[str, ...]
+    sources: Sources
+    past: bool = False
+
+    def kind(self, name: str) -> str:
+        """Return the kind of a column of the events."""
+        return self.events.table.schema[name].kind if name in self.events.table.schema else "numeric"
+
+    def numbers(self, name: str) -> Any:
+        """Return a numeric or boolean column of the events as a `gpupipe_kernels.keyed.Column`, NaN where null."""
+        return self.sources.once(("column", id(self.history), name, self.past), lambda: self._numbers(name))
+
+    def _numbers(self, name: str) -> Any:
+        from gpupipe.table.schema import FIRST_LEVEL
+        from gpupipe_kernels import keyed
+
+        column, values = self.events.column(name, "numeric", "boolean", past=self.past)
+        if column.kind == "boolean":
+            flags = (values - FIRST_LEVEL).astype("float32")
+            flags[values < FIRST_LEVEL] = float("nan")
+            values = flags
+        return keyed.column(self.history, self._in_order(values))
+
+    def codes(self, name: str) -> tuple[Column, Array]:
+        """Return a categorical column of the events, its codes in the order of the history."""
+        column, codes = self.events.column(name, "categorical", "boolean", past=self.past)
+        return column, self._in_order(codes).astype("int32")
+
+    def _in_order(self, values: Array) -> Array:
+        return values[self.array(self.history.order)]
+
+    def array(self, made: Array) -> Array:
+        """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""
+        return self.sources.backend.xp.asarray(made)
+
+    def made(self, name: str, values: Array, *columns: str, like: Column | None = None) -> Made:
+        """Return a new column that is made of some of the events' columns."""
+        sources = [f"{self.table}.{column}" if self.table else column for column in columns]
+        return Made(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
+
+
+def listed(columns: Iterable[str] | str) -> tuple[str, ...]:
+    """Return names as a tuple; one name stands for itself.
+
+    Raises
+    ------
+    ConfigError
+        If one is a pattern: a table has its columns by name.
+    """
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    for name in names:
+        if name.startswith("@") or "*" in name:
+            raise ConfigError(f"{name!r}: ops over a history take columns by their names", fix="list them")
+    return names

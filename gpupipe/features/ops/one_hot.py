@@ -1,0 +1,69 @@
+"""A column of 0 and 1 for each level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from gpupipe.features.ops.base import OPS, Op, State
+from gpupipe.features.ops.vocabulary import frequent
+from gpupipe.features.program.builder import Builder
+from gpupipe.features.program.expressions import Codes, Numbers, Start, Virtual
+from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
+
+if TYPE_CHECKING:
+    from gpupipe.features.statistics.training import Statistics
+
+RARE_LABEL, NULL_LABEL = "(rare)", "(null)"
+
+
+@OPS.register("one_hot")
+class OneHot(Op):
+    """Make a column of 0 and 1 for each level: ``Contract=Two year``.
+
+    Levels beyond `max_categories` or below `min_frequency` share the column ``Contract=(rare)``; nulls have
+    ``Contract=(null)`` where the training rows hold any; a level that was never seen is 0 everywhere.
+    """
+
+    max_categories: int | None = Field(64, ge=1, description="Keep the most frequent levels; null keeps all.")
+    min_frequency: int | None = Field(None, ge=1, description="Keep levels with at least so many training rows.")
+
+    def select(self, builder: Builder) -> list[Virtual]:
+        return list(builder.codes(self.columns, "one_hot"))
+
+    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+        states: list[State] = []
+        for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
+            assert isinstance(column, Codes)
+            counts = count.tolist()
+            kept = frequent(column, counts, self.max_categories, self.min_frequency)
+            others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
+            rare = sorted(code for code in others if counts[code])
+            levels = [column.labels[code - FIRST_LEVEL] for code in kept]
+            states.append({"levels": levels, "codes": kept, "rare": rare, "null": counts[NULL] > 0})
+        return states
+
+    def summary(self, state: State) -> State:
+        """Return the levels that have a column, and whether rare ones and nulls have."""
+        return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
+
+    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+        assert isinstance(column, Codes)
+        for code, level in zip(state["codes"], state["levels"], strict=True):
+            label = repr(level) if level in (RARE_LABEL, NULL_LABEL) else level
+            builder.put(indicator(column, [code], label, builder), "one_hot")
+        if state["rare"]:
+            builder.put(indicator(column, [RARE, *state["rare"]], RARE_LABEL, builder), "one_hot")
+        if state["null"]:
+            builder.put(indicator(column, [NULL], NULL_LABEL, builder), "one_hot")
+
+
+def indicator(column: Codes, codes: list[int], label: str, builder: Builder) -> Numbers:
+    """Return the column that is 1 where `column` has one of `codes`."""
+    name = f"{column.name}={label}"
+    step = column.index[0]
+    if len(codes) == 1 and len(column.index) == 1 and step.op == "INDEX" and column.remap is None:
+        return Numbers(name, column.inputs, Start("EQUAL", step.source, arg=codes[0]), may_be_null=False)
+    chosen = set(codes)
+    return builder.take(column, [float(c in chosen) for c in range(column.n_codes)], name)

@@ -1,0 +1,44 @@
+"""Recency, frequency and monetary value: what a customer's purchases come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from gpupipe.features.history.derivation import Made
+from gpupipe.features.history.tables import Sources
+from gpupipe.features.ops.base import OPS
+from gpupipe.features.ops.keyed_op import HistoryOp, Unit
+from gpupipe.features.ops.time_since import since
+
+
+@OPS.register("rfm")
+class RFM(HistoryOp):
+    """Join back the figures of customer value analysis.
+
+    ``recency``: time since the last row of the key, ``tenure``: since the first, in `unit`; ``frequency``: how many
+    rows there are; ``monetary``: the sum of `amount`, and ``monetary_mean``: its mean. After A. M. Hughes, "Strategic
+    database marketing" (1994).
+    """
+
+    amount: str | None = Field(None, description="The numeric column that was spent; without, no monetary value.")
+    unit: Unit = Field("days", description="Of recency and tenure.")
+
+    @property
+    def needs_time(self) -> bool:
+        """True if the op needs the times of events."""
+        return True
+
+    def derive(self, sources: Sources) -> Iterable[Made]:
+        """Yield the figures."""
+        from gpupipe_kernels import keyed
+
+        view = self.view(sources)
+        yield view.made(self.named("recency"), since(view, "last", self.unit))
+        yield view.made(self.named("tenure"), since(view, "first", self.unit))
+        yield view.made(self.named("frequency"), keyed.count(view.queries))
+        if self.amount is not None:
+            spent = view.numbers(self.amount)
+            yield view.made(self.named("monetary"), keyed.aggregate(spent, view.queries, "sum"), self.amount)
+            yield view.made(self.named("monetary_mean"), keyed.aggregate(spent, view.queries, "mean"), self.amount)

@@ -1,0 +1,151 @@
+"""What ops on texts share: which columns, and their distinct texts: one that many rows hold is read once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from gpupipe.errors import ConfigError, LimitError
+from gpupipe.features.history.derivation import DerivedOp, Made
+from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.ops.base import SelectingOp
+from gpupipe.features.program.selection import resolve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpupipe.backends.base import Backend
+
+MUCH = 1 << 26  # bytes: less needs no look at what is free
+FEW_ROWS = 10_000  # they are taken sooner than threads are started
+
+Array = Any
+
+
+class TextOp(DerivedOp, SelectingOp):
+    """An op on what the texts of columns say: of free text or categories, as they were read.
+
+    Texts that were never seen in training are texts like any other.
+    """
+
+    OP: ClassVar[str]  # its name in a configuration
+    NULL: ClassVar[float]  # its columns where there is no text
+
+    prefix: str = Field("", description="Put before the names of the new columns.")
+
+    @abstractmethod
+    def column_names(self) -> list[str]:
+        """Return what the columns that are made of a text are called, after its own name."""
+
+    @abstractmethod
+    def values(self, texts: pa.Array, name: str, n_threads: int) -> Array:
+        """Return the columns of distinct texts, none of them null: float32, shape (len(column_names()), len(texts))."""
+
+    def bound(self, rows: Rows) -> TextOp:
+        """Return the op with the names of its columns: there may be others where a model serves."""
+        return self.model_copy(update={"columns": self._columns(rows)})
+
+    def derive(self, sources: Sources) -> Iterator[Made]:
+        """Yield the columns of each text, for every row."""
+        columns, names = self._columns(sources.main), self.column_names()
+        self._require_room(len(columns) * len(names), sources)
+        for column in columns:
+            texts, codes = sources.once(("texts", column), partial(distinct, sources.main.raw(column)))
+            values = self.values(texts, column, sources.backend.n_threads)
+            values[:, len(texts) - 1] = self.NULL
+            for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
+                yield Made(f"{self.prefix}{column}_{name}", rows, (column,))
+
+    def _columns(self, rows: Rows) -> list[str]:
+        """Return the columns that the selection means."""
+        listed = [self.columns] if isinstance(self.columns, str) else self.columns
+        schema = rows.table.schema
+        selectable = [column for column in schema if not column.derived or column.name in listed]
+        kinds: dict[str, str] = {column.name: column.kind for column in selectable if column.name not in rows.unknown}
+        # A name means the column of the input even where it is not among the encoded ones.
+        kinds |= {name: "text" for name in listed if name in rows.raw_columns and name not in kinds}
+        names = resolve(listed, kinds)
+        for name in names:
+            if kinds[name] not in ("text", "categorical") or name not in rows.raw_columns:
+                raise ConfigError(
+                    f"{self.OP} needs columns of text; {name!r} is {kinds[name]}",
+                    fix=f"select others, or declare it: schema: {{{name}: text}}",
+                )
+        return names
+
+    def _require_room(self, n_columns: int, sources: Sources) -> None:
+        n_bytes = 4 * n_columns * sources.main.n_rows
+        if n_bytes >= MUCH and 2 * n_bytes > (free := sources.backend.memory().available):
+            raise LimitError(
+                f"{self.OP} would make {n_columns:,} columns of {sources.main.n_rows:,} rows: {n_bytes / 1e9:.1f} GB, "
+                f"and as much again to put them into the table; {free / 1e9:.1f} GB are free",
+                fix="take fewer columns or buckets, or fewer rows",
+            )
+
+
+def distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
+    """Return the distinct texts of a column with an empty one behind them, and which of them each row holds.
+
+    Returns
+    -------
+    texts : pyarrow.StringArray or pyarrow.LargeStringArray
+    codes : ndarray of int32, shape (len(column),)
+        Rows without a text have that of the last one.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from gpupipe.table.strings import as_dictionary, dictionaries
+
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    coded = as_dictionary(column)
+    kind = coded.type.value_type
+    chunks = [_compact(chunk) for chunk in coded.chunks]
+    coded = pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind))
+    if len(dictionaries(coded)) > 1:
+        coded = coded.unify_dictionaries()
+    texts = coded.chunk(0).dictionary if coded.num_chunks else pa.array([], kind)
+    codes = np.empty(len(coded), np.int32)
+    start = 0
+    for chunk in coded.chunks:
+        codes[start : start + len(chunk)] = pc.fill_null(chunk.indices, len(texts)).to_numpy(zero_copy_only=False)
+        start += len(chunk)
+    return pa.concat_arrays([texts, pa.array([""], kind)]), codes
+
+
+def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return a chunk with int32 indices whose dictionary holds no null, and no more texts than the chunk has rows."""
+    import pyarrow as pa
+
+    dictionary = chunk.dictionary
+    if dictionary.null_count or len(dictionary) > len(chunk):  # as of a few rows of a long table
+        return chunk.cast(dictionary.type).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), dictionary)
+
+
+def buffers(texts: pa.Array) -> tuple[Array, Array]:
+    """Return the bytes of texts without nulls, uint8 and not copied, and their offsets, int64, shape (texts + 1,)."""
+    import numpy as np
+    import pyarrow as pa
+
+    wide = pa.types.is_large_string(texts.type)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data or b"", np.uint8), ends.astype(np.int64)
+
+
+def _of_rows(values: Array, codes: Array, backend: Backend) -> Array:
+    """Return the values of every row, shape (columns, rows), of those of distinct texts."""
+    xp = backend.xp
+    values, codes = xp.asarray(values), xp.asarray(codes)
+    if len(codes) < FEW_ROWS:
+        return values[:, codes]
+    rows = xp.empty((len(values), len(codes)), "float32")
+    backend.map(lambda i: backend.take(values[i], codes, rows[i]), range(len(values)))
+    return rows

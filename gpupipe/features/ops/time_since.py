@@ -1,0 +1,54 @@
+"""How long ago something was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from gpupipe.features.history.derivation import Made
+from gpupipe.features.history.tables import Sources
+from gpupipe.features.ops.base import OPS
+from gpupipe.features.ops.keyed_op import UNIT_US, HistoryOp, Unit, View, listed
+from gpupipe.settings import Names
+
+Which = Literal["last", "first"]
+
+
+@OPS.register("time_since")
+class TimeSince(HistoryOp):
+    """Join back how long ago the last (or first) row of the key was: ``time_since_last``; null where there is none.
+
+    With columns, it is the last row in which the column is neither null nor false: ``time_since_last_complaint``.
+    """
+
+    columns: Names = Field((), description="Boolean or numeric columns; without any, every row counts.")
+    of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
+    unit: Unit = Field("days", description="Of the result.")
+
+    @property
+    def needs_time(self) -> bool:
+        """True if the op needs the times of events."""
+        return True
+
+    def derive(self, sources: Sources) -> Iterable[Made]:
+        """Yield a column for each of `of`, and each column."""
+        view = self.view(sources)
+        for which in self.of:
+            if not self.columns:
+                yield view.made(self.named(f"time_since_{which}"), since(view, which, self.unit))
+            for name in listed(self.columns):
+                values = since(view, which, self.unit, name)
+                yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
+
+
+def since(view: View, which: Which, unit: Unit, column: str | None = None) -> object:
+    """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
+    from gpupipe_kernels import keyed
+
+    where = None
+    if column is not None:
+        values = view.array(view.numbers(column).values)
+        where = (values == values) & (values != 0)
+    return keyed.time_since(view.queries, which, UNIT_US[unit], where)

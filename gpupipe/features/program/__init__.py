@@ -1,0 +1,1 @@
+"""Expressions, their builder, and the compiler that turns them into a program."""

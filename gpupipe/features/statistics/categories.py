@@ -1,0 +1,219 @@
+"""Rows per code, per fold and class: every statistic of categories is one of these tables, or a sum over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.program.expressions import Codes, IndexStep
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.table.blocks import Table, code_storage
+from gpupipe_kernels.formulas.calendar import part
+from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
+from gpupipe_kernels.reduce.engines import Cells, Engine
+
+Array = Any
+Tables = tuple[Array, Array]  # rows, and sums of the target
+TASKS_A_THREAD = 4  # so that threads end at about the same time
+
+
+class Counter:
+    """Counts over the rows of a table.
+
+    Parameters
+    ----------
+    table : Table
+    backend : Backend
+    engine : Engine
+    first_row : int
+        The position of the first row among the rows that are fitted: a fold is a hash of it.
+    """
+
+    def __init__(self, table: Table, backend: Backend, engine: Engine, first_row: int = 0) -> None:
+        self.table, self.backend, self.engine, self.first_row = table, backend, engine, first_row
+
+    def codes(self, names: Sequence[str]) -> list[Array]:
+        """Return rows per code of columns of the table, int64, shape (n_codes,)."""
+        sizes = {name: self.table.schema[name].n_codes for name in names}
+
+        def count(name: str, start: int, stop: int) -> Array:
+            counts = self.backend.xp.zeros(sizes[name], np.int64)
+            self.engine.count(self.table.column(name)[start:stop], counts)
+            return self.backend.to_host(counts)
+
+        heights = [self._height(size, len(names)) for size in sizes.values()]
+        found = over_parts(self.backend, count, names, self.table.n_rows, heights)
+        return [reduce(np.add, parts) for parts in found]
+
+    def indices(self, columns: Sequence[Codes]) -> list[Array]:
+        """Return rows per raw index of each column, int64, shape (size,)."""
+        return [added(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
+
+    def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
+        """Return the fold of each row, int8 in 1..n_folds, and the number of its fold and class; shapes (n_rows,).
+
+        The fold is a hash of seed and position. The other number is ``(fold - 1) * n_classes + class``, and without
+        classes ``fold - 1``.
+        """
+        n_rows, n_classes, xp = self.table.n_rows, 0 if target is None else target.n_classes, self.backend.xp
+        fold, group = xp.empty(n_rows, np.int8), xp.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
+
+        def fill(target: Target | None, start: int, stop: int) -> None:
+            rows = slice(start, stop)
+            self.engine.fold(self.first_row + start, seed, n_folds, fold[rows])
+            xp.subtract(fold[rows], 1, out=group[rows])
+            if target is not None and n_classes:
+                group[rows] *= n_classes
+                group[rows] += target.values[rows].astype(group.dtype)
+
+        over_parts(self.backend, fill, [target], n_rows)
+        return fold, group
+
+    def targets(self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int) -> list[Tables]:
+        """Return rows and target sums per raw index and fold of each column.
+
+        Of classes the rows of each, int64, shape (size, n_folds * n_classes); then there are no sums. Of a number rows,
+        shape (size, n_folds), and sums, float64, likewise.
+
+        Parameters
+        ----------
+        group : array of int, shape (n_rows,)
+            As in `groups`.
+        """
+        return [added(parts) for parts in self.found_targets(columns, target, group, n_folds, self.table.n_rows)]
+
+    def found_targets(
+        self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int, many: int
+    ) -> list[list[Tables]]:
+        """Return `targets` of parts of the rows, in their order; `added` puts them together.
+
+        Parameters
+        ----------
+        many : int
+            Tables of many cells are added up as soon as they are made, and come as one of so many rows; 0: they come
+            part by part like the others.
+        """
+        n_groups = n_folds * max(1, target.n_classes)
+        y = None if target.n_classes else target.values
+        wider = [_wider(column, columns, self.table.n_rows) if y is None else None for column in columns]
+        own = [column for column, other in zip(columns, wider, strict=True) if other is None]
+        largest = self._largest(y)
+        cells = [self._cells(column, (group, n_groups))._replace(y=y, largest=largest) for column in own]
+        found = {column.index: parts for column, parts in zip(own, self._tally(cells, many), strict=True)}
+        for column, other in zip(columns, wider, strict=True):
+            if other is not None:  # the sums over what the other adds to its index
+                counts, totals = added(found[other.index])
+                found[column.index] = [(summed(counts.reshape(column.size, -1, n_groups), 1), totals)]
+        return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
+
+    def _largest(self, y: Array) -> float:
+        """Return the largest absolute value of a number, which reductions on a device ask for."""
+        if y is None or not len(y) or not is_on_device(self.backend):
+            return 0.0
+        return float(self.backend.to_host(abs(y).max()))
+
+    def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> Cells:
+        """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
+        first, *others = column.index
+        steps = [(*self.table.places[step.source], step.stride) for step in others]
+        made: dict[str, list[Array]] = {}
+        if first.op == "INDEX":
+            steps.insert(0, (*self.table.places[first.source], 0))
+        else:
+            steps.insert(0, (*_add(made, self._made(first, column.size)), 0))
+        if group is not None:
+            steps.append((*_add(made, group[0]), group[1]))
+        blocks = {**self.table.blocks, **{name: self._stacked(rows) for name, rows in made.items()}}
+        return Cells(blocks, tuple(steps), column.size * (group[1] if group else 1))
+
+    def _made(self, step: IndexStep, size: int) -> Array:
+        """Return the index that a step computes of a number or a time, shape (n_rows,)."""
+        source = self.table.column(step.source)
+        out = self.backend.xp.empty(len(source), code_storage(size))
+
+        def fill(step: IndexStep, start: int, stop: int) -> None:
+            out[start:stop] = computed_index(step, source[start:stop], self.backend)
+
+        over_parts(self.backend, fill, [step], len(source))
+        return out
+
+    def _tally(self, cells: list[Cells], many: int = 0) -> list[list[Tables]]:
+        heights = [self._height(c.size, len(cells)) if c.y is None else _fixed_height(c.size, many) for c in cells]
+        return over_parts(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
+
+    def _tally_parts(self, cells: Cells, start: int, stop: int) -> Tables:
+        """Return the tables of some rows; sums are added up in parts that do not depend on how many rows they are."""
+        xp, to_host = self.backend.xp, self.backend.to_host
+        counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
+        whole = cells.y is None or is_on_device(self.backend)
+        first = stop if whole else min(start + ROWS_A_PART, stop)
+        self.engine.tally(cells, start, first, counts, totals)
+        own = xp.empty(cells.size if first < stop else 0)
+        for low in range(first, stop, ROWS_A_PART):
+            own[:] = 0.0
+            self.engine.tally(cells, low, min(low + ROWS_A_PART, stop), counts, own)
+            totals += own
+        return to_host(counts), to_host(totals)
+
+    def _stacked(self, rows: list[Array]) -> Array:
+        return rows[0][None] if len(rows) == 1 else self.backend.xp.stack(rows)
+
+    def _height(self, n_cells: int, n_columns: int) -> int:
+        """Return how many rows to count in one table: a part of the rows has its own, and they are added up."""
+        n_rows = max(1, self.table.n_rows)
+        wanted = -(-TASKS_A_THREAD * self.backend.n_threads // n_columns)
+        return max(ROWS_A_PART // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
+
+
+def _fixed_height(n_cells: int, many: int) -> int:
+    """Return how many rows to hand to a thread: all parts of a large table would not fit side by side."""
+    return ROWS_A_PART if 4 * n_cells <= ROWS_A_PART else max(ROWS_A_PART, many)
+
+
+def added(parts: Iterable[Tables]) -> Tables:
+    """Return the tables of several parts of the rows as one: floats are added up in the order of the parts."""
+    return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
+
+
+def _wider(column: Codes, columns: Sequence[Codes], most_cells: int) -> Codes | None:
+    """Return the column with the longest index that starts with that of `column`, if there is one of few cells."""
+    n = len(column.index)
+    found = [c for c in columns if c.index[:n] == column.index and len(c.index) > n and c.size <= most_cells]
+    return max(found, key=lambda c: len(c.index), default=None)
+
+
+def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
+    """Add a computed column to its block; return its block and row."""
+    name = f"made_{column.dtype}"
+    rows = made.setdefault(name, [])
+    rows.append(column)
+    return name, len(rows) - 1
+
+
+def regroup(raw: Array, column: Codes) -> Array:
+    """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
+    if column.remap is None or not raw.size:
+        return raw
+    rows = np.ascontiguousarray(raw.reshape(len(raw), -1).T, np.float64)  # counts are exact to 2**53
+    sums = [np.bincount(column.remap, row, minlength=column.n_codes) for row in rows]
+    return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])
+
+
+def summed(table: Array, axis: int) -> Array:
+    """Return the sums over a short axis: NumPy would add up few numbers at a time."""
+    return reduce(np.add, np.moveaxis(table, axis, 0))
+
+
+def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:
+    """Return the index of each value of a time or a number: its calendar part, or its bin."""
+    xp = backend.xp
+    if step.op == "INDEX_PART":
+        return xp.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
+    edges = backend.to_device(np.array(step.edges, np.float32))
+    bins = xp.searchsorted(edges, source.astype(np.float32), side="right")
+    return xp.where(xp.isnan(source), 0, bins + step.stride)

@@ -1,0 +1,177 @@
+"""Reductions over the training rows: all that a fit ever learns from data comes from here.
+
+An op asks for several columns at once, so that they can be reduced side by side. Every answer is exact (but that of
+`Statistics.exponents`, which says so), and does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.program.expressions import Codes, IndexStep
+from gpupipe.features.program.target import Target
+from gpupipe.features.statistics.categories import Counter, regroup, summed
+from gpupipe.features.statistics.numbers import NumberStatistics
+from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.table.arrange import arrange, used_levels
+from gpupipe.table.blocks import Table, code_storage
+from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
+from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
+from gpupipe_kernels.opcodes import NAT
+
+Result = TypeVar("Result")
+Array = Any
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """Rows and target sums of each code in each fold; shapes (folds, n_codes) and (folds, n_codes, outputs)."""
+
+    count: Array
+    total: Array
+
+
+class Statistics(NumberStatistics):
+    """Reductions over the rows of `table`.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    backend : Backend
+    target : Target, optional
+    seed : int
+        Of the fold that each row belongs to.
+    engine : {"numpy", "numba"}, optional
+        As in `NumberStatistics`.
+    """
+
+    def __init__(
+        self, table: Table, backend: Backend, target: Target | None, seed: int, engine: str | None = None
+    ) -> None:
+        super().__init__(table, backend, engine)
+        self.target = None if target is None else replace(target, values=backend.to_device(target.values))
+        self.seed = seed
+        self._drop_unused_levels()
+
+    def _drop_unused_levels(self) -> None:
+        """Drop the levels that no row holds, so that nothing is learned from other rows; keep the counts."""
+        names = [c.name for c in self.table.schema if c.levels is not None]
+        counts = dict(zip(names, self._counter.codes(names), strict=True))
+        unused = {name: count for name, count in counts.items() if not count[FIRST_LEVEL:].all()}
+        if unused:
+            self._arrange(used_levels(self.table.schema, unused))
+        for name, count in counts.items():
+            kept = count if len(count) == self.table.schema[name].n_codes else _without_zeros(count)
+            self._memory["counts", (IndexStep("INDEX", name),)] = kept
+
+    def _arrange(self, schema: Schema) -> None:
+        """Put the rows under another schema."""
+        self.table = arrange(self.table, schema, self.backend)
+
+    def add_hashed(self, column: Column) -> None:
+        """Add a column of hashed levels to the table."""
+        if column.name not in self.table.schema:
+            column = replace(column, storage=code_storage(column.n_codes))
+            self._arrange(Schema((*self.table.schema.columns, column)))
+
+    def counts(self, columns: Sequence[Codes]) -> list[Array]:
+        """Return rows per code of each column, int64, shape (n_codes,)."""
+        found = self._each(columns, "counts", _index, self._counter.indices)
+        return [regroup(raw, column) for column, raw in zip(columns, found, strict=True)]
+
+    def target_counts(self, columns: Sequence[Codes], folds: int) -> list[TargetCounts]:
+        """Return rows and target sums per fold and code of each column (see `folds`).
+
+        Raises
+        ------
+        ValueError
+            If there is no target.
+        """
+        if (target := self.target) is None:
+            raise ValueError("target statistics need a target")
+        given = target, self._groups(folds)[1], folds
+        found = self._each(columns, ("target", folds), _index, lambda missing: self._counter.targets(missing, *given))
+        return [
+            _by_fold(regroup(counts, column), regroup(totals, column), folds, target.n_classes)
+            for column, (counts, totals) in zip(columns, found, strict=True)
+        ]
+
+    def folds(self, k: int) -> Array:
+        """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
+        return self._groups(k)[0]
+
+    def _groups(self, k: int) -> tuple[Array, Array]:
+        if ("groups", k) not in self._memory:
+            self._memory["groups", k] = self._counter.groups(self.seed, k, self.target)
+        fold, group = self._memory["groups", k]
+        return fold, group
+
+    @property
+    def _counter(self) -> Counter:
+        return Counter(self.table, self.backend, self._engine)
+
+    def time_range(self, source: str) -> tuple[int, int]:
+        """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
+        if self.n_rows == 0:
+            return 0, 0
+        firsts, lasts = zip(*self._of_times(first_and_last, source), strict=True)
+        return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
+
+    def has_time_of_day(self, source: str) -> bool:
+        """Return whether any time of a column is not midnight."""
+        return any(self._of_times(has_time_of_day, source))
+
+    def code_counts(self, source: str) -> Array:
+        """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
+        return self._memory["counts", (IndexStep("INDEX", source),)]
+
+    def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
+        """Return what `function` returns of these columns, for each table that the rows are stored in."""
+        return [function(self.backend, self.table, names)]
+
+    def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
+        """Return what is asked of the times of a column, of one part of the rows or more."""
+        return [ask(self.backend, self.table.column(source))]
+
+
+def first_and_last(backend: Backend, times: Array) -> tuple[int, int]:
+    """Return the first and last of times, one at least; the last is NAT, the least integer, if there is none."""
+
+    def find(times: Array, start: int, stop: int) -> tuple[int, int]:
+        part, to_host = times[start:stop], backend.to_host
+        return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
+
+    (found,) = over_parts(backend, find, [times], len(times))
+    firsts, lasts = zip(*found, strict=True)
+    return min(firsts), max(lasts)
+
+
+def has_time_of_day(backend: Backend, times: Array) -> bool:
+    """Return whether any of some times is not midnight."""
+    step = max(1, len(times)) if is_on_device(backend) else ROWS_A_PART
+    parts = (times[low : low + step] for low in range(0, len(times), step))
+    return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
+
+
+def _index(column: Codes) -> Any:
+    return column.index
+
+
+def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> TargetCounts:
+    """Return target counts by the rows of each code in each fold, of each class if there are classes."""
+    if not n_classes:
+        return TargetCounts(counts.T, totals.T[:, :, None])
+    counts = np.ascontiguousarray(counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1))
+    outputs = counts if n_classes > 2 else counts[:, :, 1:]
+    return TargetCounts(summed(counts, 2), outputs.astype(np.float64))
+
+
+def _without_zeros(count: Array) -> Array:
+    levels = count[FIRST_LEVEL:]
+    return np.concatenate([count[:FIRST_LEVEL], levels[levels > 0]])

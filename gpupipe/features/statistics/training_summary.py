@@ -1,0 +1,107 @@
+"""Nulls and ranges of the input columns over the training rows, kept to recognize rows unlike them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Schema
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
+    from gpupipe.features.statistics.training import Statistics
+    from gpupipe.table.blocks import Table
+
+
+@dataclass(frozen=True)
+class TrainedColumn:
+    """An input column over the training rows.
+
+    Attributes
+    ----------
+    n_null : int
+        Rows without a value.
+    low, high : float or int, optional
+        The least and the greatest value: numbers, or microseconds since 1970-01-01 UTC; None for categories, and where
+        every row is null.
+    n_singletons : int, optional
+        Levels that one row has; None for columns without levels. Their share of the rows estimates how often a further
+        row has a level that none of these has (Good and Turing).
+    """
+
+    n_null: int
+    low: float | None = None
+    high: float | None = None
+    n_singletons: int | None = None
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """Input columns over the training rows.
+
+    Attributes
+    ----------
+    n_rows : int
+    columns : mapping of str to TrainedColumn
+    """
+
+    n_rows: int
+    columns: Mapping[str, TrainedColumn] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"TrainingSummary({self.n_rows:,} rows, {len(self.columns)} columns)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as JSON values."""
+        columns = {
+            name: {"nulls": c.n_null, "low": c.low, "high": c.high, "singletons": c.n_singletons}
+            for name, c in self.columns.items()
+        }
+        return {"rows": self.n_rows, "columns": columns}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> TrainingSummary:
+        """Return the summary that `to_json` described; raise KeyError, TypeError or AttributeError for another."""
+        columns = {
+            name: TrainedColumn(c["nulls"], c["low"], c["high"], c["singletons"])
+            for name, c in document["columns"].items()
+        }
+        return TrainingSummary(document["rows"], columns)
+
+
+def summarize(statistics: Statistics, schema: Schema) -> TrainingSummary:
+    """Return the summary of the columns of `schema` that the table of `statistics` has and no op has made."""
+    table = statistics.table.schema
+    names = dict.fromkeys(c.name for c in schema if c.name in table and not c.derived and c.hash_of is None)
+    found: dict[str, TrainedColumn] = {}
+    measured = [name for name in names if table[name].kind in ("numeric", "datetime")]
+    parts = statistics.of_parts(measure_ranges, measured) if measured else []
+    for name, ranges in zip(measured, zip(*parts, strict=True), strict=True):
+        lows, highs = [r.low for r in ranges if r.low is not None], [r.high for r in ranges if r.high is not None]
+        found[name] = TrainedColumn(sum(r.n_null for r in ranges), min(lows, default=None), max(highs, default=None))
+    for name in names:
+        if table[name].levels is not None:
+            counts = statistics.code_counts(name)
+            n_singletons = int((counts[FIRST_LEVEL:] == 1).sum())
+            found[name] = TrainedColumn(int(counts[NULL]), n_singletons=n_singletons)
+    return TrainingSummary(statistics.n_rows, {name: found[name] for name in names if name in found})
+
+
+def measure_ranges(backend: Backend, table: Table, names: list[str]) -> list[TrainedColumn]:
+    """Return nulls and range of columns of numbers and times."""
+    xp = backend.xp
+
+    def measure(name: str) -> TrainedColumn:
+        values = table.column(name)
+        is_time = table.schema[name].kind == "datetime"
+        n_null = int(backend.to_host(xp.count_nonzero(values == NAT if is_time else xp.isnan(values))))
+        if n_null == len(values):
+            return TrainedColumn(n_null)
+        if is_time:  # less 1, NAT is the greatest
+            low, high = backend.to_host(xp.stack([(values - 1).min(), values.max()])).tolist()
+            return TrainedColumn(n_null, low + 1, high)
+        low, high = backend.to_host(xp.stack([xp.nanmin(values), xp.nanmax(values)])).tolist()
+        return TrainedColumn(n_null, low + 0.0, high + 0.0)  # the zero of either sign is the same one
+
+    return backend.map(measure, names)

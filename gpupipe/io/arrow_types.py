@@ -1,0 +1,140 @@
+"""Every Arrow type to the few that the rest of gpupipe knows.
+
+text         string, large string, string view, binary that is UTF-8      dictionary<int32, string>
+numbers      ints and floats as they are; decimal, half float, wide uint   float64 (half: float32)
+times        dates and time stamps, of any zone and unit                   timestamp[us], UTC
+time of day, duration                                                      float64, seconds
+nothing      a column of nulls only                                        float64, after the files are combined
+the rest     lists, structs, maps, other binary                            left out, or refused where asked for
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import GpupipeError
+from gpupipe.io.missing_values import TEXT
+
+MICROS = pa.timestamp("us")
+BEYOND_INT64 = "integers beyond int64, read as float64"
+BEYOND_MICROS = "times beyond the year 294246, read as null"
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+class NoUse(GpupipeError):
+    """A column that holds nothing a pipeline can use; the message says what it holds. Never leaves the readers."""
+
+
+def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    """Return a column as one of the plain types, and what there is to say of the change (often nothing).
+
+    Raises
+    ------
+    NoUse
+        If there is no plain type for it.
+    """
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        return plain_column(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return _from_dictionary(column)
+    if is_text(kind):
+        return column.cast(pa.string()).dictionary_encode(), ""
+    if is_bytes(kind):
+        return _text_in_bytes(column.cast(pa.binary()).dictionary_encode()), ""
+    if pa.types.is_temporal(kind):
+        return _from_temporal(column)
+    return _from_number(column)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether the Arrow type is a string in any layout."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether the Arrow type is bytes in any layout."""
+    types = pa.types
+    plain = types.is_binary(kind) or types.is_large_binary(kind)
+    return bool(plain or types.is_binary_view(kind) or types.is_fixed_size_binary(kind))
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether the Arrow type is a list, struct, map or union: what cannot be a column of a table here."""
+    return bool(pa.types.is_nested(kind)) and not pa.types.is_run_end_encoded(kind)
+
+
+def _from_dictionary(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    kind = column.type
+    if kind == TEXT:
+        return column, ""
+    if is_text(kind.value_type):
+        chunks = [_dictionary(chunk.indices, chunk.dictionary.cast(pa.string())) for chunk in column.chunks]
+        return pa.chunked_array(chunks, TEXT), ""
+    if is_bytes(kind.value_type):
+        return _text_in_bytes(column), ""
+    return plain_column(column.cast(kind.value_type))
+
+
+def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        chunks = [_dictionary(c.indices, c.dictionary.cast(pa.binary()).cast(pa.string())) for c in column.chunks]
+    except pa.ArrowInvalid:
+        raise NoUse("bytes that are no text") from None
+    return pa.chunked_array(chunks, TEXT)
+
+
+def _dictionary(indices: pa.Array, levels: pa.StringArray) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), levels)
+
+
+def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.float64()), ""
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32()), ""
+    if pa.types.is_uint64(kind):
+        fits = (pc.max(column).as_py() or 0) < 2**63
+        return column.cast(pa.int64() if fits else pa.float64(), safe=False), "" if fits else BEYOND_INT64
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        return column, ""
+    raise NoUse(str(kind))
+
+
+def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return _to_micros(_view(column, pa.timestamp(kind.unit)))
+    if pa.types.is_date(kind):
+        return _to_micros(column.cast(pa.timestamp("s" if pa.types.is_date32(kind) else "ms")))
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        integers = pa.int32() if pa.types.is_time32(kind) else pa.int64()
+        seconds = pc.divide(_view(column, integers).cast(pa.float64(), safe=False), float(PER_SECOND[kind.unit]))
+        return seconds, "a duration, read as seconds" if pa.types.is_duration(kind) else (
+            "a time of day, read as seconds since midnight"
+        )
+    raise NoUse(str(kind))
+
+
+def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    unit = column.type.unit
+    if unit == "ns":  # what is finer than a microsecond is cut off
+        return column.cast(MICROS, safe=False), ""
+    try:
+        return column.cast(MICROS), ""
+    except pa.ArrowInvalid:
+        limit = (2**63 - 1) // (1_000_000 // PER_SECOND[unit])
+        ticks = _view(column, pa.int64())
+        fits = pc.and_(pc.less_equal(ticks, limit), pc.greater_equal(ticks, -limit))
+        kept = pc.if_else(fits, ticks, pa.scalar(None, pa.int64()))
+        return _view(kept, column.type).cast(MICROS), BEYOND_MICROS
+
+
+def _view(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)

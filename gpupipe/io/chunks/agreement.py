@@ -1,0 +1,172 @@
+"""What the pieces of a source agree upon: the columns, types and remarks of reading all of it at once.
+
+A parser gives a column the first type of a list that all its values have. So where pieces differ, the type that comes
+last is tried on all of them, then the next, until none refuses it. Which type a column has in the end, and what is to
+be said of it, is left to those who say it of whole tables: they are given a row for each file that stands for all of
+its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Plain, SourceColumns
+from gpupipe.io.chunks.file_notes import FileNotes
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.combine import clashes, combine, mixed_note
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.filter import filter_rows
+from gpupipe.io.formats.csv.texts import NUMBERS, narrowest
+from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.missing_values import TEXT
+from gpupipe.io.notes import Notes
+from gpupipe.io.read import wanted_columns
+from gpupipe.io.settings import TableSource
+
+CSV_KINDS = [
+    pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),
+    pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), pa.float64(), TEXT,
+]  # fmt: skip
+JSON_KINDS = [[pa.int64(), pa.float64()], [pa.timestamp("s"), pa.string()]]
+
+
+class NoAgreement(Exception):
+    """The pieces of a file are not what the file as a whole would be: it must be read as a whole."""
+
+
+def file_columns(pieces: Sequence[Parsed], file_format: str, texts: set[str], as_text: Sequence[str]) -> FileColumns:
+    """Return what the columns of a file are, as far as its pieces show.
+
+    Parameters
+    ----------
+    pieces : sequence of Parsed
+        Those with rows.
+    file_format : str
+    texts : set of str
+        Columns that are declared to be text.
+    as_text : sequence of str
+        Those that are text because they are in another file.
+
+    Raises
+    ------
+    NoAgreement
+        If that cannot be told.
+    """
+    names = list(dict.fromkeys(name for piece in pieces for name in piece.kinds))
+    if any(name in piece.left_out for name in names for piece in pieces):
+        raise NoAgreement
+    kinds = {name: TEXT if name in as_text else _kind(name, pieces, file_format) for name in names}
+    numbers = {}
+    for name, kind in kinds.items():
+        if kind == TEXT and file_format == "csv" and name not in {*texts, *as_text}:
+            held = frozenset(NUMBERS).intersection(*(piece.numbers.get(name, NUMBERS) for piece in pieces))
+            if number := narrowest(held):
+                numbers[name] = number
+    return FileColumns(kinds, numbers)
+
+
+def to_read_again(piece: Parsed, columns: FileColumns) -> Kinds:
+    """Return the columns that a piece has as another type than its file."""
+    return {
+        name: columns.kinds[name]
+        for name, kind in piece.kinds.items()
+        if kind != columns.kinds[name] and not pa.types.is_null(kind)
+    }
+
+
+def _kind(name: str, pieces: Sequence[Parsed], file_format: str) -> pa.DataType:
+    kinds = {piece.kinds[name] for piece in pieces if name in piece.kinds} - {pa.null()}
+    if not kinds:
+        return pa.null()
+    refused = frozenset[pa.DataType]().union(*(piece.refused.get(name, frozenset()) for piece in pieces))
+    if len(kinds) == 1 and not refused:
+        return next(iter(kinds))
+    order = _order(kinds, file_format)
+    latest = max(order.index(kind) for kind in kinds)
+    kind = next((kind for kind in order[latest:] if kind not in refused), None)
+    if kind is None:
+        raise NoAgreement
+    return kind
+
+
+def _order(kinds: set[pa.DataType], file_format: str) -> list[pa.DataType]:
+    """Return the types that a parser tries, in its order, these among them."""
+    orders = [CSV_KINDS] if file_format == "csv" else JSON_KINDS if file_format == "jsonl" else []
+    order = next((order for order in orders if kinds <= set(order)), None)
+    if order is None:
+        raise NoAgreement
+    return order
+
+
+class Agreement:
+    """What all files of a source make together, once the pieces of each are plain.
+
+    Parameters
+    ----------
+    source : TableSource
+    files : sequence of SourceFile
+        All of them, those without rows too.
+
+    Attributes
+    ----------
+    notes : Notes
+    """
+
+    def __init__(self, source: TableSource, files: Sequence[SourceFile]) -> None:
+        self.source, self.files = source, files
+        self.wanted, self.notes = Wanted(source), Notes()
+
+    def say(self, file: SourceFile, parsed: Sequence[Parsed], plain: Sequence[Plain]) -> None:
+        """Say what there is to say of a file, files in their order; raise the error of its first piece with one."""
+        found = FileNotes()
+        for piece in parsed:
+            self.wanted.pick(piece.seen)
+        known: list[Parsed | Plain] = [*parsed, *plain]
+        for one in known:
+            if one.error is not None:
+                raise one.error
+            found.include(one.notes)
+        if file.format != "generator":
+            found.say(file, self.notes)
+
+    def mixed(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> list[str]:
+        """Return the columns that all CSV files must be read as text in, as they are text in some; say so."""
+        mixed = clashes(stand_ins)
+        if not mixed or any(file.format != "csv" for file in files):
+            return []
+        self.notes.say(mixed_note(mixed))
+        return mixed
+
+    def columns(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> SourceColumns:
+        """Return the columns of the source, given those of each file that has rows.
+
+        Raises
+        ------
+        SchemaError
+            If files do not go together, or a column that is asked for is absent.
+        """
+        if not files:
+            raise DataError("there are no rows", where=mask(self.source.label), fix="check that it is the right file")
+        partitions = Partitions(self.files)
+        pairs = zip(stand_ins, files, strict=True)
+        tables = [partitions.added_to(table, file, self.wanted) for table, file in pairs]
+        table = tables[0] if len(tables) == 1 else combine(tables, files, self.notes)
+        if self.source.where:
+            filter_rows(table, self.source.where)  # refuses what cannot be compared
+        return SourceColumns(table.schema, wanted_columns(table, self.wanted, self.source).schema)
+
+
+def stand_in(pieces: Sequence[Plain]) -> pa.Table:
+    """Return one row that has the columns of a file: a value, or null where all its pieces have nothing else."""
+    kinds = {name: kind for piece in pieces for name, kind in piece.kinds.items()}
+    empty = {name for name in kinds if all(name in piece.empty for piece in pieces)}
+    return pa.table({name: pa.nulls(1, kind) if name in empty else _value(kind) for name, kind in kinds.items()})
+
+
+def _value(kind: pa.DataType) -> pa.Array:
+    if kind == TEXT:
+        return pa.array(["1"]).dictionary_encode()
+    return pa.array([1], pa.int64()).cast(kind)

@@ -1,0 +1,78 @@
+"""What there is to say of a file that is read in parts: the remarks, and their order, of reading it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.stray_values import Texture, say_strays
+from gpupipe.io.missing_values import TEXT, clean_texts
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import plain_table, say_missing
+
+
+class FileNotes:
+    """Collects remarks on a file, part by part.
+
+    Attributes
+    ----------
+    about_file : Notes
+        What its reader has to say.
+    about_values : Notes
+        What is said when its columns are made plain.
+    missing : dict of str to set of str
+        For each plain column, the texts that are read as missing.
+    textures : dict of str to Texture
+        What the columns of text of a CSV file are like.
+    n_rows : int
+    """
+
+    def __init__(self) -> None:
+        self.about_file, self.about_values = Notes(), Notes()
+        self.missing: dict[str, set[str]] = {}
+        self.textures: dict[str, Texture] = {}
+        self.n_rows = 0
+
+    def include(self, other: FileNotes) -> None:
+        """Add those on a later part."""
+        self.about_file.include(other.about_file)
+        self.about_values.include(other.about_values)
+        for name, texts in other.missing.items():
+            self.missing.setdefault(name, set()).update(texts)
+        for name, texture in other.textures.items():
+            self.textures[name] = self.textures[name] | texture if name in self.textures else texture
+        self.n_rows += other.n_rows
+
+    def say(self, file: SourceFile, notes: Notes) -> None:
+        """Say everything, in the order in which reading the file at once says it."""
+        for line in _by_column(self.about_file, self.missing):
+            notes.say(line)
+        say_strays({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
+        for line in _by_column(self.about_values, self.missing):
+            notes.say(line)
+        notes.include(self.about_file)  # the rows that were left out
+        for name, texts in self.missing.items():
+            say_missing(name, sorted(texts), notes)
+        if not self.n_rows:
+            notes.say(f"no rows in {mask(file.path)}")
+
+
+def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNotes) -> pa.Table:
+    """Return a part that has rows as a plain table whose texts that mean 'missing' are null (in CSV they are so)."""
+    table = plain_table(table, file, wanted, notes.about_values)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        found = notes.missing.setdefault(name, set())
+        if column.type == TEXT and file.format != "csv":
+            columns[name], gone = clean_texts(column)
+            found.update(gone)
+    return pa.table(columns)
+
+
+def _by_column(notes: Notes, names: Mapping[str, object]) -> list[str]:
+    """Return remarks in the order of the columns that they are about: they came in that of the parts."""
+    starts = [f"column {name!r} " for name in names]
+    return sorted(notes.remarks(), key=lambda line: next((i for i, s in enumerate(starts) if line.startswith(s)), -1))

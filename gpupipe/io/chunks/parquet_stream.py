@@ -1,0 +1,187 @@
+"""A table of Parquet files that is read part by part, a part being some row groups: where all of it would not fit.
+
+Only what is the same part by part is read so: the rest, as the hooks and joins that need all rows, is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.arrow_types import is_text
+from gpupipe.io.chunks.file_notes import FileNotes, plain_part
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.files import SourceFile
+from gpupipe.io.filter import filter_rows
+from gpupipe.io.formats.parquet import read_groups
+from gpupipe.io.formats.parquet_footers import Groups, read_groups_of
+from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.isolation import try_files
+from gpupipe.io.notes import Notes
+from gpupipe.io.read import BaseDir, input_files, wanted_columns
+from gpupipe.io.settings import JoinedTable, TableSource
+
+PART_BYTES = 256 << 20  # the most of a part, as Arrow holds it
+GIB = 1 << 30
+
+
+@dataclass
+class Stream:
+    """A source in parts.
+
+    Attributes
+    ----------
+    source : TableSource
+    files : list of SourceFile
+    parts : list of list of tuple of int
+        Of each file the parts, each some of its row groups.
+    n_rows : int
+        Before any filter.
+    decoded_bytes, part_bytes : int
+        About what Arrow would hold of all rows, and of the largest part.
+    notes : list of str
+        What was repaired or left out, once the parts have been read.
+    """
+
+    source: TableSource
+    files: list[SourceFile]
+    parts: list[list[tuple[int, ...]]]
+    n_rows: int
+    decoded_bytes: int
+    part_bytes: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return sum(map(len, self.parts))
+
+    @property
+    def remark(self) -> str:
+        """That it is read in parts, and why."""
+        return f"read in {self.n_parts} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of each part that has some, as `gpupipe.io.read.read_arrow` would return them.
+
+        Raises
+        ------
+        DataError
+            If a file is damaged, or there are no rows.
+        SchemaError
+            If a column is absent or of no use.
+        """
+        wanted, notes, n_rows = Wanted(self.source), Notes(), 0
+        partitions = Partitions(self.files)
+        for file, parts in zip(self.files, self.parts, strict=True):
+            for table in _plain_parts(file, parts, wanted, notes):
+                table = partitions.added_to(table, file, wanted)
+                if self.source.where:
+                    table = filter_rows(table, self.source.where)
+                table = wanted_columns(table, wanted, self.source)
+                n_rows += table.num_rows
+                if table.num_rows:
+                    yield table
+        if not n_rows and self.source.where:
+            raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen it")
+        self.notes = notes.lines()
+
+
+def in_parts(
+    source: TableSource,
+    tables: Mapping[str, JoinedTable],
+    available: int,
+    base_dir: BaseDir = None,
+    on_device: bool = False,
+) -> Stream | None:
+    """Return the parts to read a source in; None where it fits as a whole, or must be read so.
+
+    Parameters
+    ----------
+    source : TableSource
+    tables : mapping of str to JoinedTable
+        Further tables of the configuration: what is joined needs all rows.
+    available : int
+        Bytes of memory that are free. All rows, as Arrow holds them, and the encoded table may take half of them.
+    base_dir : path, optional
+        What relative paths are relative to.
+    on_device : bool
+        Whether a device reads it, where texts are written out: all rows may take a third.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As reading it would.
+    """
+    if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
+        return None
+    try_files(source, base_dir)
+    files = [file for file in input_files(source, base_dir) if file.format in FORMATS]
+    if any(file.format != "parquet" for file in files):
+        return None
+    found = [read_groups_of(file, source, on_device) for file in files]
+    decoded, encoded = (sum(sum(groups.decoded) for groups in found), sum(groups.encoded for groups in found))
+    need, room = (decoded, available // 3) if on_device else (decoded + encoded, available // 2)
+    if need <= room or not _are_steady(files, found):
+        return None
+    most = room // 4 if on_device else min(PART_BYTES, room // 4)
+    parts = [_cut(groups.decoded, most) for groups in found]
+    sizes = [sum(groups.decoded[i] for i in part) for groups, cut in zip(found, parts, strict=True) for part in cut]
+    stream = Stream(source, files, parts, sum(groups.n_rows for groups in found), decoded, max(sizes))
+    return stream if stream.n_parts > 1 else None
+
+
+def _are_steady(files: Sequence[SourceFile], found: Sequence[Groups]) -> bool:
+    """Whether every part gives the columns and types that reading all rows at once gives."""
+    first = next((groups for groups in found if groups.n_rows), None)
+    if first is None:
+        return False
+    alike = all(
+        groups.schema.equals(first.schema) and set(file.partitions) == set(files[0].partitions)
+        for file, groups in zip(files, found, strict=True)
+        if groups.n_rows
+    )
+    return alike and all(is_steady(kind) for kind in first.schema.types)
+
+
+def is_steady(kind: pa.DataType) -> bool:
+    """Whether what a column of this type becomes does not depend on its values: bytes and uint64 depend."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    if pa.types.is_uint64(kind):
+        return False
+    return (
+        is_text(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+    )  # fmt: skip
+
+
+def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    """Return the row groups that have rows, of these sizes, in parts of at most so many bytes, or of one row group."""
+    parts: list[list[int]] = []
+    room = 0
+    for group, size in enumerate(sizes):
+        if not size:
+            continue
+        if size > room:
+            parts.append([])
+            room = most
+        parts[-1].append(group)
+        room -= size
+    return [tuple(part) for part in parts]
+
+
+def _plain_parts(
+    file: SourceFile, parts: Sequence[tuple[int, ...]], wanted: Wanted, notes: Notes
+) -> Iterator[pa.Table]:
+    """Yield the parts of a file as plain tables, and say what there is to say of the file when it is over."""
+    found = FileNotes()
+    for table in read_groups(file, wanted, found.about_file, parts):
+        found.n_rows += table.num_rows
+        if table.num_rows:
+            yield plain_part(table, file, wanted, found)
+    found.say(file, notes)

@@ -1,0 +1,61 @@
+"""Parser of ``compute:`` formulas, such as ``Quantity * UnitPrice``.
+
+A formula is a Python expression of column names, numbers, ``+ - * /``, a sign and parentheses. A name that is not a
+Python identifier is written in backticks. `gpupipe.io.row_steps` evaluates what is parsed here.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpupipe.errors import ConfigError
+from gpupipe.io.where import parse_expression
+
+MOST_NODES = 500  # evaluated by recursion
+# The names of Arrow's functions.
+OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+}  # fmt: skip
+
+
+def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:
+    """Return the syntax tree of a formula, and the column that each of its names stands for.
+
+    Raises
+    ------
+    ConfigError
+        If the text cannot be parsed, or holds more than arithmetic over columns.
+
+    Examples
+    --------
+    >>> sorted(parse_formula("Quantity * `Unit price`")[1].values())
+    ['Quantity', 'Unit price']
+    """
+    tree, names = parse_expression(text, _refused)
+    if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
+        raise _refused(text[:80], f"has more than {MOST_NODES} parts", None)
+    _check(tree, text)
+    if not names:
+        raise _refused(text, "names no column", None)
+    return tree, names
+
+
+def formula_columns(text: str) -> tuple[str, ...]:
+    """Return the columns that a formula reads."""
+    return tuple(dict.fromkeys(parse_formula(text)[1].values()))
+
+
+def _check(node: ast.expr, text: str) -> None:
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        _check(node.left, text)
+        _check(node.right, text)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        _check(node.operand, text)
+    elif not (isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) in (int, float))):
+        position = node.col_offset + 1 if "`" not in text else None
+        raise _refused(text, f"{ast.unparse(node)} is not a column, a number or + - * /", position)
+
+
+def _refused(text: str, why: str, position: int | None) -> ConfigError:
+    where = f"{text}\n         {' ' * max((position or 1) - 1, 0)}^ column {position}" if position else text
+    return ConfigError(f"compute: {why}", where=where, fix="write it as in compute: {spend: Quantity * UnitPrice}")

@@ -1,0 +1,196 @@
+"""The columns of several files of text on a device, one below the other, by the rules of `gpupipe.io.combine`.
+
+These see one row for each file, which has the types of the file: that is all they ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import DataError
+from gpupipe.io.combine import clashes, combine, mixed_note
+from gpupipe.io.device.numbers import storage
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.missing_values import TEXT
+from gpupipe.io.notes import Notes
+from gpupipe.table.device.columns import Numbers, TextCodes, distinct_texts, strings
+from gpupipe.table.device.encode import SAMPLE, TextRules
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """The rows of one file.
+
+    Attributes
+    ----------
+    file : SourceFile
+    n_rows : int
+        At least one.
+    columns : mapping of str to (Series, TextCodes or Numbers)
+        The wanted columns, numbers where that is known already.
+    written : callable
+        The names of some of those that are Numbers to mapping of str to (Series or TextCodes): as they are written.
+    rules : TextRules
+        What the texts mean in this file.
+    """
+
+    file: SourceFile
+    n_rows: int
+    columns: Mapping[str, Any]
+    written: Callable[[list[str]], Mapping[str, Any]]
+    rules: TextRules
+
+
+def columns_of(
+    label: str,
+    files: Sequence[SourceFile],
+    read: Callable[[SourceFile], FileColumns | None],
+    rules_of_all: Callable[[list[str]], TextRules],
+    notes: Notes,
+    backend: Backend,
+) -> tuple[dict[str, Any], TextRules]:
+    """Return the columns of files, each of texts (Series or TextCodes) or Numbers, and what the texts mean.
+
+    Parameters
+    ----------
+    label : str
+        What the files are called together.
+    files : sequence of SourceFile
+    read : callable
+        A file to its rows; None where it has none.
+    rules_of_all : callable
+        The names of those that are texts in all the files together to what these mean.
+
+    Raises
+    ------
+    DataError
+        If there are no rows.
+    SchemaError
+        If a column has types in two files that nothing holds both of.
+    """
+    parts = []
+    for file in files:
+        part = read(file)
+        if part is None:
+            notes.say(f"no rows in {mask(file.path)}")
+        else:
+            parts.append(part)
+    if not parts:
+        raise DataError("there are no rows", where=mask(label), fix="check that it is the right file")
+    if len(parts) == 1:
+        return dict(parts[0].columns), parts[0].rules
+    columns, texts = _combine(parts, notes, backend)
+    return columns, rules_of_all(texts)
+
+
+class _Found(NamedTuple):
+    """What a column of a file holds: its numbers, None where it is text; and a row that has its type."""
+
+    numbers: Numbers | None
+    row: pa.Array
+
+
+def _a_text() -> _Found:
+    return _Found(None, pa.array(["text"]).dictionary_encode())
+
+
+def _combine(parts: Sequence[FileColumns], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
+    found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
+    mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
+    if mixed:
+        notes.say(mixed_note(mixed))
+        found = [
+            {name: _a_text() if name in mixed else column for name, column in columns.items()} for columns in found
+        ]
+    schema = combine(_rows(found), [part.file for part in parts], notes).schema
+    texts = [field.name for field in schema if field.type == TEXT]
+    written = [_written(texts, part) for part in parts]
+    return {
+        field.name: _all_texts(field.name, parts, written, backend)
+        if field.type == TEXT
+        else _all_numbers(field, parts, found, backend)
+        for field in schema
+    }, texts
+
+
+def _written(texts: Sequence[str], part: FileColumns) -> dict[str, Any]:
+    """Return those of the columns named in `texts` that the file has, as texts."""
+    numbers = [name for name in texts if isinstance(part.columns.get(name), Numbers)]
+    found = {name: part.columns[name] for name in texts if name in part.columns and name not in numbers}
+    return {**found, **(part.written(numbers) if numbers else {})}
+
+
+def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
+    return [pa.table({name: column.row for name, column in columns.items()}) for columns in found]
+
+
+def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found:
+    numbers = column if isinstance(column, Numbers) else None
+    if numbers is None:
+        codes, distinct = distinct_texts(column, backend)
+        some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
+        if rules.is_text(name, some) and not are_missing(some, rules):
+            return _a_text()
+        values = rules.read(name, strings(backend.to_arrow(distinct)))
+        if pa.types.is_string(values.type):
+            is_missing = values.null_count == len(values)
+            return _Found(None, pa.nulls(1, TEXT)) if is_missing else _a_text()
+        numbers = _looked_up(values, codes, backend)
+    return _Found(numbers, _row_of(numbers))
+
+
+def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
+    """Return whether all of these texts mean 'missing'."""
+    missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=pa.array(rules.missing, pa.string()))
+    return bool(pc.all(missing).as_py())
+
+
+def _looked_up(values: pa.Array, codes: Any, backend: Backend) -> Numbers:
+    kind = storage(values.type)
+    table = np.append(np.asarray(values.cast(pa.from_numpy_dtype(kind)).fill_null(0)), np.zeros(1, kind))
+    known = np.append(np.asarray(values.is_valid()), False)  # position -1, a null, is the last one
+    rows, valid = (backend.xp.take(backend.to_device(part), codes) for part in (table, known))
+    return Numbers(rows, valid, values.type)
+
+
+def _row_of(column: Numbers) -> pa.Array:
+    """Return a row that has the type of a column; it is null where all of them are."""
+    if bool(column.valid.any()):
+        return pa.array([0]).cast(column.type)
+    # Arrow makes no floats of nulls alone: such a column has no type.
+    return pa.nulls(1, pa.null() if column.type == pa.float64() else column.type)
+
+
+def _all_texts(
+    name: str, parts: Sequence[FileColumns], written: Sequence[Mapping[str, Any]], backend: Backend
+) -> TextCodes:
+    def texts_of(part: FileColumns, texts: Mapping[str, Any]) -> TextCodes:
+        if name in texts:
+            return TextCodes.of(texts[name], backend)
+        # The file lacks the column: an empty text is missing by any rule.
+        return TextCodes(backend.xp.zeros(part.n_rows, "int32"), backend.frame.Series([""]))
+
+    return TextCodes.joined([texts_of(*pair) for pair in zip(parts, written, strict=True)], backend)
+
+
+def _all_numbers(
+    field: pa.Field, parts: Sequence[FileColumns], found: Sequence[Mapping[str, Any]], backend: Backend
+) -> Numbers:
+    xp = backend.xp
+    kind = pa.float64() if pa.types.is_null(field.type) else field.type
+    name = storage(kind)
+    values, valid = [], []
+    for part, columns in zip(parts, found, strict=True):
+        column = columns[field.name].numbers if field.name in columns else None
+        if column is None:
+            column = Numbers(xp.zeros(part.n_rows, name), xp.zeros(part.n_rows, "bool"), kind)
+        values.append(column.values.astype(name))
+        valid.append(column.valid)
+    return Numbers(xp.concatenate(values), xp.concatenate(valid), kind)

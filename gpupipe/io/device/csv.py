@@ -1,0 +1,233 @@
+"""CSV on a device, chunk by chunk: fields are split there, and what they mean is decided as on the host.
+
+A chunk is some hundred megabytes of whole rows (`gpupipe.io.device.csv_chunks`). Of each of its columns the
+device keeps float64 where texts are plainly written numbers (`gpupipe.io.device.numbers`), and codes of the
+distinct texts elsewhere; the texts of the rows are released with the chunk. After the last chunk the distinct texts
+that are not plain numbers go to the host, where Arrow's own CSV reader gives them the type that the file has: the type
+of a column follows from the set of its values alone, so the size of the chunks does not change it. A column that turns
+out to be text though chunks of it were numbers is read again. The types of several files are combined as on the host.
+
+Memory for a row: 8 to 13 bytes of a numeric column, 4 bytes of any other; beside it one chunk, and distinct texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.errors import SchemaError
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.device.combine import FileColumns, are_missing, columns_of
+from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
+from gpupipe.io.device.numbers import WORDS, is_plain_number, merged, plain_numbers
+from gpupipe.io.device.obstacles import Obstacle, reading_on_device
+from gpupipe.io.device.text_values import CsvTexts
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.header import Header, read_header
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import TableSource
+from gpupipe.table.device.columns import Numbers, TextCodes, strings
+from gpupipe.table.device.encode import SAMPLE, TextRules
+
+PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
+BLANKS = " \t"  # what Arrow trims of numbers
+FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are looked at one by one
+
+
+def csv_columns(
+    files: Sequence[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+) -> tuple[dict[str, Any], TextRules]:
+    """Return the wanted columns of CSV files, numbers or texts, and what the texts mean.
+
+    Raises
+    ------
+    Obstacle
+        If the rows of a file are not regular, and not to be skipped: the host reader says which are not.
+    DataError
+        If there are no rows, or a file is in another encoding.
+    SchemaError
+        If a file has no wanted column, or a column has types in two files that nothing holds both of.
+    """
+    whole = SourceFile(source.label, 0, 0, "csv")
+    n_chunks: list[int] = []
+
+    def read(file: SourceFile) -> FileColumns | None:
+        reader = _CsvReader.of(file, wanted, source, backend, notes)
+        if reader is None:
+            return None
+        found = reader.read()
+        n_chunks.append(len(reader.chunks))
+        return found
+
+    columns = columns_of(
+        source.label,
+        files,
+        read,
+        lambda texts: CsvTexts(whole, wanted, source, notes, as_text=texts).rules,
+        notes,
+        backend,
+    )
+    if sum(n_chunks) > len(n_chunks):
+        backend.remark(chunks_remark(sum(n_chunks)))
+    return columns
+
+
+def chunks_remark(n_chunks: int) -> str:
+    """Return the remark of a stage that CSV is read in this many chunks."""
+    return f"CSV read in {n_chunks} chunks"
+
+
+@dataclass(frozen=True)
+class _ChunkColumn:
+    """A column of a chunk.
+
+    Attributes
+    ----------
+    plain : array of float64, shape (rows,), optional
+        The plain numbers; None if there are none, or the column is text.
+    has_point : bool
+        Whether a plain number has a decimal point.
+    others : TextCodes, optional
+        Texts that are not plain numbers, code -1 where the value is one; None if there are none.
+    """
+
+    plain: Array | None
+    has_point: bool
+    others: TextCodes | None
+
+
+class _CsvReader:
+    """Reads one file.
+
+    Attributes
+    ----------
+    chunks : list of CsvChunk
+        Those read so far.
+    stay_texts : set of str
+        Columns that are text: by declaration, or by a chunk that was read.
+    """
+
+    def __init__(
+        self, file: SourceFile, header: Header, names: list[str], texts: CsvTexts, backend: Backend, notes: Notes
+    ) -> None:
+        self.file, self.header, self.names, self.texts, self.backend = file, header, names, texts, backend
+        self.notes, self.csv = notes, texts.source.csv
+        self.chunks: list[CsvChunk] = []
+        self.stay_texts = set(texts.stay_texts)
+
+    @classmethod
+    def of(
+        cls, file: SourceFile, wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+    ) -> _CsvReader | None:
+        """Return the reader of a file, or None if no row follows its header."""
+        with opened(file) as stream:
+            header = read_header(stream, file, source.csv, notes)
+        if header is None:
+            return None
+        names = wanted.pick(header.names)
+        if not names:
+            raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+        return cls(file, header, names, CsvTexts(file, wanted, source, notes), backend, notes)
+
+    def read(self) -> FileColumns | None:
+        """Return the columns of the file, or None if it has no rows."""
+        parts: dict[str, list[_ChunkColumn]] = {name: [] for name in self.names}
+        may_skip = self.csv.bad_rows == "skip"
+        for chunk in regular_chunks(self.file, self.header, self.csv.quote, self.backend, may_skip):
+            self.chunks.append(chunk)
+            if chunk.n_rows:
+                fields = self._fields(chunk, self.names)
+                for name in self.names:
+                    parts[name].append(self._chunk_column(name, fields.pop(name)))
+        if n_skipped := sum(len(chunk.skipped) for chunk in self.chunks):
+            self.notes.skipped_rows(self.file.path, n_skipped)
+        n_rows = sum(self._n_rows)
+        if not n_rows:
+            return None
+        found = {name: self._column(name, parts.pop(name)) for name in self.names}
+        again = self._written([name for name, column in found.items() if column is None])
+        columns = {name: again.get(name, column) for name, column in found.items()}
+        return FileColumns(self.file, n_rows, columns, self._written, self.texts.rules)
+
+    def _fields(self, chunk: CsvChunk, names: list[str]) -> dict[str, Any]:
+        """Return the fields of the named columns of a chunk, each a Series of texts."""
+        header, quote = self.header, self.csv.quote
+        with reading_on_device(self.file):
+            content = chunk.content(self.file)
+            frame = self.backend.read_texts(content, header.names, names, header.delimiter, quote)
+        if len(frame) != chunk.n_rows:
+            raise Obstacle(
+                f"the device's reader finds {len(frame):,} rows, not {chunk.n_rows:,}", "source.path",
+                "write the file as Parquet",
+            )  # fmt: skip
+        frame = frame.fillna("")
+        return {name: frame[name] for name in names}
+
+    def _written(self, names: list[str]) -> dict[str, TextCodes]:
+        """Read columns again, as they are written."""
+        texts: dict[str, list[TextCodes]] = {name: [] for name in names}
+        for chunk in self.chunks if names else []:
+            if chunk.n_rows:
+                fields = self._fields(chunk, names)
+                for name in names:
+                    texts[name].append(TextCodes.of(fields.pop(name), self.backend))
+        return {name: TextCodes.joined(parts, self.backend) for name, parts in texts.items()}
+
+    def _chunk_column(self, name: str, series: Any) -> _ChunkColumn:
+        if name in self.stay_texts:
+            return _ChunkColumn(None, False, TextCodes.of(series, self.backend))
+        trimmed = series.str.strip(BLANKS)
+        missing = series.isin(list(self.texts.rules.missing))  # Arrow looks for these before it trims
+        is_plain = self.backend.values(is_plain_number(trimmed, PLAIN_NUMBER) & ~missing, "bool")
+        others = None
+        if not bool(is_plain.any()):
+            others = TextCodes.of(series, self.backend)
+            if self._is_text(name, others.texts):
+                self.stay_texts.add(name)
+            return _ChunkColumn(None, False, others)
+        if not bool(is_plain.all()):
+            others = TextCodes.of(series.where(self.backend.frame.Series(~is_plain)), self.backend)
+            if len(others.texts) > FEW_OTHERS or self._is_text(name, others.texts):
+                self.stay_texts.add(name)
+                return self._chunk_column(name, series)
+        plain, has_point = plain_numbers(trimmed.where(self.backend.frame.Series(is_plain), "0"), self.backend)
+        return _ChunkColumn(plain, has_point, others)
+
+    def _is_text(self, name: str, others: Any) -> bool:
+        """Return whether a column with these texts is text, whatever the other chunks hold."""
+        some = strings(self.backend.to_arrow(others.iloc[:SAMPLE]))
+        return not are_missing(some, self.texts.rules) and self.texts.is_text(name, some)
+
+    def _column(self, name: str, parts: list[_ChunkColumn]) -> Numbers | TextCodes | None:
+        """Return a column as numbers, or as texts if it has no plain number; None if it must be read again as text."""
+        xp, backend = self.backend.xp, self.backend
+        has_plain = any(part.plain is not None for part in parts)
+        if has_plain and name in self.stay_texts:
+            return None
+        sized = list(zip(parts, self._n_rows, strict=True))
+        others = TextCodes.joined([self._others(part, n_rows) for part, n_rows in sized], backend)
+        if not has_plain:
+            return others
+        if len(others.texts) > FEW_OTHERS:
+            return None
+        listed = strings(backend.to_arrow(others.texts)) if len(others.texts) else pa.array([], pa.string())
+        word = WORDS[any(part.has_point for part in parts)]
+        found = self.texts.read(name, pa.concat_arrays([listed, pa.array([word])]))
+        if found.type not in (pa.int64(), pa.float64()):
+            return None
+        plain = [xp.zeros(n_rows) if part.plain is None else part.plain for part, n_rows in sized]
+        return merged(plain[0] if len(plain) == 1 else xp.concatenate(plain), others.codes, found, backend)
+
+    def _others(self, part: _ChunkColumn, n_rows: int) -> TextCodes:
+        if part.others is not None:
+            return part.others
+        return TextCodes(self.backend.xp.full(n_rows, -1, "int32"), self.backend.frame.Series([], dtype="str"))
+
+    @property
+    def _n_rows(self) -> list[int]:
+        return [chunk.n_rows for chunk in self.chunks if chunk.n_rows]

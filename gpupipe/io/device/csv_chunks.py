@@ -1,0 +1,188 @@
+"""Cut a CSV file into chunks of whole, regular rows: a device's reader would not report irregular ones.
+
+Chunks are byte strings, not cuDF's ``byte_range``: a range begins after its first line feed, even one inside quotation
+marks, and loses its last row if a blank line follows it (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the
+offset that ends that row).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.csv.header import Header
+
+CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
+LEAST_BYTES = 1 << 20
+BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
+LONGEST_ROW = 256 << 20
+NEWLINE, RETURN = b"\n\r"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
+
+Spans = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class CsvChunk:
+    """Whole rows of a CSV file.
+
+    Attributes
+    ----------
+    start, stop : int
+        Byte offsets in the file.
+    n_rows : int
+        Rows that are neither blank nor skipped.
+    skipped : list of (int, int)
+        Byte offsets of the rows to skip, each from its first byte to the next row's.
+    """
+
+    start: int
+    stop: int
+    n_rows: int
+    skipped: Spans
+
+    def content(self, file: SourceFile) -> io.BytesIO:
+        """Return the bytes of the chunk without the skipped rows; the last row ends in a line feed."""
+        mapped = np.memmap(file.path, np.uint8, "r")
+        kept, start = io.BytesIO(), self.start
+        for first, end in [*self.skipped, (self.stop, self.stop)]:
+            rows = mapped[start:first]
+            if not kept.tell() and rows[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK:
+                kept.write(bytes([NEWLINE]))  # readers drop the mark at the start of a file, and skip blank lines
+            kept.write(rows.data)
+            start = end
+        if mapped[self.stop - 1] != NEWLINE:
+            kept.write(bytes([NEWLINE]))
+        kept.seek(0)
+        return kept
+
+
+def chunk_bytes(free_bytes: int) -> int:
+    """Return the size of the chunks that a device with this much free memory reads, in bytes of the file."""
+    return min(CHUNK_BYTES, max(LEAST_BYTES, free_bytes // (4 * BYTES_A_BYTE)))
+
+
+def regular_chunks(
+    file: SourceFile, header: Header, quote: str | None, backend: Backend, may_skip: bool = False
+) -> Iterator[CsvChunk]:
+    """Check the rows after the header, and yield them in chunks.
+
+    Parameters
+    ----------
+    file : SourceFile
+        A local, uncompressed file.
+    header : Header
+    quote : str, optional
+    backend : Backend
+        Where the bytes are looked at.
+    may_skip : bool
+        Whether rows with another number of fields are skipped.
+
+    Raises
+    ------
+    Obstacle
+        If a row has another number of fields and may not be skipped, a quotation mark is not at the edge of a field,
+        or a line ends in a lone carriage return.
+    """
+    if header.n_lines > 1:
+        raise Obstacle("the header takes up several lines", "source.path", "write it in the first line")
+    with open(file.path, "rb") as raw:
+        has_mark = raw.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+    if has_mark and header.n_lines == 0:
+        raise Obstacle("a byte order mark is before the first value", "source.path", "write the file without")
+    content = np.memmap(file.path, np.uint8, "r")
+    marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
+    start = _after_line(content) if header.n_lines else 0
+    most = chunk_bytes(backend.free_bytes())
+    while start < len(content):
+        size, wanted = 0, most
+        while not size:
+            is_last = start + wanted >= len(content)
+            size = marks.check(content[start : start + wanted], is_last)
+            if not size and (is_last or wanted >= LONGEST_ROW):
+                raise Obstacle("a quotation mark is never closed", "source.path", FIX)
+            wanted *= 2
+        stop = min(start + size, len(content))  # a last line without an end was given one
+        skipped = [(start + first, min(start + end, stop)) for first, end in marks.skipped]
+        yield CsvChunk(start, stop, marks.n_rows, skipped)
+        start = stop
+
+
+def _after_line(content: Any) -> int:
+    for start in range(0, len(content), 1 << 16):
+        ends = np.flatnonzero(content[start : start + (1 << 16)] == NEWLINE)
+        if len(ends):
+            return start + int(ends[0]) + 1
+    return len(content)
+
+
+class _Marks:
+    def __init__(
+        self, delimiter: int, quote: int | None, n_columns: int, backend: Backend, may_skip: bool = False
+    ) -> None:
+        self.delimiter, self.quote, self.n_columns, self.backend = delimiter, quote, n_columns, backend
+        self.may_skip = may_skip
+        self.skipped: Spans = []  # of the bytes that were checked last
+        self.n_rows = 0  # of these: neither blank nor skipped
+
+    def check(self, part: Any, is_last: bool) -> int:
+        """Check the whole rows at the start of `part`, and return how many bytes they take: 0 if no row ends."""
+        xp = self.backend.xp
+        raw = self.backend.to_device(np.ascontiguousarray(part))
+        if is_last:
+            raw = xp.concatenate([raw, xp.asarray([NEWLINE], "uint8")])
+        outside = self._outside_quotes(raw)
+        ends = outside & (raw == NEWLINE)
+        places = xp.flatnonzero(ends | (outside & (raw == self.delimiter)))
+        which = xp.flatnonzero(ends[places])
+        if not len(which):
+            return 0
+        at = places[which]
+        self._check_widths(raw, at, which)
+        size = int(at[-1]) + 1
+        self._check_returns(raw[:size])
+        if self.quote is not None:
+            self._check_quotes(raw[:size])
+        return size
+
+    def _outside_quotes(self, raw: Array) -> Array:
+        if self.quote is None:
+            return self.backend.xp.ones(len(raw), "bool")
+        return (self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1) == 0  # wraps, and keeps the parity
+
+    def _check_widths(self, raw: Array, at: Array, which: Array) -> None:
+        xp = self.backend.xp
+        first = xp.asarray([-1])
+        widths = xp.diff(which, prepend=first)
+        lengths = xp.diff(at, prepend=first) - 1
+        blank = (lengths == 0) | ((lengths == 1) & (raw[xp.maximum(at - 1, 0)] == RETURN))
+        bad = xp.flatnonzero(~blank & (widths != self.n_columns))
+        if len(bad) and not self.may_skip:
+            raise Obstacle("a row has another number of fields", "source.path", FIX)
+        spans = [self.backend.to_host(edges[bad]).tolist() for edges in (at - lengths, at + 1)]
+        self.skipped = list(zip(*spans, strict=True))
+        self.n_rows = len(at) - int(blank.sum()) - len(bad)
+
+    def _check_returns(self, raw: Array) -> None:
+        at = self.backend.xp.flatnonzero(raw[:-1] == RETURN)
+        if bool((raw[at + 1] != NEWLINE).any()):
+            raise Obstacle("a line ends in a lone carriage return", "source.path", "end lines with a line feed")
+
+    def _check_quotes(self, raw: Array) -> None:
+        """Check that marks open behind, and close before, the edge of a field or another mark."""
+        xp = self.backend.xp
+        at = xp.flatnonzero(raw == self.quote)
+        opens, closes = at[0::2], at[1::2]
+        before = xp.where(opens == 0, NEWLINE, raw[opens - 1])
+        after = raw[xp.minimum(closes + 1, len(raw) - 1)]
+        edges = xp.asarray([self.delimiter, NEWLINE, RETURN, self.quote], "uint8")
+        if not bool(xp.isin(before, edges).all()) or not bool(xp.isin(after, edges).all()):
+            raise Obstacle("a quotation mark is inside a field", "source.path", FIX)

@@ -1,0 +1,74 @@
+"""A generated table on a device: customers are drawn there, to the bit as on the host; events are moved there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.datasets.churn.columns import ID, LEVELS, SCHEMA, values
+from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
+from gpupipe.datasets.churn.population import MISSING, Population
+from gpupipe.errors import DataError
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.read import generated
+from gpupipe.io.settings import TableSource
+from gpupipe.table.device.columns import Coded, Numbers
+
+BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
+
+Columns = dict[str, Numbers | Coded]
+
+
+def generated_columns(source: TableSource, wanted: Wanted, backend: Backend) -> Columns:
+    """Return the wanted columns of a generated source, for `gpupipe.table.device.encode.encode_frame`.
+
+    Raises
+    ------
+    DataError
+        If there are no rows: customers may have had no event.
+    """
+    if source.generate == "churn":
+        return _customers(source, wanted.pick(SCHEMA.names), backend)
+    backend.remark(f"{source.generate}: generated on the host, then moved to the device")
+    table = generated(source, wanted, (0, source.rows))
+    if not table.num_rows:
+        raise DataError("there are no rows", where=source.label, fix="generate more")
+    return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _customers(source: TableSource, names: list[str], backend: Backend) -> Columns:
+    population = Population(backend)
+    drawn: dict[str, list[tuple[Array, Array]]] = {name: [] for name in names if name != ID}
+    for start in range(0, source.rows, BLOCK_ROWS):
+        block = CustomerBlock(population, source.seed, start, min(BLOCK_ROWS, source.rows - start))
+        for name, parts in drawn.items():
+            parts.append(values(block, name))
+    # Each column lets go of its parts before the next one is put together.
+    return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
+
+
+def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> Numbers | Coded:
+    found = xp.concatenate([values for values, _ in parts])
+    if name in LEVELS:
+        return Coded(found, LEVELS[name])
+    some = name in MISSING
+    valid = ~xp.concatenate([missing for _, missing in parts]) if some else xp.ones(len(found), "bool")
+    return Numbers(found, valid, SCHEMA.field(name).type)
+
+
+def _ids(source: TableSource, backend: Backend) -> Coded:
+    """Return identifiers, each of which is a text of its own: texts are the host's."""
+    backend.remark(f"{ID}: written on the host")
+    return Coded(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
+
+
+def _moved(column: pa.ChunkedArray, backend: Backend) -> Numbers | Coded:
+    if pa.types.is_dictionary(column.type):
+        coded = column.unify_dictionaries().combine_chunks()
+        return Coded(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)
+    held = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    found, valid = held.fill_null(0).to_numpy(), np.asarray(column.is_valid())
+    return Numbers(backend.to_device(found), backend.to_device(valid), column.type)

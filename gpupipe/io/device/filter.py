@@ -1,0 +1,153 @@
+"""The row filter of ``where:`` on a device.
+
+Texts are judged by their distinct values, with the host's own filter; numbers and times are compared where they are. A
+comparison with a null is neither true nor false, as there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.io.device.obstacles import names_in
+from gpupipe.io.filter import filter_rows
+from gpupipe.io.where import COMPARISONS, links, parse_where
+from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers, TextCodes, distinct_texts, strings
+from gpupipe.table.device.encode import TextRules
+
+PLACE = "place in the table"  # no name in an expression
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Where a condition is true, and where it is false; elsewhere it is unknown. Arrays of bool, shape (rows,)."""
+
+    true: Array
+    false: Array
+
+    def __and__(self, other: _Truth) -> _Truth:
+        return _Truth(self.true & other.true, self.false | other.false)
+
+    def __or__(self, other: _Truth) -> _Truth:
+        return _Truth(self.true | other.true, self.false & other.false)
+
+    def __invert__(self) -> _Truth:
+        return _Truth(self.false, self.true)
+
+
+def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: Backend) -> dict[str, Any]:
+    """Return the rows of `columns` (Series, TextCodes or Numbers) for which the filter is true, in their order.
+
+    What texts mean is decided before: by all rows of the file. So they are Coded afterwards.
+
+    Raises
+    ------
+    SchemaError
+        As `gpupipe.io.filter.filter_rows`.
+    """
+    tree, names = parse_where(where)
+    if not set(names.values()) <= set(columns):
+        filter_rows(pa.table({name: pa.nulls(0) for name in columns}), where)  # raises, with a hint
+    known = known_columns(columns, rules, backend)
+    truth = _Judge({name: known[real] for name, real in names.items()}, backend).truth(tree)
+    rows = backend.xp.flatnonzero(truth.true)
+    return {name: _taken(column, rows, backend) for name, column in known.items()}
+
+
+def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, Known]:
+    """Return columns (Series, Numbers, TextCodes or Coded) as what the rules make of them."""
+    return {name: _known(name, column, rules, backend) for name, column in columns.items()}
+
+
+def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Known:
+    if isinstance(column, Numbers | Coded):
+        return column
+    if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
+        return Numbers.of(column, backend)
+    codes, found = distinct_texts(column, backend)
+    return Coded(codes, rules.read(name, strings(backend.to_arrow(found))))
+
+
+def _taken(column: Known, rows: Array, backend: Backend) -> Known:
+    if isinstance(column, Numbers):
+        return Numbers(column.values[rows], column.valid[rows], column.type)
+    return Coded(column.codes[rows], column.values).trimmed(backend)
+
+
+class _Judge:
+    """Says of each row whether a checked expression is true; `columns` are those of its names."""
+
+    def __init__(self, columns: dict[str, Known], backend: Backend) -> None:
+        self.columns, self.backend = columns, backend
+
+    def truth(self, node: ast.expr) -> _Truth:
+        if isinstance(node, ast.BoolOp):
+            truths = [self.truth(value) for value in node.values]
+            return reduce(_Truth.__and__ if isinstance(node.op, ast.And) else _Truth.__or__, truths)
+        if isinstance(node, ast.UnaryOp):
+            return ~self.truth(node.operand)
+        (name,) = names_in(node)
+        column = self.columns[name]
+        return (
+            self._of_numbers(node, name, column) if isinstance(column, Numbers) else self._of_codes(node, name, column)
+        )
+
+    def _of_codes(self, node: ast.expr, name: str, coded: Coded) -> _Truth:
+        values = pa.concat_arrays([coded.values, pa.nulls(1, coded.values.type)])  # where position -1 looks
+        tables = [self.backend.to_device(table) for table in _judged(node, name, values)]
+        return _Truth(*(self.backend.xp.take(table, coded.codes) for table in tables))
+
+    def _of_numbers(self, node: ast.expr, name: str, numbers: Numbers) -> _Truth:
+        _judged(node, name, numbers.summary().combine_chunks())  # raises where types do not fit
+        if isinstance(node, ast.Name):
+            return _compared(numbers, lambda values: values == 1)
+        assert isinstance(node, ast.Compare)
+        return reduce(_Truth.__and__, (self._link(numbers, *link) for link in links(node)))
+
+    def _link(self, numbers: Numbers, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> _Truth:
+        if isinstance(operator, ast.Is | ast.IsNot):
+            null = _Truth(~numbers.valid, numbers.valid)
+            return null if isinstance(operator, ast.Is) else ~null
+        if isinstance(operator, ast.In | ast.NotIn):
+            assert isinstance(right, ast.List | ast.Tuple | ast.Set)
+            found = reduce(_Truth.__or__, (self._link(numbers, left, ast.Eq(), item) for item in right.elts))
+            return found if isinstance(operator, ast.In) else ~found
+        compare = getattr(self.backend.xp, COMPARISONS[type(operator)])
+        if isinstance(left, ast.Name):
+            literal = _literal(right, numbers.type)
+            return _compared(numbers, lambda values: compare(values, literal))
+        literal = _literal(left, numbers.type)
+        return _compared(numbers, lambda values: compare(literal, values))
+
+
+def _compared(numbers: Numbers, compare: Callable[[Array], Array]) -> _Truth:
+    # As Arrow compares: float32 as float64, and no literal is too large for a narrow integer.
+    result = compare(numbers.values.astype("float64" if numbers.values.dtype.kind == "f" else "int64"))
+    return _Truth(numbers.valid & result, numbers.valid & ~result)
+
+
+def _literal(node: ast.expr, kind: pa.DataType) -> Any:
+    value = ast.literal_eval(node)
+    if kind != MICROS:
+        return value
+    time = datetime.fromisoformat(value)
+    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, MICROS).value
+
+
+def _judged(node: ast.expr, name: str, values: pa.Array) -> tuple[Any, Any]:
+    """Return for which values of a column the host's filter finds a condition true, and for which false."""
+    table = pa.table({name: values, PLACE: np.arange(len(values))})
+    found = []
+    for text in (ast.unparse(node), f"not ({ast.unparse(node)})"):
+        mask = np.zeros(len(values), bool)
+        mask[filter_rows(table, text)[PLACE].to_numpy()] = True
+        found.append(mask)
+    return found[0], found[1]

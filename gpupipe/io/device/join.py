@@ -1,0 +1,94 @@
+"""``tables:`` joined on a device: keys become codes, for which distinct texts come to the host, and no numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.io.device.filter import known_columns
+from gpupipe.io.join import joined_names, match_note, require_column, require_unique
+from gpupipe.io.settings import JoinedTable
+from gpupipe.table.device.columns import Coded, Known, Numbers
+from gpupipe.table.device.encode import TextRules
+from gpupipe.table.device.keys import key_codes
+
+
+def join_columns(
+    left: Mapping[str, Known], right: Mapping[str, Known], name: str, joined: JoinedTable, backend: Backend
+) -> tuple[dict[str, Known], str]:
+    """Return the columns of the main table with those of the table `name` at its rows, and what there is to say.
+
+    Raises
+    ------
+    SchemaError
+        As `gpupipe.io.join.read_joined`.
+    """
+    label, on = f"table {name!r}", joined.on
+    for key in on.left:
+        require_column(list(left), key, "the main table")
+    for key in on.right:
+        require_column(list(right), key, label)
+    ours, theirs = (_trimmed(of, names, backend) for of, names in ((left, on.left), (right, on.right)))
+    a, b, size = key_codes(ours, theirs, list(zip(on.left, on.right, strict=True)), label, backend)
+    _require_unique(b, right, on.right, joined, label, backend)
+    if joined.cardinality == "one_to_one":
+        _require_unique(a, left, on.left, joined, "the main table", backend)
+    names = joined_names(list(left), list(right), name, joined)
+    matches = _matches(a, b, size, backend)
+    kinds = {name: declared.kind for name, declared in joined.declarations().items()}
+    found = {new: _gathered(right[old], matches, kinds.get(old, "categorical"), backend) for old, new in names.items()}
+    return {**left, **found}, match_note(label, int((matches < 0).sum()), len(matches))
+
+
+def key_columns(
+    columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend
+) -> dict[str, Known]:
+    """Return the columns called `names`, of Series, Numbers, TextCodes or Coded, as keys are made of them."""
+    chosen = [name for name in dict.fromkeys(names) if name in columns]
+    known = known_columns({name: columns[name] for name in chosen}, rules, backend)
+    return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))
+
+
+def _trimmed(columns: Mapping[str, Known], names: Sequence[str], backend: Backend) -> list[Known]:
+    """Return columns whose values are those of their rows alone."""
+    chosen = (columns[name] for name in names)
+    return [column if isinstance(column, Numbers) else column.trimmed(backend) for column in chosen]
+
+
+def _require_unique(
+    codes: Array, columns: Mapping[str, Known], names: Sequence[str], joined: JoinedTable, label: str, backend: Backend
+) -> None:
+    present = codes[codes >= 0]
+    if len(backend.xp.unique(present)) == len(present):
+        return
+    on_host = backend.to_host(codes)
+    table = pa.table({name: _rows(columns[name], backend) for name in names})
+    require_unique(pa.array(on_host, mask=on_host < 0), table, names, joined, label)  # says which rows they are
+
+
+def _rows(column: Known, backend: Backend) -> pa.Array:
+    codes, values = column.distinct(backend) if isinstance(column, Numbers) else (column.codes, column.values)
+    on_host = backend.to_host(codes)
+    return values.take(pa.array(on_host, mask=on_host < 0))
+
+
+def _matches(left: Array, right: Array, size: int, backend: Backend) -> Array:
+    """Return for each row of the left the row of the right that has its key; -1 where none does."""
+    xp = backend.xp
+    row_of = xp.full(max(size, 1), -1, "int64")
+    rows = xp.flatnonzero(right >= 0)
+    row_of[right[rows]] = rows
+    return xp.where(left < 0, -1, xp.take(row_of, xp.maximum(left, 0)))
+
+
+def _gathered(column: Known, matches: Array, kind: str, backend: Backend) -> Known:
+    xp = backend.xp
+    has_match, rows = matches >= 0, xp.maximum(matches, 0)
+    if isinstance(column, Numbers):
+        return Numbers(column.values[rows], column.valid[rows] & has_match, column.type)
+    coded = Coded(xp.where(has_match, column.codes[rows], -1), column.values)
+    # As in an Arrow dictionary, the levels of rows without a match are kept.
+    return coded.trimmed(backend, keep_unused=kind == "categorical" and pa.types.is_string(coded.values.type))

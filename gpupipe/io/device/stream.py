@@ -1,0 +1,121 @@
+"""Parquet files read part by part by a backend's own reader: where all of them would not fit on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import DataError
+from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.device.filter import filter_columns
+from gpupipe.io.device.obstacles import reading_on_device, require_plain
+from gpupipe.io.device.read import device_column
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.missing_values import NULL_VALUES, clean_texts
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import say_missing, usable_names
+from gpupipe.io.read import BaseDir
+from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.table.device.encode import TextRules
+
+Columns = dict[str, Any]
+
+
+@dataclass
+class FrameStream:
+    """A source in parts that a device reads.
+
+    Attributes
+    ----------
+    stream : Stream
+        Which parts there are.
+    backend : Backend
+    notes : Notes
+        What was left out, once the parts have been read; encoding them says more.
+    """
+
+    stream: Stream
+    backend: Backend
+    notes: Notes = field(default_factory=Notes)
+    _missing: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> TextRules:
+        """What the texts mean."""
+        return TextRules(self._read, NULL_VALUES)
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the rows of each part that has some, as `gpupipe.io.device.read.read_frame` would return them.
+
+        Raises
+        ------
+        DataError
+            If a file cannot be read, or there are no rows.
+        SchemaError
+            If a column is absent.
+        """
+        source, wanted, n_rows = self.stream.source, Wanted(self.stream.source), 0
+        for file, parts in zip(self.stream.files, self.stream.parts, strict=True):
+            for columns in self._of_file(file, parts, wanted):
+                if source.where:
+                    columns = filter_columns(columns, source.where, self.rules, self.backend)
+                wanted.check(list(columns), mask(source.label))
+                found = len(next(iter(columns.values())))
+                n_rows += found
+                if found:
+                    yield {name: column for name, column in columns.items() if wanted.is_wanted(name)}
+        if not n_rows:
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+
+    def lines(self) -> list[str]:
+        """Return what there is to say, once the parts have been read and encoded."""
+        for name, texts in self._missing.items():
+            say_missing(name, sorted(texts), self.notes)
+        return self.notes.lines()
+
+    def _of_file(self, file: SourceFile, parts: list[tuple[int, ...]], wanted: Wanted) -> Iterator[Columns]:
+        with opened(file) as handle:
+            schema = pq.read_schema(handle)
+        names = usable_names(schema, file, wanted, self.notes)
+        typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]
+        if not parts:
+            self.notes.say(f"no rows in {mask(file.path)}")
+        for groups in parts:
+            with reading_on_device(file):
+                frame = self.backend.read_columns("parquet", [file.path], typed, groups)
+            if len(frame):
+                yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
+
+    def _read(self, name: str, texts: pa.StringArray) -> pa.Array:
+        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
+        self._missing.setdefault(name, set()).update(gone)
+        return cleaned.cast(pa.string()).combine_chunks()
+
+
+def frame_stream(
+    source: TableSource,
+    backend: Backend,
+    tables: Mapping[str, JoinedTable] | None = None,
+    base_dir: BaseDir = None,
+) -> FrameStream | None:
+    """Return the parts in which a device reads a source; None where it fits, is generated, or must be read whole.
+
+    Raises
+    ------
+    Obstacle
+        If the host must read it.
+    DataError, SchemaError
+        As reading it would.
+    """
+    require_plain(source, tables, base_dir)
+    if source.generate:
+        return None
+    stream = in_parts(source, tables or {}, backend.free_bytes(), base_dir, on_device=True)
+    return None if stream is None else FrameStream(stream, backend)

@@ -1,0 +1,189 @@
+"""What the texts of files mean, read on a device: what the host's own readers make of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from gpupipe.errors import DataError
+from gpupipe.io.arrow_types import MICROS
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.csv.encoding import wrong_encoding
+from gpupipe.io.formats.csv.reader import TEXT_KINDS, read_typed
+from gpupipe.io.formats.jsonl.reader import read_lines
+from gpupipe.io.missing_values import NULL_VALUES, clean_texts
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import plain_table
+from gpupipe.io.settings import TableSource
+from gpupipe.table.device.encode import SAMPLE, TextRules
+
+MANY_TEXTS = 10_000  # so many distinct ones that are no texts are worth a note
+UNLIKE_TIMES = r'["\\[:cntrl:]]'
+
+
+def text_rules(notes: Notes) -> TextRules:
+    """Return what texts mean that are texts for certain; what is read as missing is noted."""
+
+    def read(name: str, texts: pa.StringArray) -> pa.Array:
+        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
+        if any(gone):  # that an empty text is missing goes without saying
+            notes.say(f"column {name!r}: {', '.join(map(repr, gone[:5]))} read as missing")
+        return cleaned.cast(pa.string()).combine_chunks()
+
+    return TextRules(read, NULL_VALUES)
+
+
+class CsvTexts:
+    """Reads texts as Arrow would in a file that has them, given the settings of a source.
+
+    Parameters
+    ----------
+    file : SourceFile
+        The file that they are of, for messages.
+    wanted : Wanted
+    source : TableSource
+    notes : Notes
+    as_text : sequence of str
+        Columns that are text whatever they hold; so are those declared categorical or text.
+    """
+
+    def __init__(
+        self, file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    ) -> None:
+        self.file, self.wanted, self.source, self.notes = file, wanted, source, notes
+        declared = source.declarations().items()
+        self.stay_texts = {*as_text, *(name for name, column in declared if column.kind in TEXT_KINDS)}
+
+    @property
+    def rules(self) -> TextRules:
+        """What encoding is to know of them."""
+        return TextRules(self.read, (*NULL_VALUES, *self.source.csv.null_values), self.is_text)
+
+    def read(self, name: str, texts: pa.StringArray) -> pa.Array:
+        """Return the values that a file with these texts would have, in their order.
+
+        Raises
+        ------
+        DataError
+            If they are not UTF-8.
+        """
+        return self._read(name, texts, self.notes)
+
+    def is_text(self, name: str, texts: pa.StringArray) -> bool:
+        """Whether these are texts even to Arrow: more of them cannot make it numbers or times."""
+        if name in self.stay_texts:
+            return True
+        return bool(pa.types.is_string(self._read(name, texts, Notes()).type))  # of some texts nothing is to be said
+
+    def _read(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array:
+        self._require_utf8(texts)
+        if not len(texts):
+            return pa.nulls(0, pa.float64())
+        column = self._as_column(name, texts, notes)
+        if pa.types.is_dictionary(column.type):
+            return column.cast(pa.string()).combine_chunks()
+        _say_many(name, texts, notes)
+        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
+
+    def _as_column(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.ChunkedArray:
+        made = io.BytesIO()
+        arrow_csv.write_csv(pa.table({name: texts.fill_null("")}), made, arrow_csv.WriteOptions(include_header=False))
+        settings = self.source.csv.model_copy(update={"names": (name,), "delimiter": ",", "quote": '"'})
+        source = self.source.model_copy(update={"csv": settings})
+        file = _in_memory(self.file, made.getvalue())
+        table = read_typed(file, Wanted(source, [name]), source, notes, tuple(self.stay_texts))
+        return plain_table(table, file, self.wanted, notes).column(name)
+
+    def _require_utf8(self, texts: pa.StringArray) -> None:
+        try:
+            texts.validate(full=True)
+        except pa.ArrowInvalid:
+            raise wrong_encoding(self.file, self.source.csv.encoding) from None
+
+
+class JsonTexts:
+    """Reads what is written in JSON lines as Arrow would in a file that has it.
+
+    Parameters
+    ----------
+    file : SourceFile
+        The file that it is of, for messages.
+    wanted : Wanted
+    notes : Notes
+    """
+
+    def __init__(self, file: SourceFile, wanted: Wanted, notes: Notes) -> None:
+        self.file, self.wanted, self.notes = file, wanted, notes
+
+    @property
+    def rules(self) -> TextRules:
+        """What encoding is to know of the texts, without their quotation marks."""
+        return TextRules(self.read, NULL_VALUES, self.is_text)
+
+    def read(self, name: str, texts: pa.StringArray) -> pa.Array:
+        """Return the values that a file with these texts would have, in their order: times, or texts."""
+        if self.is_text(name, texts[:SAMPLE]) or (times := self._times(name, texts, self.notes)) is None:
+            return text_rules(self.notes).read(name, texts)
+        _say_many(name, texts, self.notes)
+        return times
+
+    def is_text(self, name: str, texts: pa.StringArray) -> bool:
+        """Whether these are texts even to Arrow: more of them cannot make it times."""
+        return self._times(name, texts, Notes()) is None  # of some texts nothing is to be said
+
+    def values(self, name: str, written: pa.StringArray) -> pa.Array:
+        """Return the numbers or booleans that are written, without quotation marks, in their order.
+
+        Raises
+        ------
+        Obstacle
+            If they are neither, or of several types: the host reader says in which line.
+        """
+        try:
+            column = self._as_column(name, written, self.notes)
+        except DataError:
+            what = f"column {name!r} holds values of several types, or what is no JSON"
+            raise Obstacle(what, "source.path", "write them in one type; the host reader says where") from None
+        _say_many(name, written, self.notes)
+        return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
+
+    def _times(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array | None:
+        if not len(texts):
+            return pa.array([], MICROS)
+        if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # nor could it be written as it is
+            return None
+        column = self._as_column(name, pc.binary_join_element_wise('"', texts, '"', ""), notes)
+        return column.combine_chunks() if pa.types.is_timestamp(column.type) else None
+
+    def _as_column(self, name: str, written: pa.StringArray, notes: Notes) -> pa.ChunkedArray:
+        lines = pc.binary_join_element_wise('{"x":', written, "}", "")
+        content = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0].as_py()
+        file = _in_memory(self.file, content.encode())
+        table = read_lines(file).rename_columns([name])
+        return plain_table(table, file, self.wanted, notes).column(name)
+
+
+def _say_many(name: str, texts: pa.StringArray, notes: Notes) -> None:
+    if len(texts) > MANY_TEXTS:
+        notes.say(f"column {name!r}: {texts.nbytes:,} bytes of texts came to the host to be read as numbers")
+
+
+def _in_memory(file: SourceFile, content: bytes) -> SourceFile:
+    """Return a file of this content under the name of another."""
+    return SourceFile(file.path, len(content), 0, file.format, remote=_InMemory(content))
+
+
+class _InMemory:
+    """Bytes as a file system of one file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def open(self, path: str, mode: str) -> io.BytesIO:
+        return io.BytesIO(self.content)

@@ -1,0 +1,239 @@
+"""Rows and labels of the main table, made of the events of a further one: see ``source: {entities: ...}``.
+
+The words are those of Featuretools and Kumo: an *entity* is a key (a customer), its *cut-off* divides the events that
+features see (before it) from those that make the label (from it on, as long as the prediction window).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
+from gpupipe.io.missing_values import TEXT
+from gpupipe.io.read import BaseDir, Loaded, read_arrow
+from gpupipe.io.row_steps import as_floats, require, times_of
+from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.table.keys import key_codes, key_values
+from gpupipe.table.schema import NAT
+from gpupipe.table.spans import UNITS_US, span_us, time_us
+from gpupipe.table.times import is_text
+
+Array = Any
+DAY_US = UNITS_US["d"]
+
+
+def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> Loaded:
+    """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
+
+    The rows are in the order of the cut-offs, then of the keys. `Loaded.events` holds the event tables.
+
+    Raises
+    ------
+    ConfigError
+        If the prediction window of a cut-off ends after the events do.
+    DataError
+        If there is no event before a cut-off, or a file cannot be read.
+    SchemaError
+        If a column is absent or of another type.
+    """
+    entities = source.entities
+    assert entities is not None
+    names = dict.fromkeys([entities.table, *([entities.label.table] if entities.label else [])])
+    events = {name: read_arrow(tables[name], base_dir) for name in names}
+    cut_offs = [time_us(date) for date in entities.as_of]
+    table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
+    notes = [note for name in names for note in events[name].notes]
+    notes.append(_row_note(table, entities, tables[entities.table].on.left))
+    if entities.label is not None:
+        assert source.target is not None
+        label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
+        table = table.append_column(source.target, label)
+        notes.append(f"{source.target}: {_in_words(entities.label)}")
+    files = [file for name in names for file in events[name].files]
+    return Loaded(table, files, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
+
+
+def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:
+    """Return one row for each key with an event before a cut-off, and each cut-off: its keys, and ``as_of``.
+
+    Parameters
+    ----------
+    events : pyarrow.Table
+    settings : JoinedTable
+        Their keys and time column.
+    entities : Entities
+    cut_offs : sequence of int
+        Microseconds since 1970-01-01 UTC, ascending.
+
+    Raises
+    ------
+    DataError
+        If there is no event before a cut-off.
+    SchemaError
+        If a column is absent, or times are not times.
+    """
+    label = f"table {entities.table!r}"
+    times = _times(events, settings, label)
+    keys = pa.table({left: _key(events, right, label) for left, right in _pairs(settings)})
+    is_key = np.ones(len(times), bool)
+    for column in keys.columns:
+        is_key &= column.is_valid().to_numpy()
+    parts = []
+    for cut_off in cut_offs:
+        first = -(2**63) + 1 if entities.active_within is None else cut_off - span_us(entities.active_within)
+        seen = is_key & (times < cut_off) & (times >= first) & (times != NAT)
+        if not seen.any():
+            since = "" if entities.active_within is None else f" in the {entities.active_within} to it"
+            raise DataError(
+                f"no key of {label} has an event before the cut-off {_iso(cut_off)}{since}",
+                where="source.entities.as_of",
+                fix=_range_of(times),
+            )
+        found = keys.filter(pa.array(seen)).group_by(settings.on.left, use_threads=False).aggregate([])
+        found = found.sort_by([(name, "ascending") for name in settings.on.left])
+        parts.append(found.append_column(AS_OF, _repeated(cut_off, found.num_rows)))
+    rows = pa.concat_tables(parts).combine_chunks()
+    columns = [c.dictionary_encode().cast(TEXT) if is_text(c.type) else c for c in rows.columns]
+    return pa.table(columns, names=rows.column_names)
+
+
+def with_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
+    """Return rows with the cut-off `as_of`, in microseconds since 1970-01-01 UTC, in the column ``as_of``."""
+    column = _repeated(as_of, rows.num_rows)
+    if AS_OF in rows.column_names:
+        return rows.set_column(rows.column_names.index(AS_OF), AS_OF, column)
+    return rows.append_column(AS_OF, column)
+
+
+def _repeated(cut_off: int, n_rows: int) -> pa.Array:
+    return pa.array(np.full(n_rows, cut_off, "int64")).cast(pa.timestamp("us"))
+
+
+def _pairs(settings: JoinedTable) -> list[tuple[str, str]]:
+    return list(zip(settings.on.left, settings.on.right, strict=True))
+
+
+def _key(events: pa.Table, name: str, label: str) -> pa.ChunkedArray:
+    return key_values(events.column(require(events, name, label)))
+
+
+def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
+    """Return the times of events in microseconds, NAT where null."""
+    assert settings.time is not None
+    times = times_of(events, settings.time, settings.declarations().get(settings.time), label)
+    return pc.fill_null(times.cast(pa.int64()), NAT).to_numpy()
+
+
+def _labels(
+    rows: pa.Table, events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]
+) -> pa.ChunkedArray:
+    """Return the label of each row."""
+    label = entities.label
+    assert label is not None
+    where = f"table {label.table!r}"
+    times = _times(events, settings, where)
+    horizon = span_us(label.within)
+    _require_complete(times, cut_offs, horizon, entities, label)
+    for _, right in _pairs(settings):
+        require(events, right, where)
+    mine, theirs = key_codes(rows, settings.on.left, events, settings.on.right, where)
+    keys, of_events = (pc.fill_null(codes, -1).to_numpy(zero_copy_only=False) for codes in (mine, theirs))
+    values = None
+    if label.column is not None:
+        values = as_floats(events.column(require(events, label.column, where)), label.column, where).to_numpy()
+    cut_off_of_rows = rows.column(AS_OF).cast(pa.int64()).to_numpy()
+    n_keys = int(of_events.max(initial=-1)) + 1
+    result = np.zeros(rows.num_rows)
+    for cut_off in cut_offs:
+        inside = (of_events >= 0) & (times >= cut_off) & (times < cut_off + horizon)
+        if values is not None:
+            inside &= ~np.isnan(values)
+        of_keys = _reduced(label.function, of_events[inside], None if values is None else values[inside], n_keys)
+        here = cut_off_of_rows == cut_off
+        known = here & (keys >= 0)
+        result[here] = _without_events(label.function)
+        result[known] = of_keys[keys[known]]
+    return _as_target(result, label)
+
+
+def _reduced(function: str, keys: Array, values: Array, n_keys: int) -> Array:
+    """Return the function of the values, or the number of events, of each key."""
+    n = np.bincount(keys, minlength=n_keys).astype(np.float64)
+    if function in ("none", "any", "count"):
+        return n
+    if function in ("sum", "mean"):
+        total = np.bincount(keys, weights=values, minlength=n_keys)
+        return total if function == "sum" else np.divide(total, n, out=np.full(n_keys, np.nan), where=n > 0)
+    reduced = np.full(n_keys, np.inf if function == "min" else -np.inf)
+    (np.minimum if function == "min" else np.maximum).at(reduced, keys, values)
+    return np.where(n > 0, reduced, np.nan)
+
+
+def _without_events(function: str) -> float:
+    return 0.0 if function in ("none", "any", "count", "sum") else np.nan
+
+
+def _as_target(values: Array, label: EventLabel) -> pa.ChunkedArray:
+    if label.function in ("none", "any"):
+        made = pa.array((values > 0) == (label.function == "any"))
+    elif label.at_least is not None:
+        made = pa.array(values >= label.at_least, mask=np.isnan(values))
+    elif label.function == "count":
+        made = pa.array(values.astype(np.int64))
+    else:
+        made = pa.array(values, mask=np.isnan(values))
+    return pa.chunked_array([made])
+
+
+def _require_complete(
+    times: Array, cut_offs: Sequence[int], horizon: int, entities: Entities, label: EventLabel
+) -> None:
+    """Raise ConfigError if a prediction window ends after the events do: its labels would miss events (censoring)."""
+    last = int(times.max(initial=NAT))
+    if last == NAT:
+        raise DataError(f"no event of table {label.table!r} has a time", fix="check the column that `time` names")
+    end = last + 1
+    if horizon % DAY_US == 0:  # days and weeks: the last event's day is complete
+        end = (last // DAY_US + 1) * DAY_US
+    if entities.until is not None:
+        end = time_us(entities.until)
+    late = [cut_off for cut_off in cut_offs if cut_off + horizon > end]
+    if late:
+        raise ConfigError(
+            f"the label of the cut-off {_iso(late[0])} needs the events up to {_iso(late[0] + horizon)}; "
+            f"those of table {label.table!r} end on {_iso(end if entities.until else last)}",
+            where="source.entities",
+            fix=f"take a cut-off of at most {_iso(end - horizon)} or a window shorter than {label.within}; or, if the "
+            f"events are complete up to a later date, say so: until: {_iso(late[0] + horizon)}",
+        )
+
+
+def _row_note(table: pa.Table, entities: Entities, keys: Sequence[str]) -> str:
+    dates = entities.as_of
+    said = f"before {dates[0]}" if len(dates) == 1 else f"before each of {len(dates)} cut-offs from {dates[0]} on"
+    active = f" and in the {entities.active_within} to it" if entities.active_within else ""
+    return f"{table.num_rows:,} rows: each {', '.join(keys)} with an event in {entities.table!r} {said}{active}"
+
+
+def _in_words(label: EventLabel) -> str:
+    least = "" if label.at_least is None else f" of at least {label.at_least:g}"
+    of = label.table if label.column is None else f"{label.table}.{label.column}"
+    return f"{label.function} of {of}{least} within {label.within} from the cut-off on"
+
+
+def _range_of(times: Array) -> str:
+    known = times[times != NAT]
+    return f"its events are from {_iso(known.min())} to {_iso(known.max())}" if len(known) else "none has a time"
+
+
+def _iso(micros: int) -> str:
+    """Return a time as ISO text, a date alone where it is midnight."""
+    moment = datetime.fromtimestamp(int(micros) / 1e6, UTC).replace(tzinfo=None)
+    return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat(timespec="seconds")

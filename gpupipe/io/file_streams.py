@@ -1,0 +1,60 @@
+"""Opens files for Arrow: local ones, remote ones through their file system, compressed ones unpacked.
+
+Nothing is memory-mapped: a file that another process cuts short would end this one with SIGBUS, and what it writes
+would show up in tables that were checked. Reading instead costs nothing that can be measured (compressed Parquet, CSV,
+ORC: the CPU seconds are equal), and less memory counts as this process's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.io.file_changes import unchanged
+from gpupipe.io.files import SourceFile, reading
+from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.signatures import require_signature
+
+Span = tuple[int, int]  # bytes from the first up to the second
+
+
+@contextmanager
+def opened(file: SourceFile, unpack: bool = False, span: Span | None = None) -> Iterator[Any]:
+    """Open a file as an Arrow stream; whatever goes wrong while it is open is a DataError that names the file.
+
+    Parameters
+    ----------
+    file : SourceFile
+    unpack : bool
+        Whether to decompress a file whose last suffix says that it is compressed; it can only be read forwards then.
+    span : (int, int), optional
+        Open these bytes alone, of a local file that is not compressed.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, its first bytes say that it is of another format, or it changes meanwhile.
+    """
+    codec = compression_of(file.path) if unpack else None
+    with reading(file.path), unchanged(file), _raw(file) as stream:
+        if span is not None:
+            yield stream.get_stream(span[0], span[1] - span[0])
+        elif codec:
+            yield pa.CompressedInputStream(stream, codec)
+        else:
+            yield stream
+
+
+@contextmanager
+def _raw(file: SourceFile) -> Iterator[Any]:
+    if file.remote is not None:
+        with file.remote.open(file.path, "rb") as raw, pa.PythonFile(raw, mode="r") as stream:
+            yield stream
+    else:
+        require_signature(file)
+        with pa.OSFile(os.fsencode(file.path)) as stream:  # bytes: a name need not be UTF-8
+            yield stream

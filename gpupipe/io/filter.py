@@ -1,0 +1,126 @@
+"""Applies the row filter of ``where:`` to a table."""
+
+from __future__ import annotations
+
+import ast
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.io.missing_values import TEXT, relabel
+from gpupipe.io.where import COMPARISONS, links, parse_where
+
+
+def filter_rows(table: pa.Table, text: str) -> pa.Table:
+    """Return the rows of `table` for which the filter `text` is true, in their order.
+
+    Dictionaries keep the levels that these rows have: with others, what a level is would depend on how a file happens
+    to be cut into chunks, as Arrow drops the chunks of which no row is left.
+
+    Raises
+    ------
+    ConfigError
+        If the filter cannot be parsed.
+    SchemaError
+        If it names a column that is not there, or compares one with a value of another type.
+    """
+    tree, names = parse_where(text)
+    for name in names.values():
+        if name not in table.column_names:
+            hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
+            raise SchemaError(f"where: there is no column {name!r}", where=text, fix=hint)
+    kept = table.filter(_Filter(table, names, text).mask(tree))
+    return pa.table([_with_used_levels(column) for column in kept.columns], names=kept.column_names)
+
+
+def _with_used_levels(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type != TEXT:
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        is_used = pc.is_in(pa.array(np.arange(len(chunk.dictionary), dtype="int32")), value_set=chunk.indices.unique())
+        used = pc.if_else(is_used, chunk.dictionary, pa.scalar(None, pa.string()))
+        chunks.append(chunk if pc.all(is_used).as_py() else relabel(chunk, used))
+    return pa.chunked_array(chunks, TEXT)
+
+
+class _Filter:
+    """Evaluates a checked expression over the columns of a table; the results are boolean, null for unknown."""
+
+    def __init__(self, table: pa.Table, names: dict[str, str], text: str) -> None:
+        self.table, self.names, self.text = table, names, text
+
+    def mask(self, node: ast.expr) -> pa.ChunkedArray:
+        if isinstance(node, ast.BoolOp):
+            masks = [self.mask(value) for value in node.values]
+            return _fold("and_kleene" if isinstance(node.op, ast.And) else "or_kleene", masks)
+        if isinstance(node, ast.UnaryOp):
+            return pc.invert(self.mask(node.operand))
+        if isinstance(node, ast.Compare):
+            return _fold("and_kleene", [self.link(*link) for link in links(node)])
+        column = self.operand(node)
+        if not pa.types.is_boolean(column.type):
+            raise SchemaError(f"where: {ast.unparse(node)} is {_type_name(column)}, not a condition", where=self.text)
+        return column
+
+    def link(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> pa.ChunkedArray:
+        if isinstance(operator, ast.Is):
+            return pc.is_null(self.operand(left), nan_is_null=True)
+        if isinstance(operator, ast.IsNot):
+            return pc.invert(pc.is_null(self.operand(left), nan_is_null=True))
+        if isinstance(operator, ast.In | ast.NotIn):
+            assert isinstance(right, ast.List | ast.Tuple | ast.Set)
+            found = _fold("or_kleene", [self.compare(left, ast.Eq(), item) for item in right.elts])
+            return found if isinstance(operator, ast.In) else pc.invert(found)
+        return self.compare(left, operator, right)
+
+    def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> pa.ChunkedArray:
+        first, second = self.operand(left), self.operand(right)
+        try:
+            first, second = _as_time_beside_time(first, second), _as_time_beside_time(second, first)
+            if _is_text(first) != _is_text(second):  # Arrow would compare 3 with "3"
+                raise TypeError
+            result = pc.call_function(COMPARISONS[type(operator)], [first, second])
+        except (pa.ArrowException, ValueError, TypeError):
+            raise SchemaError(
+                f"where: {ast.unparse(left)} ({_type_name(first)}) and {ast.unparse(right)} ({_type_name(second)}) "
+                "cannot be compared",
+                where=self.text,
+                fix="write text in quotes and numbers without; times as '2020-01-31' or '2020-01-31 12:00:00'",
+            ) from None
+        # NaN is a missing number too: != would keep it.
+        return pc.if_else(pc.or_(_is_nan(first), _is_nan(second)), pa.scalar(None, pa.bool_()), result)
+
+    def operand(self, node: ast.expr) -> pa.ChunkedArray | pa.Scalar:
+        if isinstance(node, ast.Name):
+            return self.table.column(self.table.column_names.index(self.names[node.id]))
+        return pa.scalar(ast.literal_eval(node))
+
+
+def _fold(function: str, masks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    result = masks[0]
+    for mask in masks[1:]:
+        result = pc.call_function(function, [result, mask])
+    return result
+
+
+def _as_time_beside_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:
+    if not (isinstance(value, pa.StringScalar) and pa.types.is_timestamp(other.type)):
+        return value
+    time = datetime.fromisoformat(value.as_py())
+    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, other.type)
+
+
+def _is_nan(value: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray | pa.Scalar:
+    return pc.is_nan(value) if pa.types.is_floating(value.type) else pa.scalar(False)
+
+
+def _is_text(value: pa.ChunkedArray | pa.Scalar) -> bool:
+    return bool(pa.types.is_dictionary(value.type) or pa.types.is_string(value.type))
+
+
+def _type_name(value: pa.ChunkedArray | pa.Scalar) -> str:
+    return "text" if _is_text(value) else str(value.type)

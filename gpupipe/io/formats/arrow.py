@@ -1,0 +1,66 @@
+"""Arrow IPC files and streams, and Feather files; of a file, columns that are not wanted are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import feather, ipc
+
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import usable_names
+from gpupipe.io.settings import TableSource
+
+FILE_MARK = b"ARROW1"
+FEATHER_1_MARK = b"FEA1"
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    """Return the wanted columns of an Arrow file, stream or Feather file.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt or truncated, or has no usable column.
+    SchemaError
+        If a column that is asked for by name is nested.
+    """
+    with opened(file) as stream:
+        if is_feather_1(stream):
+            table = feather.read_table(stream)
+            table = table.select(usable_names(table.schema, file, wanted, notes))
+        else:
+            schema = reader_of(stream).schema
+            names = usable_names(schema, file, wanted, notes)
+            table = reader_of(stream, [schema.get_field_index(name) for name in names]).read_all()
+        table.validate(full=True)  # offsets and codes in a damaged file could point anywhere
+        return table
+
+
+def is_feather_1(stream: Any) -> bool:
+    """Whether an open file is in the first form of Feather, which is not Arrow's."""
+    return _mark(stream).startswith(FEATHER_1_MARK)
+
+
+def reader_of(stream: Any, fields: Sequence[int] = ()) -> Any:
+    """Return Arrow's reader of an open file or stream, from its beginning, of these fields, or of all."""
+    options = ipc.IpcReadOptions(included_fields=list(fields))
+    return (ipc.open_file if _mark(stream) == FILE_MARK else ipc.open_stream)(stream, options=options)
+
+
+def batches(reader: Any) -> Iterator[pa.RecordBatch]:
+    """Yield what a reader of a file or of a stream reads, batch by batch."""
+    if isinstance(reader, ipc.RecordBatchFileReader):
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+    return iter(reader)
+
+
+def _mark(stream: Any) -> bytes:
+    stream.seek(0)
+    mark = bytes(stream.read(len(FILE_MARK)))
+    stream.seek(0)
+    return mark

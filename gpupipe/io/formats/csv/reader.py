@@ -1,0 +1,400 @@
+"""CSV files, also compressed: strings come as dictionary codes straight from Arrow's parser.
+
+The type of a column is one that every value of the file has (integer, boolean, date, time, number, text, in this
+order). Empty lines are skipped.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.io.arrow_types import is_bytes
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.encoding import rows_that_are_no_text, wrong_encoding
+from gpupipe.io.formats.csv.header import Header, never_closed, read_head, read_header
+from gpupipe.io.formats.csv.open_quotes import WithLastLine
+from gpupipe.io.formats.csv.stray_values import say_strays, textures
+from gpupipe.io.formats.csv.texts import cleaned, narrowest, with_numbers
+from gpupipe.io.formats.csv.whitespace import TabbedStream
+from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.missing_values import NULL_VALUES, TEXT
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+
+BLOCK_BYTES = 4 << 20
+MAX_BLOCK_BYTES = 1 << 30
+TEXT_KINDS = ("categorical", "text")
+
+
+def read(
+    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+) -> pa.Table | None:
+    """Return the wanted columns of a CSV file, or None if it has no rows.
+
+    Parameters
+    ----------
+    file : SourceFile
+    wanted : Wanted
+    source : TableSource
+        Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
+    notes : Notes
+    as_text : sequence of str
+        Further columns to read as text, because they are text in another file.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt, in another encoding, or has rows with another number of fields.
+    """
+    table = read_typed(file, wanted, source, notes, as_text)
+    if table is not None:
+        say_strays(textures(table, {*declared_texts(source), *as_text}), notes)
+    return table
+
+
+def read_typed(
+    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+) -> pa.Table | None:
+    """As `read`, without a remark on what nearly is a number: it would need all texts of a column."""
+    header = header_of(file, source, notes)
+    if header is None:
+        return None
+    table = read_rows(file, header, wanted, source, notes, as_text=as_text)
+    if not table.num_rows:
+        return None
+    keep_text = {*declared_texts(source), *as_text}
+    kinds, columns = {}, dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == TEXT:
+            columns[name], numbers = cleaned(column, source.csv)
+            if name not in keep_text and (kind := narrowest(numbers)):
+                kinds[name] = kind
+    return with_numbers(pa.table(columns), kinds, source.csv)
+
+
+def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:
+    """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
+    with opened(file, unpack=True) as stream:
+        return read_header(stream, file, source.csv, notes)
+
+
+def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
+    """Return the names of the columns of a file that may have no rows; none where it is empty."""
+    with opened(file, unpack=True) as stream:
+        rows = read_head(stream, file, settings).rows
+    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
+
+
+def declared_texts(source: TableSource) -> set[str]:
+    """Return the columns that are text whatever they hold, because they are declared to be."""
+    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
+
+
+def read_rows(
+    file: SourceFile,
+    header: Header,
+    wanted: Wanted,
+    source: TableSource,
+    notes: Notes,
+    span: Span | None = None,
+    as_text: Sequence[str] = (),
+    kinds: Mapping[str, pa.DataType] | None = None,
+    lines_are_rows: bool = False,
+) -> pa.Table:
+    """Return rows as Arrow's parser types them, text before it is `cleaned`.
+
+    Parameters
+    ----------
+    file, wanted, source, notes, as_text
+        As for `read`.
+    header : Header
+    span : (int, int), optional
+        Parse these bytes of the file alone, which hold whole rows; else all rows behind the header.
+    kinds : mapping of str to DataType, optional
+        Read these columns alone, and as these types.
+    lines_are_rows : bool
+        Whether it is known that neither a line nor the file ends in quotes.
+
+    Raises
+    ------
+    DataError
+        As `read`; also if a value is not of the type that is asked for.
+    """
+    settings = source.csv
+    names = wanted.pick(header.names)
+    if not names:
+        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+    texts = declared_texts(source).union(as_text)
+    convert = arrow_csv.ConvertOptions(
+        include_columns=names if kinds is None else list(kinds),
+        column_types={name: TEXT for name in names if name in texts} if kinds is None else dict(kinds),
+        null_values=[*NULL_VALUES, *settings.null_values],
+        strings_can_be_null=True,
+        auto_dict_encode=True,
+        auto_dict_max_cardinality=2**31 - 1,
+        decimal_point=settings.decimal,
+    )
+    table = _parse(file, header, settings, convert, notes, span, lines_are_rows)
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
+            raise wrong_encoding(file, settings.encoding)
+    return table
+
+
+def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:
+    """Return columns of a file as text exactly as written, an empty field as null; None if the file has no rows.
+
+    Where the file has none of the columns, its first one says how many rows there are.
+
+    Raises
+    ------
+    DataError
+        As `read`.
+    """
+    header = header_of(file, source, Notes())
+    if header is None:
+        return None
+    found = list(filter(frozenset(names).__contains__, header.names)) or header.names[:1]
+    convert = arrow_csv.ConvertOptions(
+        include_columns=found,
+        column_types=dict.fromkeys(found, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    return _parse(file, header, source.csv, convert, Notes(), None, lines_are_rows=False)
+
+
+def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
+    """Return the rows of a file that have another number of fields than its header; they are parsed on one thread."""
+    header, settings = header_of(file, source, Notes()), source.csv
+    if header is None:
+        return []
+    found: list[MalformedRow] = []
+    block, n_blank = BLOCK_BYTES, 0
+
+    def on_bad_row(row: Any) -> str:
+        nonlocal n_blank
+        if not row.text.strip():
+            n_blank += 1
+        else:
+            number = row.number - 1 - header.n_lines - n_blank
+            found.append(MalformedRow(number, row.text, row.actual_columns, row.expected_columns))
+        return "skip"
+
+    parse = arrow_csv.ParseOptions(
+        delimiter=header.delimiter, quote_char=settings.quote or False, newlines_in_values=settings.quote is not None,
+        invalid_row_handler=on_bad_row,
+    )  # fmt: skip
+    convert = arrow_csv.ConvertOptions(include_columns=header.names[:1], column_types={header.names[0]: pa.string()})
+    while True:
+        found, n_blank = [], 0
+        layout = arrow_csv.ReadOptions(
+            use_threads=False, column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding,
+            block_size=block,
+        )  # fmt: skip
+        try:
+            with opened(file, unpack=True) as stream:
+                arrow_csv.read_csv(stream, layout, parse, convert)
+            return found
+        except DataError as error:
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise
+            block *= 16
+
+
+@dataclass(frozen=True)
+class MalformedRow:
+    """A row of a CSV file with another number of fields than the header.
+
+    Attributes
+    ----------
+    row : int
+        Its place among the data rows of the file, from 0; blank lines are not counted.
+    text : str
+        As written.
+    n_fields, n_columns : int
+        Fields found, and expected.
+    """
+
+    row: int
+    text: str
+    n_fields: int
+    n_columns: int
+
+
+def _parse(
+    file: SourceFile,
+    header: Header,
+    settings: CsvSettings,
+    convert: arrow_csv.ConvertOptions,
+    notes: Notes,
+    span: Span | None,
+    lines_are_rows: bool,
+) -> pa.Table:
+    """Parse the file with ever larger blocks until every row fits into one."""
+    block = BLOCK_BYTES
+    while True:
+        try:
+            return _parse_blocks(file, header, settings, convert, notes, block, span, lines_are_rows)
+        except DataError as error:
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise
+            block *= 16
+
+
+def _parse_blocks(
+    file: SourceFile,
+    header: Header,
+    settings: CsvSettings,
+    convert: arrow_csv.ConvertOptions,
+    notes: Notes,
+    block: int,
+    span: Span | None,
+    lines_are_rows: bool,
+) -> pa.Table:
+    bad = _BadRows(settings.bad_rows == "skip")
+    quoted = not lines_are_rows and _may_have_quoted_newlines(file, settings, span)
+    parse = arrow_csv.ParseOptions(
+        delimiter=header.parser_delimiter,
+        quote_char=settings.quote or False,
+        newlines_in_values=quoted,
+        invalid_row_handler=bad.see,
+    )
+    layout = arrow_csv.ReadOptions(
+        column_names=header.names,
+        skip_rows=0 if span else header.n_lines,
+        encoding="utf8" if quoted else _parsed_encoding(header, settings),
+        block_size=block,
+    )
+    try:
+        with rows_that_are_no_text() as unreadable, opened(file, unpack=True, span=span) as stream:
+            stream = _parsed(stream, header, settings)
+            if quoted:
+                stream = _with_last_line(stream, header, settings, bad)
+            table = arrow_csv.read_csv(stream, layout, parse, convert)
+    except DataError as error:
+        if unreadable:
+            raise wrong_encoding(file, settings.encoding) from None
+        if bad.widths and not bad.may_skip:
+            layout.encoding = _parsed_encoding(header, settings)
+            raise _ragged(file, header, layout, parse, settings) from None
+        if "invalid UTF8" in error.what or "codec" in error.what or "UTF-16" in error.what:
+            raise wrong_encoding(file, settings.encoding) from None
+        raise
+    if quoted and not bad.has_ended:
+        raise never_closed(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
+    if bad.widths:
+        notes.skipped_rows(file.path, len(bad.widths))
+    return table
+
+
+class _BadRows:
+    """What is done with rows of another number of fields than the header.
+
+    Attributes
+    ----------
+    widths : list of int
+        The number of fields of each that is not blank.
+    last_line : str, optional
+        What stands behind the file: see `gpupipe.io.formats.csv.open_quotes`.
+    has_ended : bool
+        Whether that was found.
+    """
+
+    def __init__(self, may_skip: bool) -> None:
+        self.may_skip, self.widths = may_skip, list[int]()
+        self.last_line: str | None = None
+        self.has_ended = False
+
+    def see(self, row: Any) -> str:
+        """Return what Arrow is to do with a row."""
+        if row.text == self.last_line:
+            self.has_ended = True
+            return "skip"
+        if not row.text.strip():
+            return "skip"
+        self.widths.append(row.actual_columns)
+        return "skip" if self.may_skip else "error"
+
+
+def _parsed(stream: Any, header: Header, settings: CsvSettings) -> Any:
+    """Return the stream that Arrow parses: the file's own, unless its fields are separated by runs of blanks."""
+    if header.delimiter != WHITESPACE:
+        return stream
+    return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
+
+
+def _parsed_encoding(header: Header, settings: CsvSettings) -> str:
+    return "utf8" if header.delimiter == WHITESPACE else settings.encoding
+
+
+def _as_utf8(stream: Any, encoding: str) -> Any:
+    return stream if codecs.lookup(encoding).name == "utf-8" else pa.transcoding_input_stream(stream, encoding, "utf-8")
+
+
+def _with_last_line(stream: Any, header: Header, settings: CsvSettings, bad: _BadRows) -> Any:
+    stream = _as_utf8(stream, _parsed_encoding(header, settings))
+    marked = WithLastLine(stream, header.parser_delimiter, len(header.names))
+    bad.last_line = marked.line
+    return marked.opened()
+
+
+def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Span | None) -> bool:
+    """Rows are found faster where no newline can be in quotes: where there is no quotation mark at all."""
+    if settings.quote is None:
+        return False
+    if file.remote is not None or compression_of(file.path):
+        return True
+    mark = settings.quote.encode(settings.encoding)[-1:]
+    with opened(file, span=span) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            if mark in block:
+                return True
+    return False
+
+
+def _ragged(
+    file: SourceFile,
+    header: Header,
+    layout: arrow_csv.ReadOptions,
+    parse: arrow_csv.ParseOptions,
+    settings: CsvSettings,
+) -> DataError:
+    """Find the first bad row by reading again on one thread: row numbers are known there only."""
+    bad: list[Any] = []
+
+    def on_bad_row(row: Any) -> str:
+        if not row.text.strip():
+            return "skip"
+        bad.append(row)
+        return "error"
+
+    parse.invalid_row_handler = on_bad_row
+    layout.use_threads = False
+    layout.skip_rows = header.n_lines
+    try:
+        with rows_that_are_no_text(), opened(file, unpack=True) as stream:
+            stream = _parsed(stream, header, settings)
+            arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
+    except DataError:
+        pass
+    if not bad:
+        return wrong_encoding(file, settings.encoding)
+    row = bad[0]
+    text = repr(row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text)
+    more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
+    return DataError(
+        f"row {row.number:,} has {row.actual_columns:,} fields, the file has {row.expected_columns:,} columns: "
+        + (text if len(text) <= 100 else text[:100] + "..."),
+        where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
+        fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
+    )

@@ -1,0 +1,65 @@
+"""The texts of CSV files, once they are parsed: trimmed, what means 'missing' null, and numbers where they are that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.io.missing_values import NULL_VALUES, clean_texts
+from gpupipe.io.settings import CsvSettings
+from gpupipe.table.numbers import parse_numbers
+
+NUMBERS = (pa.int64(), pa.float64())
+NO_NUMBER = "?"
+
+
+def cleaned(column: pa.ChunkedArray, settings: CsvSettings) -> tuple[pa.ChunkedArray, frozenset[pa.DataType]]:
+    """Return a column of text cleaned, and those of `NUMBERS` that hold all of its values then."""
+    column, _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
+    levels = [_plainly(chunk.dictionary, settings) for chunk in column.chunks]
+    numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
+    return column, numbers
+
+
+def narrowest(numbers: Set[pa.DataType]) -> pa.DataType | None:
+    """Return the first of `NUMBERS` that is among these; None: the column is text."""
+    return next((kind for kind in NUMBERS if kind in numbers), None)
+
+
+def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
+    """Return the table with these columns of text as numbers of these types, which hold all of their values."""
+    if not kinds:
+        return table
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, kind in kinds.items():
+        chunks = [_plainly(chunk.dictionary, settings).cast(kind).take(chunk.indices) for chunk in columns[name].chunks]
+        columns[name] = pa.chunked_array(chunks, kind)
+    return pa.table(columns)
+
+
+def parse_marked_numbers(texts: pa.Array, settings: CsvSettings) -> pa.Array:
+    """Return texts as float64 by the decimal and thousands marks of a file, null where one is not a number."""
+    return parse_numbers(_plainly(texts, settings))
+
+
+def _plainly(texts: pa.Array, settings: CsvSettings) -> pa.Array:
+    """Return texts with numbers as Arrow reads them: a decimal point, nothing between thousands."""
+    point = settings.decimal
+    if settings.thousands is not None:
+        mark, end = re.escape(settings.thousands), rf"(?:{re.escape(point)}[0-9]*)?"
+        grouped = pc.match_substring_regex(texts, rf"^\s*[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+{end}\s*$")
+        texts = pc.if_else(grouped, pc.replace_substring(texts, settings.thousands, ""), texts)
+    if point != ".":  # a point is no decimal point then
+        texts = pc.replace_substring(pc.replace_substring(texts, ".", NO_NUMBER), point, ".")
+    return texts
+
+
+def _holds(kind: pa.DataType, texts: pa.Array) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

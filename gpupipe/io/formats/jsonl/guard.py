@@ -1,0 +1,122 @@
+"""JSON lines that would bring Arrow's parser down: it is given none of them.
+
+It ends the process, whatever is unsaved, at a ``null`` where an object should be, and at values that are nested deeper
+than its stack. So the bytes are looked at on their way to it: brackets outside texts, and what is between objects. What
+would make that uncertain (a text over several lines, a bracket that nothing opened) is no JSON, and is not let through.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.files import SourceFile, mask
+
+Array = Any
+MOST_DEEP = 100
+QUOTE, BACKSLASH, NEWLINE, OPEN, CLOSE = 34, 92, 10, 0x7B, 0x7D  # braces; brackets differ from them in the bit 0x20
+IS_MARK = np.zeros(256, bool)
+IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
+
+
+class Guarded:
+    """A stream of JSON lines, as `pyarrow.PythonFile` reads it.
+
+    Parameters
+    ----------
+    stream : pyarrow.NativeFile
+    file : SourceFile
+        For the error.
+    """
+
+    closed = False
+
+    def __init__(self, stream: Any, file: SourceFile) -> None:
+        self._stream, self._file = stream, file
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self._depth, self._in_text, self._escapes = 0, False, 0
+        self._between = b""  # what stands since the last object
+
+    def read(self, n_bytes: int) -> Any:
+        """Return the next bytes, none of them copied.
+
+        Raises
+        ------
+        DataError
+            If they must not be parsed.
+        UnicodeDecodeError
+            If they are not UTF-8: the parser would let that pass.
+        """
+        found = self._stream.read_buffer(n_bytes)
+        self._decoder.decode(found, not len(found))
+        if len(found):
+            self._look(np.frombuffer(found, np.uint8))
+        return found
+
+    def opened(self) -> pa.PythonFile:
+        """Return the stream as Arrow reads it."""
+        return pa.PythonFile(self, mode="r")
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def close(self) -> None:
+        """Leave the stream to whoever has opened it."""
+
+    def _look(self, block: Array) -> None:
+        places = np.flatnonzero(IS_MARK[block])
+        is_quote = block[places] == QUOTE
+        is_quote[is_quote] = ~self._escaped(block, places[is_quote])
+        kinds = block[places] | 0x20
+        in_text = (np.cumsum(is_quote) - is_quote + self._in_text) % 2 == 1
+        steps = np.where(in_text, 0, (kinds == OPEN).astype(np.int8) - (kinds == CLOSE))
+        depths = self._depth + np.cumsum(steps)
+        if (in_text & (block[places] == NEWLINE)).any() or depths.min(initial=0) < 0:
+            raise self._refused("the lines are no JSON", "write one object per line: {...} newline {...}")
+        if depths.max(initial=0) > MOST_DEEP:
+            raise self._refused(f"values are nested deeper than {MOST_DEEP} levels", "leave the nested values out")
+        self._look_between(block, places, steps, depths)
+        self._in_text = bool((is_quote.sum() + self._in_text) % 2)
+        self._escapes = _run(block, len(block), self._escapes)
+        self._depth = int(depths[-1]) if len(depths) else self._depth
+
+    def _escaped(self, block: Array, quotes: Array) -> Array:
+        """Return of quotation marks whether an odd number of backslashes is before each."""
+        is_escaped = np.zeros(len(quotes), bool)
+        behind = np.flatnonzero((quotes == 0) | (block[quotes - 1] == BACKSLASH))
+        for i in behind.tolist():
+            is_escaped[i] = _run(block, int(quotes[i]), self._escapes) % 2
+        return is_escaped
+
+    def _look_between(self, block: Array, places: Array, steps: Array, depths: Array) -> None:
+        """Refuse a null between objects: outside all brackets, up to the next of them."""
+        starts = places[(steps < 0) & (depths == 0)] + 1
+        ends = places[(steps > 0) & (depths == 1)]
+        if self._depth == 0:
+            starts = np.concatenate([[0], starts])
+        if (depths[-1] if len(depths) else self._depth) == 0:
+            ends = np.concatenate([ends, [len(block)]])
+        wide = np.flatnonzero(ends - starts >= len("null"))  # it has no room in others, but across blocks
+        for i in {0, len(starts) - 1, *wide.tolist()} if len(starts) else ():
+            known = self._between if i == 0 else b""
+            text = known + block[starts[i] : ends[i]].tobytes()
+            if b"null" in text:
+                raise self._refused("a line is no JSON object but null", "leave the line out, or write {} for it")
+            if i == len(starts) - 1:
+                self._between = text[-3:] if ends[i] == len(block) else b""
+
+    def _refused(self, what: str, fix: str) -> DataError:
+        return DataError(what, where=mask(self._file.path), fix=fix)
+
+
+def _run(block: Array, end: int, before: int) -> int:
+    """Return how many backslashes are right before a place; `before`: those before the block."""
+    start = end
+    while start and block[start - 1] == BACKSLASH:
+        start -= 1
+    return end - start + (before if start == 0 else 0)

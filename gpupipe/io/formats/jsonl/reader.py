@@ -1,0 +1,93 @@
+"""JSON lines, also compressed: one object per line. Columns are those of all lines; one that a line lacks is null."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.json as arrow_json
+
+from gpupipe.errors import DataError, SchemaError
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
+from gpupipe.io.formats.jsonl.guard import Guarded
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import usable_names
+from gpupipe.io.settings import TableSource
+
+BLOCK_BYTES = 4 << 20
+MAX_BLOCK_BYTES = 1 << 30
+MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
+UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table | None:
+    """Return the wanted columns of a JSON lines file, or None if it has no rows.
+
+    Raises
+    ------
+    DataError
+        If a line is no JSON object, or the text is not UTF-8.
+    SchemaError
+        If a column holds values of several types, or one that is asked for by name is nested.
+    """
+    table = read_lines(file)
+    return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
+
+
+def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+    """Return the lines as Arrow's parser types them; a table without columns where there are none.
+
+    Parameters
+    ----------
+    file : SourceFile
+    span : (int, int), optional
+        Parse these bytes alone, which hold whole lines.
+    kinds : mapping of str to DataType, optional
+        Read these columns alone, and as these types.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As `read`; also if a value is not of the type that is asked for.
+    """
+    explicit = None if kinds is None else pa.schema(list(kinds.items()))
+    parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
+    block = BLOCK_BYTES
+    while True:
+        try:
+            with opened(file, unpack=True, span=span) as stream:
+                guarded = Guarded(stream, file).opened()
+                table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
+                table.schema.names  # noqa: B018  (raises where one is no text)
+                return table
+        except DataError as error:
+            if "Empty JSON file" in error.what:
+                return pa.table({})
+            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+                raise _explained(error, file) from None
+            block *= 16
+
+
+def _explained(error: DataError, file: SourceFile) -> DataError:
+    """Return the error that names the line; where none is to blame, that of the parser in plain words."""
+    if (fault := find_fault(file)) is not None:
+        return fault
+    if mixed := MIXED.search(error.what):
+        if not mixed["column"]:
+            return DataError(
+                f"a line is no JSON object but {'an array' if mixed['second'] == 'array' else 'a ' + mixed['second']}",
+                where=mask(file.path),
+                fix=ONE_A_LINE,
+            )
+        return _mixed(f"column {mixed['column']!r} holds both {mixed['first']} and {mixed['second']} values", file)
+    if unlike := UNLIKE.search(error.what):
+        return _mixed(f"a column holds {unlike['first']} values in some lines and {unlike['second']!r} in others", file)
+    return error
+
+
+def _mixed(what: str, file: SourceFile) -> SchemaError:
+    return SchemaError(what, where=mask(file.path), fix="write the values of a column in one type, for example as text")

@@ -1,0 +1,38 @@
+"""ORC files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyarrow import orc
+
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import usable_names
+from gpupipe.io.settings import TableSource
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    """Return the wanted columns of an ORC file; nested ones are never decoded.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt or truncated, or has no usable column.
+    SchemaError
+        If a column that is asked for by name is nested.
+    """
+    return read_stripes(file, wanted, notes, None)
+
+
+def read_stripes(file: SourceFile, wanted: Wanted, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
+    """Return what `read` returns, of these stripes of the file alone; None means all of them."""
+    with opened(file) as stream:
+        reader = orc.ORCFile(stream)
+        names = usable_names(reader.schema, file, wanted, notes)
+        if stripes is None:
+            return reader.read(columns=names).select(names)
+        return pa.Table.from_batches([reader.read_stripe(i, columns=names) for i in stripes]).select(names)

@@ -1,0 +1,127 @@
+"""Parquet files: strings come as the dictionary codes that the file holds, page checksums are verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gpupipe.io.arrow_types import BEYOND_MICROS, is_bytes, is_text
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import is_left_out, usable_names
+from gpupipe.io.settings import TableSource
+
+PROBE_ROWS = 256
+MAX_SECONDS = (2**63 - 1) // 1_000_000
+
+
+def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+    """Return the wanted columns of a Parquet file; nested ones and bytes that are no text are never decoded.
+
+    Raises
+    ------
+    DataError
+        If the file is corrupt, truncated or encrypted, or has no usable column.
+    SchemaError
+        If a column that is asked for by name cannot be used.
+    """
+    return next(read_groups(file, wanted, notes, [None]))
+
+
+def read_groups(
+    file: SourceFile, wanted: Wanted, notes: Notes, parts: Iterable[Sequence[int] | None]
+) -> Iterator[pa.Table]:
+    """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
+    with opened(file) as handle:
+        probe = pq.ParquetFile(handle)
+        schema = probe.schema_arrow  # made anew at each access
+        names = column_names(probe, schema, file, wanted, notes)
+        dictionaries = _dictionary_columns(schema, names)
+        ancient = _int96_columns(probe, names)
+        for groups in parts:
+            # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
+            try:
+                table = _read(handle, probe, names, dictionaries, "us", groups)
+            except (OSError, NotImplementedError) as error:
+                if not dictionaries or "ot yet implemented" not in str(error):
+                    raise
+                dictionaries = []  # strings in the DELTA encodings, which Arrow reads written out alone
+                table = _read(handle, probe, names, dictionaries, "us", groups)
+            table = table.select(names)
+            if ancient:
+                seconds = _read(handle, probe, ancient, [], "s", groups).select(ancient)
+                table = _without_wrapped_times(table, seconds, notes)
+            yield table
+
+
+def column_names(probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+    """Return the columns that are read of a file with this Arrow schema; see `read`."""
+    return _without_blobs(probe, schema, usable_names(schema, file, wanted, notes), file, wanted, notes)
+
+
+def _read(
+    handle: Any,
+    probe: pq.ParquetFile,
+    names: Sequence[str],
+    dictionaries: Sequence[str],
+    int96_unit: str,
+    groups: Sequence[int] | None,
+) -> pa.Table:
+    reader = pq.ParquetFile(
+        handle,
+        metadata=probe.metadata,
+        read_dictionary=dictionaries,
+        coerce_int96_timestamp_unit=int96_unit,
+        page_checksum_verification=True,
+    )
+    return reader.read(columns=names) if groups is None else reader.read_row_groups(list(groups), columns=names)
+
+
+def _without_blobs(
+    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
+) -> list[str]:
+    """Drop columns of bytes that are not text: images and the like could fill the memory for nothing."""
+    in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
+    if not in_bytes:
+        return list(names)
+    first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
+    values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
+    blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
+    gone = {name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)}
+    return [name for name in names if name not in gone]
+
+
+def _int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+    schema, known = probe.schema, frozenset(names)
+    leaves = [schema.column(i) for i in range(len(schema))]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in known]
+
+
+def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> pa.Table:
+    """Make times null that int64 microseconds cannot hold: Arrow lets those of the old INT96 type wrap around."""
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
+        fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
+        if not pc.all(fits).as_py():
+            notes.say(f"column {name!r} has {BEYOND_MICROS}")
+            columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
+    return pa.table(columns)
+
+
+def _is_utf8(values: pa.Array) -> bool:
+    try:
+        values.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _dictionary_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """Return the columns to read as dictionaries: strings."""
+    return [name for name in names if is_text(kind := schema.field(name).type) or pa.types.is_binary(kind)]

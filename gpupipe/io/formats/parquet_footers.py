@@ -1,0 +1,118 @@
+"""What the footer of a Parquet file says of the memory that its row groups take.
+
+Of its column chunks nothing is asked: pyarrow ends the process (SIGABRT), and raises nothing, where the footer of a
+damaged file, or of an encrypted one, says what cannot be decoded. What C++ reads by itself is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gpupipe.io.arrow_types import is_text
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.parquet import PROBE_ROWS, column_names
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import TableSource
+
+CODE = 4  # bytes
+WIDEST = 8
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The row groups of a file, as far as its wanted columns go.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the wanted columns.
+    n_rows : int
+    decoded : list of int
+        About the bytes of each row group as Arrow holds it.
+    encoded : int
+        The most bytes that the encoded table takes.
+    """
+
+    schema: pa.Schema
+    n_rows: int
+    decoded: list[int]
+    encoded: int
+
+
+def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = False) -> Groups:
+    """Return what the footer of `file` says; no value is read but some of columns of bytes.
+
+    Parameters
+    ----------
+    file : SourceFile
+    source : TableSource
+    written_out : bool
+        Whether every row has its texts, not their codes: as frames of a device have them.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As `gpupipe.io.formats.parquet.read`.
+    """
+    with opened(file) as handle:
+        probe = pq.ParquetFile(handle)
+        whole = probe.schema_arrow  # made anew at each access
+        names = column_names(probe, whole, file, Wanted(source), Notes())
+        schema = pa.schema([whole.field(name) for name in names])
+        metadata = probe.metadata
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        lengths = _lengths(probe, schema) if written_out else {}
+        decoded = [_row_group(group, schema, lengths) for group in groups]
+    n_rows = int(metadata.num_rows)
+    encoded = n_rows * sum(CODE if _is_coded(kind) else min(WIDEST, max(4, _width(kind))) for kind in schema.types)
+    return Groups(schema, n_rows, decoded, encoded)
+
+
+def _row_group(group: pq.RowGroupMetaData, schema: pa.Schema, lengths: Mapping[str, float]) -> int:
+    """Return the bytes of a row group as Arrow, or a frame of texts of these lengths, holds it: 0 only without rows."""
+    if not group.num_rows:
+        return 0
+    n_bytes = sum(_width(kind) for kind in schema.types) * group.num_rows
+    if lengths:
+        n_bytes += sum(lengths.values()) * group.num_rows
+    elif any(map(_is_coded, schema.types)):  # their levels are somewhere in what all columns together have
+        n_bytes += group.total_byte_size
+    return int(n_bytes)
+
+
+def _lengths(probe: pq.ParquetFile, schema: pa.Schema) -> dict[str, float]:
+    """Return about how many bytes a text of each column of texts has: as the first rows have."""
+    texts = [field.name for field in schema if _is_coded(field.type) and is_text(_values(field.type))]
+    first = next(probe.iter_batches(PROBE_ROWS, columns=texts), None) if texts else None
+    if first is None or not first.num_rows:
+        return dict.fromkeys(texts, 0.0)
+    return {name: _n_bytes(first.column(name)) / first.num_rows for name in texts}
+
+
+def _n_bytes(texts: pa.Array) -> int:
+    return int(pc.sum(pc.binary_length(texts.cast(_values(texts.type)))).as_py() or 0)
+
+
+def _values(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_coded(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) or is_text(kind)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return the bytes of a value as Arrow holds it, of a text those of its code."""
+    if _is_coded(kind):
+        return CODE
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:  # of varying width
+        return WIDEST

@@ -1,0 +1,94 @@
+"""Which reader reads a file, and which generator makes a table: two tables of names, loaded when first used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from gpupipe.errors import DataError
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A file format.
+
+    Attributes
+    ----------
+    module : str
+        Holds ``read(file, wanted, source, notes) -> pyarrow.Table``.
+    suffixes : tuple of str
+    compressed : bool
+        Whether a further ``.gz``, ``.zst``... is read too (formats that compress within need none).
+    """
+
+    module: str
+    suffixes: tuple[str, ...]
+    compressed: bool = False
+
+
+FORMATS: dict[str, FileFormat] = {
+    "csv": FileFormat("gpupipe.io.formats.csv.reader", (".csv", ".tsv", ".tab", ".psv"), compressed=True),
+    "parquet": FileFormat("gpupipe.io.formats.parquet", (".parquet", ".pq", ".parq")),
+    "jsonl": FileFormat("gpupipe.io.formats.jsonl.reader", (".jsonl", ".ndjson"), compressed=True),
+    "orc": FileFormat("gpupipe.io.formats.orc", (".orc",)),
+    "arrow": FileFormat("gpupipe.io.formats.arrow", (".arrow", ".feather", ".ipc", ".arrows")),
+}
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+
+GENERATORS: dict[str, str] = {
+    "churn": "gpupipe.datasets.churn.generator:customers",
+    "churn_events": "gpupipe.datasets.churn.generator:events",
+}
+
+
+def compression_of(path: str) -> str | None:
+    """Return Arrow's name of the compression that the last suffix of `path` says, or None."""
+    return next((codec for suffix, codec in COMPRESSIONS.items() if path.lower().endswith(suffix)), None)
+
+
+def format_of(path: str) -> str | None:
+    """Return the name of the format that the suffix of `path` says, or None where it says none.
+
+    >>> format_of("a/customers.CSV.gz"), format_of("notes.txt")
+    ('csv', None)
+    """
+    name = path.lower()
+    compressed = compression_of(name) is not None
+    if compressed:
+        name = name.rsplit(".", 1)[0]
+    for format_name, file_format in FORMATS.items():
+        if name.endswith(file_format.suffixes) and (file_format.compressed or not compressed):
+            return format_name
+    return None
+
+
+def require_format(path: str, stated: str) -> str:
+    """Return the format that is `stated`, or that of the suffix where ``auto`` is.
+
+    Raises
+    ------
+    DataError
+        If it is ``auto`` and the suffix says nothing.
+    """
+    found = format_of(path) if stated == "auto" else stated
+    if found is None:
+        known = ", ".join(suffix for file_format in FORMATS.values() for suffix in file_format.suffixes)
+        raise DataError(
+            "the name of the file does not say how it is written",
+            where=path,
+            fix=f"state it, as in source.format: csv (or use one of {known}; csv and jsonl also with .gz, .zst...)",
+        )
+    return found
+
+
+def load_reader(format_name: str) -> Any:
+    """Return the ``read`` function of a format."""
+    return import_module(FORMATS[format_name].module).read
+
+
+def load_generator(name: str) -> Any:
+    """Return a generator, a function ``(rows, seed, columns, start=0) -> pyarrow.Table``."""
+    module, function = GENERATORS[name].split(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,116 @@
+"""``prepare: "file.py:function"``: a user's own function from DataFrame to DataFrame, for what YAML cannot say."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.io.files import SourceFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIX = "the function takes a pandas.DataFrame and returns one"
+
+
+def hook_file(reference: str, base_dir: str | os.PathLike[str] | None) -> SourceFile:
+    """Return the identity of the file in ``"file.py:function"``: a changed hook is a changed input.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file.
+    """
+    path = Path(base_dir or ".", Path(reference.rpartition(":")[0]).expanduser()).absolute()
+    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
+        raise ConfigError("prepare: there is no such file", where=str(path), fix="relative to the configuration")
+    return SourceFile.local(str(path), path.stat(), "python")
+
+
+def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] | None) -> pa.Table:
+    """Return what the user's function makes of `table`.
+
+    The function sees plain columns: text as ``str``, integers with nulls as ``Int64``, times as ``datetime64[us]``.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file or function.
+    DataError
+        If the function fails, or returns what is no table; the message has its file and line.
+    """
+    import pandas as pd
+
+    path = hook_file(reference, base_dir).path
+    function = _load(path, reference.rpartition(":")[2])
+    try:
+        result = function(to_pandas(table))
+    except Exception as error:  # whatever a user's function raises
+        raise DataError(
+            f"prepare: {reference.rpartition(':')[2]} failed: {type(error).__name__}: {error}",
+            where=_place(error, path),
+            fix="correct the function",
+        ) from error
+    if not isinstance(result, pd.DataFrame):
+        raise DataError(f"prepare: returned {type(result).__name__}, not a DataFrame", where=path, fix=FIX)
+    return _to_arrow(result, path)
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Return a DataFrame of plain columns: no categories, nullable integers only where there are nulls."""
+    import pandas as pd
+
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        nullable = pa.types.is_integer(column.type) and column.null_count
+        columns[name] = column.cast(pa.int64()).to_pandas(types_mapper=_nullable) if nullable else column.to_pandas()
+    return pd.DataFrame(columns)
+
+
+def _nullable(kind: pa.DataType) -> Any:
+    import pandas as pd
+
+    return pd.Int64Dtype()
+
+
+def _load(path: str, name: str) -> Callable[[pd.DataFrame], Any]:
+    spec = importlib.util.spec_from_file_location("gpupipe_prepare_hook", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's module raises
+        raise ConfigError(
+            f"prepare: cannot be imported: {type(error).__name__}: {error}", where=_place(error, path), fix=FIX
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        hint = did_you_mean(name, [key for key, value in vars(module).items() if callable(value)])
+        raise ConfigError(f"prepare: there is no function {name!r}", where=path, fix=hint or FIX)
+    return function  # type: ignore[no-any-return]
+
+
+def _place(error: Exception, path: str) -> str:
+    """Return the deepest line of the user's own file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f"{path}:{lines[-1]}" if lines else path
+
+
+def _to_arrow(frame: pd.DataFrame, path: str) -> pa.Table:
+    if not all(isinstance(name, str) for name in frame.columns) or not frame.columns.is_unique:
+        raise DataError("prepare: column names must be distinct texts", where=path, fix="rename the columns")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise DataError(
+            f"prepare: returned a column of mixed types: {error.args[0]}", where=path, fix="give each column one type"
+        ) from None

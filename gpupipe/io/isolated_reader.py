@@ -1,0 +1,97 @@
+"""Child process of `gpupipe.io.isolation`: for each question it reads one file, and answers whether it could."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pyarrow as pa
+
+from gpupipe.backends import machine
+from gpupipe.children import serve
+from gpupipe.errors import GpupipeError
+from gpupipe.io.column_filter import Wanted
+from gpupipe.io.files import SourceFile, find_files
+from gpupipe.io.formats.parquet import read_groups
+from gpupipe.io.formats.parquet_footers import read_groups_of
+from gpupipe.io.formats.registry import FORMATS, load_reader
+from gpupipe.io.isolation import READ, REFUSED
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import plain_table, without_null_texts
+from gpupipe.io.settings import TableSource
+
+
+def answer(message: bytes) -> bytes:
+    """Read the file that a question names, and return the outcome and its path.
+
+    Raises
+    ------
+    MemoryError
+        If memory runs out.
+    """
+    fields, base_dir, identity = json.loads(message)
+    path = identity[0]
+    outcome = REFUSED
+    try:
+        file = _find(json.dumps(fields), base_dir, identity)
+        if file is not None:
+            _read(file, TableSource.model_validate(fields))
+            outcome = READ
+    except GpupipeError as error:  # the process that asks will meet it too
+        if any(isinstance(cause, MemoryError) for cause in _causes(error)):
+            raise MemoryError from error
+    finally:
+        pa.default_memory_pool().release_unused()
+    return outcome + os.fsencode(path)
+
+
+def _find(fields: str, base_dir: str, identity: list[int | str]) -> SourceFile | None:
+    """Return the file of a source that has this identity, if there is one."""
+    for _ in range(2):
+        file = _files(fields, base_dir).get(str(identity[0]))
+        if file is not None and list(file.identity) == identity:
+            return file
+        _files.cache_clear()  # listed before it was changed
+    return None
+
+
+@lru_cache(1)
+def _files(fields: str, base_dir: str) -> dict[str, SourceFile]:
+    return {file.path: file for file in find_files(TableSource.model_validate_json(fields), base_dir)}
+
+
+def _read(file: SourceFile, source: TableSource) -> None:
+    """Read all columns of a file, as `gpupipe.io.read.read_arrow` and streams of row groups do."""
+    wanted, notes = Wanted(source), Notes()
+    for table in _parts(file, wanted, source, notes):
+        if table is not None and table.num_rows:
+            without_null_texts(plain_table(table, file, wanted, notes), notes)
+
+
+def _parts(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> Iterator[pa.Table | None]:
+    if file.format != "parquet":
+        yield load_reader(file.format)(file, wanted, source, notes)
+        return
+    n_groups = len(read_groups_of(file, source).decoded)
+    yield from read_groups(file, wanted, notes, [[group] for group in range(n_groups)])
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from, or while."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def main() -> None:
+    """Import what reading needs, which the limits do not count, and serve."""
+    for name in FORMATS:
+        load_reader(name)
+    pa.set_cpu_count(machine.n_threads())
+    serve(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""``isolate: true``: files are read in a child process first, so that one that crashes its reader does not end the run.
+
+Native parsers of damaged or hostile files may crash, hang or take all memory where they should raise an error. The
+child reads every file once, as a run would; nothing of what it reads is used: the files are read again here, unchanged.
+It is kept for further files, and replaced by another one after a file that ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from functools import lru_cache
+from typing import Any
+
+from gpupipe.backends import machine
+from gpupipe.children import Child, ChildEnded, Limits
+from gpupipe.errors import DataError, GpupipeError, LimitError
+from gpupipe.io.files import find_files, mask
+from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.settings import TableSource
+
+MODULE = "gpupipe.io.isolated_reader"
+FIX = "the file is corrupt or malicious: rewrite it, or remove it from the source"
+LEAST_SECONDS = 60.0
+# What the slowest disk, and the slowest network, are taken to give: far below what readers do.
+BYTES_PER_SECOND, REMOTE_BYTES_PER_SECOND = 4_000_000, 500_000
+READ, REFUSED = b"read ", b"refused "
+
+_child: Child | None = None
+_lock = threading.Lock()
+
+
+def try_files(source: TableSource, base_dir: Any = None) -> None:
+    """Read the files of an isolated source in a child process, each once for the state that it is in.
+
+    A file may take 60 s, and 1 s for each 4 MB (0.5 MB if it is remote), and all memory that is free.
+
+    Raises
+    ------
+    DataError
+        If a file is absent, or crashes its reader, which it names. What the reader refuses is refused again here.
+    LimitError
+        If reading a file takes more memory than is free.
+    """
+    if not source.isolate or not source.path:
+        return
+    fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
+    order = json.dumps([fields, os.path.abspath(base_dir or ".")])
+    for file in find_files(source, base_dir):
+        if file.format in FORMATS:
+            _try(order, file.identity, file.remote is not None)
+
+
+def end_trials() -> None:
+    """End the child process; the next isolated source starts another."""
+    global _child
+    with _lock:
+        child, _child = _child, None
+    if child is not None:
+        child.close()
+
+
+def forget() -> None:
+    """Forget which files were read: they are tried again."""
+    _try.cache_clear()
+
+
+@lru_cache(1 << 16)
+def _try(order: str, identity: tuple[str, int, int, str, int, int], is_remote: bool) -> None:
+    path, size, *_ = identity
+    question = json.dumps([*json.loads(order), identity])
+    seconds = LEAST_SECONDS + size / (REMOTE_BYTES_PER_SECOND if is_remote else BYTES_PER_SECOND)
+    try:
+        reply = _kept_child().ask(question.encode(), seconds)
+    except ChildEnded as error:
+        raise _blame(error, path) from error
+    if reply not in (READ + os.fsencode(path), REFUSED + os.fsencode(path)):
+        raise DataError("its reader gave another answer than read or refused", where=mask(path), fix=FIX)
+
+
+def _kept_child() -> Child:
+    global _child
+    with _lock:
+        if _child is None:
+            # What is free now is what the run itself could take to read the file.
+            _child = Child(MODULE, Limits(LEAST_SECONDS, machine.memory().available))
+        return _child
+
+
+def _blame(error: ChildEnded, path: str) -> GpupipeError:
+    if error.cause == "start":
+        fix = "leave isolate out, if the files can be trusted"
+        return GpupipeError(f"the process to read files in {error.how}\n{error.output}".rstrip(), fix=fix)
+    if error.cause == "memory":
+        fix = f"{FIX}; if it is as large as that, free memory or split it"
+        return LimitError(f"its reader {error.how}", where=mask(path), fix=fix)
+    return DataError(f"its reader {error.how}", where=mask(path), fix=FIX)

@@ -1,0 +1,164 @@
+"""Conflicts between an output and the inputs of the same command: nothing overwrites what it reads."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from gpupipe.errors import ConfigError
+from gpupipe.io.formats.registry import format_of
+
+LOCAL_URLS = ("file://", "local://")
+
+
+@dataclass(frozen=True)
+class ProtectedInput:
+    """Something that a command reads.
+
+    Attributes
+    ----------
+    path : str
+        A file, glob, folder or URL.
+    role : str
+        How messages name it: ``"the input"``, ``"the configuration"``.
+    folder : {"read", "closed", "open"}
+        If it is a folder: all data files in it are read; nothing may be added, as to a model; or files may be added,
+        as to a cache, but it must not be replaced.
+    """
+
+    path: str
+    role: str
+    folder: Literal["read", "closed", "open"] = "read"
+
+
+def require_no_conflict(
+    output: str | os.PathLike[str], inputs: Iterable[ProtectedInput], *, contents: Sequence[str] | None = None
+) -> None:
+    """Raise ConfigError if writing `output` would change, replace or add to one of the inputs.
+
+    Files are compared by identity, so that links, other spellings and names that differ in case are found.
+
+    Parameters
+    ----------
+    output : path
+        Need not exist.
+    inputs : iterable of ProtectedInput
+    contents : sequence of str, optional
+        For an output that is a folder, which replaces what is there: names of data files that it will hold.
+
+    Examples
+    --------
+    >>> require_no_conflict("scores.csv", [ProtectedInput("customers.csv", "the input")])
+    >>> require_no_conflict("scores.csv", [ProtectedInput("*.csv", "the input")])
+    Traceback (most recent call last):
+    gpupipe.errors.ConfigError: the output would be read as part of the input, *.csv
+      where: scores.csv
+      to do: name an output elsewhere
+    """
+    path = Path(output)
+    for each in inputs:
+        if (problem := _problem(path, each, contents)) is not None:
+            shown = f"{problem} {each.role}, {each.path}"
+            raise ConfigError(shown, where=str(output), fix="name an output elsewhere")
+
+
+def _problem(output: Path, protected: ProtectedInput, contents: Sequence[str] | None) -> str | None:
+    path = _local_path(protected.path)
+    if path is None:
+        return None
+    existing = _status(output)
+    if existing is not None:
+        if _is_same(existing, _status(path)):
+            return "the output would overwrite"
+        files = list(_files(path)) if protected.folder == "read" else []
+        if contents is None and any(_is_same(existing, _status(file)) for file in files):
+            return "the output would overwrite a file of"
+        if contents is not None and any(_names_below(file, output) is not None for file in (path, *files)):
+            return "the output folder would replace"
+    written = [output] if contents is None else [output / name for name in contents]
+    if os.path.isdir(path):
+        if protected.folder == "closed" and any(_names_in(output, path)):
+            return "the output would be inside"
+        below = [names for file in written for names in _names_in(file, path)]
+        if protected.folder == "read" and any(map(_is_read, below)):
+            return "the output would be read as part of"
+    elif glob.has_magic(path) and not os.path.lexists(path):
+        fixed, pattern = _split_pattern(path)
+        if any(_matches(names, pattern) for file in written for names in _names_in(file, fixed)):
+            return "the output would be read as part of"
+    return None
+
+
+def _local_path(path: str) -> str | None:
+    """Return the path of a local input, or None for a remote one."""
+    for scheme in LOCAL_URLS:
+        path = path.removeprefix(scheme)
+    return None if "://" in path else os.path.expanduser(path)
+
+
+def _files(path: str) -> Iterator[str]:
+    """Yield the files that an existing folder or a glob means."""
+    if os.path.isdir(path):
+        for folder, _, names in os.walk(path):
+            yield from (os.path.join(folder, name) for name in names)
+    elif glob.has_magic(path) and not os.path.lexists(path):
+        yield from glob.iglob(path, recursive=True)
+
+
+def _status(path: str | Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):  # absent, or no possible name
+        return None
+
+
+def _is_same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
+    return one is not None and other is not None and os.path.samestat(one, other)
+
+
+def _names_in(path: Path, folder: str) -> Iterator[list[str]]:
+    """Yield the names that lead from `folder` to `path`, if it is inside: to the link, and to what the link means."""
+    for real in {os.path.join(os.path.realpath(path.parent), path.name), os.path.realpath(path)}:
+        if (names := _names_below(real, folder)) is not None:
+            yield names
+
+
+def _names_below(path: str, folder: str | Path) -> list[str] | None:
+    """Return the names that lead from a folder to a path, or None if the path is not inside."""
+    root = _status(folder)
+    if root is None:
+        return None
+    below, names = os.path.realpath(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)]
+    while not _is_same(_status(below), root):
+        if below == os.path.dirname(below):
+            return None
+        names.insert(0, os.path.basename(below))
+        below = os.path.dirname(below)
+    return names
+
+
+def _is_read(names: Sequence[str]) -> bool:
+    """Return whether a source that is a folder would read the file with these names below it."""
+    return not any(name.startswith((".", "_")) for name in names) and format_of(names[-1]) is not None
+
+
+def _split_pattern(pattern: str) -> tuple[str, list[str]]:
+    """Return the folder before the first magic character of a glob, and the remaining parts."""
+    parts = Path(os.path.abspath(pattern)).parts
+    first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    return os.path.join(*parts[:first]), list(parts[first:])
+
+
+def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return any(_matches(names[i:], pattern[1:]) for i in range(len(names) + 1))
+    if not names or (names[0].startswith(".") and not pattern[0].startswith(".")):
+        return False
+    return fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])

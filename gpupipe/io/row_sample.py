@@ -1,0 +1,191 @@
+"""Some rows of a source, and how many it has: from footers and sizes, without reading the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import feather, orc
+
+from gpupipe.errors import DataError
+from gpupipe.io.file_streams import opened
+from gpupipe.io.files import HIVE_NULL, SourceFile, find_files, mask
+from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
+from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.isolation import try_files
+from gpupipe.io.plain_tables import require_distinct_names
+from gpupipe.io.settings import TableSource
+
+SAMPLE_ROWS = 20_000
+PLACES = 16  # of a file, or files: rows that lie together are often alike
+ROW_BYTES = 400  # of a file of lines: as many rows as fit into what is looked at
+PACKED = 5  # compressed text is taken to be this much smaller: its size unpacked is known at its end only
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Some rows of a source, as a source of their own.
+
+    Attributes
+    ----------
+    source : TableSource
+        Reads them, by the same settings.
+    n_rows : int
+        Rows of the whole, before any filter.
+    n_sample_rows : int
+        Rows of the sample, before any filter.
+    n_bytes : int
+        Size of all files; 0 for a table that is generated or in memory.
+    is_exact : bool
+        Whether `n_rows` is from footers or settings; else it is by the size of the file.
+    """
+
+    source: Any
+    n_rows: int
+    n_sample_rows: int
+    n_bytes: int
+    is_exact: bool
+
+
+def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> Sampled:
+    """Write about `most` rows of `source` into `folder`, an empty one, so that they can be read by the same settings.
+
+    Raises
+    ------
+    DataError
+        If a file is absent or cannot be read, or there are no rows.
+    """
+    if source.generate:
+        part = source.model_copy(update={"rows": min(source.rows, most)})
+        return Sampled(_uncached(part), source.rows, part.rows, 0, True)
+    if source.frame is not None:
+        table, sample = source.frame.table, source.frame.sample(most, PLACES)
+        part = source.model_copy(update={"frame": sample})
+        return Sampled(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
+    try_files(source)
+    files = [file for file in find_files(source) if file.size]
+    if not files:
+        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    has_footer = files[0].format in FOOTERS
+    n_rows, n_sample = (_copy_rows if has_footer else _copy_lines)(files, folder, most)
+    if not n_sample:
+        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    update: dict[str, Any] = {"path": str(folder), "format": "parquet" if has_footer else files[0].format}
+    if has_footer:  # the samples were written here
+        update["isolate"] = False
+    part = source.model_copy(update=update)
+    return Sampled(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
+
+
+def _uncached(source: TableSource) -> TableSource:
+    return source.model_copy(update={"cache": False}) if hasattr(source, "cache") else source
+
+
+def _place(file: SourceFile, number: int, folder: Path) -> Path:
+    """Return where the sample of a file goes: below the same folders that say columns."""
+    for name, value in file.partitions.items():
+        folder = folder / f"{name}={HIVE_NULL if value is None else quote(value, safe='')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"sample-{number:03}.{file.format}"
+
+
+def _spread(items: Sequence[Any], most: int) -> Sequence[Any]:
+    """Return at most so many of `items`, the first among them, from all over."""
+    return items[:: -(-len(items) // most)]
+
+
+def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[int, int]:
+    """Copy rows from all over; return how many rows all files have, by their footers, and how many were copied."""
+    count = FOOTERS[files[0].format]
+    chosen = {file.path for file in _spread(files, PLACES)}
+    n_rows = n_sample = 0
+    for number, file in enumerate(files):
+        with opened(file) as stream:
+            if file.format == "parquet":  # pyarrow's time to read equal names grows with the square of their number
+                require_distinct_names(pq.read_schema(stream).names, file)
+            found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
+            if parts:
+                part = pa.concat_tables(parts)
+                part.validate(full=True)  # offsets and codes of a damaged file could point anywhere
+                pq.write_table(part, _place(replace(file, format="parquet"), number, folder))
+                n_sample += part.num_rows
+        n_rows += found
+    return n_rows, n_sample
+
+
+def _parquet(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
+    file = pq.ParquetFile(stream)
+    groups = _spread(range(file.num_row_groups), PLACES) if most and file.metadata.num_rows else []
+    parts = []
+    for group in groups:
+        batch = next(file.iter_batches(max(1, most // len(groups)), row_groups=[group]), None)
+        parts += [] if batch is None else [pa.Table.from_batches([batch])]
+    return int(file.metadata.num_rows), parts
+
+
+def _orc(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
+    file = orc.ORCFile(stream)
+    stripes = _spread(range(file.nstripes), PLACES) if most and file.nrows else []
+    parts = [pa.Table.from_batches([file.read_stripe(i)]).slice(0, max(1, most // len(stripes))) for i in stripes]
+    return int(file.nrows), parts
+
+
+def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
+    """Count the rows of the batches, of which a file is read for one column alone, and take the first."""
+    if is_feather_1(stream):
+        table = feather.read_table(stream)
+        return int(table.num_rows), [table.slice(0, most)] if most else []
+    parts, missing, first = [], most, [0] if reader_of(stream).schema.names else []
+    for batch in batches(reader_of(stream)) if most else ():
+        parts.append(pa.Table.from_batches([batch.slice(0, missing)]))
+        missing -= batch.num_rows
+        if missing <= 0:
+            break
+    return sum(batch.num_rows for batch in batches(reader_of(stream, first))), parts
+
+
+# format → what counts the rows of an open file, and returns about so many of them
+FOOTERS: dict[str, Callable[[Any, int], tuple[int, list[pa.Table]]]] = {
+    "parquet": _parquet, "orc": _orc, "arrow": _arrow,
+}  # fmt: skip
+
+
+def _copy_lines(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[int, int]:
+    """Copy lines from all over; return about how many rows all files have, by their sizes, and how many were copied."""
+    chosen = _spread(files, PLACES)
+    n_bytes = n_sample = n_seen = 0
+    for number, file in enumerate(chosen):
+        lines = _lines(file, most // len(chosen))
+        _place(file, number, folder).write_bytes(b"".join(lines))
+        n_bytes += sum(map(len, lines))
+        n_sample += max(0, len(lines) - 1)  # most begin with a header
+        n_seen += file.size * (PACKED if compression_of(file.path) else 1)
+    unpacked = n_seen * sum(file.size for file in files) / sum(file.size for file in chosen)
+    return max(n_sample, round(unpacked * n_sample / max(1, n_bytes))), n_sample
+
+
+def _lines(file: SourceFile, most: int) -> list[bytes]:
+    """Return the first line and about so many others, from several places where a line is a row for certain."""
+    n_bytes = max(1 << 16, ROW_BYTES * most)
+    with opened(file, unpack=True) as stream:
+        head = bytes(stream.read(n_bytes))
+        whole = len(head) < n_bytes
+        if b"\0" in head:  # UTF-16 or the like: what is a line is for its reader to say
+            return (head + bytes(stream.read())).splitlines(keepends=True)
+        lines = head.splitlines(keepends=True)
+        if whole and len(lines) <= most:
+            return lines
+        lines = lines if whole else lines[:-1]
+        is_row = file.format == "jsonl" or b'"' not in head  # in quotes, a line may be a part of a row
+        if compression_of(file.path) or file.remote is not None or not is_row:
+            return lines[: most + 1]
+        found = lines[: most // PLACES + 1]
+        for start in range(file.size // PLACES, file.size, file.size // PLACES):
+            stream.seek(start)
+            found += bytes(stream.read(n_bytes // PLACES)).splitlines(keepends=True)[1:-1][: most // PLACES]
+        return found

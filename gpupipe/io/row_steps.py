@@ -1,0 +1,169 @@
+"""The steps that an event table goes through once it is read: ``compute:``, ``where:``, ``group_by:``.
+
+A model keeps the steps of its event tables and applies them to the tables that it is given, so features are made of the
+same events when it serves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.io.compute_formula import OPERATORS, formula_columns, parse_formula
+from gpupipe.io.event_settings import ROWS, GroupBy
+from gpupipe.io.filter import filter_rows
+from gpupipe.io.missing_values import TEXT
+from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.where import columns_of
+from gpupipe.table.schema import Declared
+from gpupipe.table.times import as_times, infer_format, is_text
+
+ARROW_NAMES = {"nunique": "count_distinct"}
+ROW = "#row"  # no prefix "=", which the aggregated columns have
+
+
+def raw_columns(source: TableSource, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the columns of the files that the steps of a table and the result's columns `names` are made of."""
+    made: dict[str, tuple[str, ...]] = {}
+    needed = list(columns_of(source.where))
+    if isinstance(source, JoinedTable):
+        made = {name: formula_columns(text) for name, text in source.compute.items()}
+        if source.group_by is not None:
+            needed += source.group_by.inputs
+            names = [name for name in names if name not in source.group_by.made()]
+    needed += names
+    # A formula may read the result of an earlier one.
+    for name in reversed(made):
+        if name in needed:
+            needed += made[name]
+    return tuple(dict.fromkeys(name for name in needed if name not in made or name in made[name]))
+
+
+def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
+    """Return a table as read with the computed columns, without the rows that the filter drops, and grouped.
+
+    Raises
+    ------
+    SchemaError
+        If a column is absent or of another type than a step needs.
+    """
+    if isinstance(source, JoinedTable):
+        for name, text in source.compute.items():
+            table = _with_column(table, name, _evaluated(table, text))
+    if source.where and table.num_rows:  # columns without rows have no types to compare
+        table = filter_rows(table, source.where)
+    if isinstance(source, JoinedTable) and source.group_by is not None:
+        table = _grouped(table, source.group_by, source.declarations())
+    return table
+
+
+def _with_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, column)
+    return table.append_column(name, column)
+
+
+def _evaluated(table: pa.Table, text: str) -> pa.ChunkedArray:
+    tree, names = parse_formula(text)
+    columns = {stand_in: _number(table, name, text) for stand_in, name in names.items()}
+
+    def value(node: ast.expr) -> pa.ChunkedArray | pa.Scalar:
+        if isinstance(node, ast.BinOp):
+            return pc.call_function(OPERATORS[type(node.op)], [value(node.left), value(node.right)])
+        if isinstance(node, ast.UnaryOp):
+            return pc.negate(value(node.operand)) if isinstance(node.op, ast.USub) else value(node.operand)
+        if isinstance(node, ast.Name):
+            return columns[node.id]
+        return pa.scalar(float(ast.literal_eval(node)))
+
+    return value(tree)
+
+
+def _number(table: pa.Table, name: str, text: str) -> pa.ChunkedArray:
+    column = table.column(require(table, name, f"compute: {text}"))
+    return as_floats(column, name, f"compute: {text}")
+
+
+def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
+    """Return a column of numbers or booleans as float64.
+
+    Raises
+    ------
+    SchemaError
+        If it holds something else.
+    """
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.int8()).cast(pa.float64())
+    if not len(column) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        return column.cast(pa.float64(), safe=False) if len(column) else pa.chunked_array([], pa.float64())
+    found = "text" if is_text(kind) else str(kind)
+    raise SchemaError(f"column {name!r} holds {found}; expected numbers", where=where, fix="use another column")
+
+
+def require(table: pa.Table, name: str, where: str) -> str:
+    """Return `name`, or raise SchemaError if the table has no such column."""
+    if name not in table.column_names:
+        hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
+        raise SchemaError(f"there is no column {name!r}", where=where, fix=hint)
+    return name
+
+
+def times_of(table: pa.Table, name: str, declared: Declared | None, where: str) -> pa.ChunkedArray:
+    """Return a column of times as timestamp[us] in UTC, texts in the declared format or one that is found.
+
+    Raises
+    ------
+    SchemaError
+        If the column is absent, or does not hold times.
+    """
+    column = table.column(require(table, name, where))
+    return as_times(name, column, (declared.time_format if declared else None) or infer_format(column))
+
+
+def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, Declared]) -> pa.Table:
+    """Return one row for each group, in the order in which the groups first appear."""
+    for name in by.inputs:
+        require(table, name, "group_by")
+    made = by.made()
+    if not table.num_rows:
+        return pa.table({name: pa.chunked_array([], TEXT) for name in (*by.keys, *made)})
+    columns = {name: _plain(table.column(name)) for name in by.keys}
+    columns |= {f"={source}": _values(table, source, by, declared) for source in by.columns if source != ROWS}
+    aggregations = [
+        ([], "count_all") if source == ROWS else (f"={source}", ARROW_NAMES.get(function, function))
+        for source, function in made.values()
+    ]
+    columns[ROW] = pa.chunked_array([np.arange(table.num_rows)])
+    # One thread: first and last go by the order of the rows, and sums of floats by their order too. The groups come in
+    # an order of Arrow's own.
+    grouped = pa.table(columns).group_by(list(by.keys), use_threads=False)
+    found = grouped.aggregate([*aggregations, (ROW, "min")]).sort_by(f"{ROW}_min")
+    names = ["count_all" if source == [] else f"{source}_{function}" for source, function in aggregations]
+    result = {name: found.column(name) for name in by.keys}
+    result |= {name: found.column(arrow_name) for name, arrow_name in zip(made, names, strict=True)}
+    return pa.table({name: _coded(column) for name, column in result.items()})
+
+
+def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, Declared]) -> pa.ChunkedArray:
+    column, functions, stated = table.column(name), by.columns[name], declared.get(name)
+    if stated is not None and stated.kind == "datetime":
+        return times_of(table, name, stated, "group_by")
+    if is_text(column.type) and any(function in ("min", "max") for function in functions):
+        return times_of(table, name, stated, "group_by")
+    if any(function in ("sum", "mean") for function in functions):
+        return as_floats(column, name, "group_by")
+    return _plain(column)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _coded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.dictionary_encode().cast(TEXT) if is_text(column.type) else column

@@ -1,0 +1,96 @@
+"""Training on a device: whether it can, the arrays it takes, and the model that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpupipe.models.base import Model
+from gpupipe.models.fitted.device import (
+    MISSING_FIX,
+    DeviceForest,
+    DeviceModel,
+    DeviceNeighbors,
+    DeviceXGBoost,
+    missing_columns,
+    missing_text,
+)
+from gpupipe.models.neural.settings import Neural
+from gpupipe.models.task import CLASSIFICATION, Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.gpu.translation import GpuEstimator, Refusal
+    from gpupipe.models.context import FitContext
+
+
+def early_refusal(model: Model, task: Task) -> Refusal | None:
+    """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
+    from gpupipe.backends.gpu import estimators
+
+    if isinstance(model, Neural):
+        return None  # PyTorch is asked when it trains
+    return estimators.refusal(model.estimator_name(task), model.estimator_params(task))
+
+
+def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitContext) -> Refusal | None:
+    """Return why the device of the context cannot train `model` on `X` with `params`, or None where it can."""
+    from gpupipe.backends.gpu import estimators
+    from gpupipe.backends.gpu.translation import Refusal
+
+    name = model.estimator_name(context.task)
+    refused = estimators.refusal(name, params)
+    if refused is not None:
+        return refused
+    if model.accepts_missing and not estimators.ESTIMATORS[name].takes_missing:
+        names = tuple(context.feature_names) or tuple(f"f{j}" for j in range(X.shape[1]))
+        missing = missing_columns(X, names, context.backend.xp)
+        if missing:
+            return Refusal(missing_text(missing), MISSING_FIX)
+    return None
+
+
+def row_of(name: str) -> GpuEstimator:
+    """Return what stands for scikit-learn's class `name` on a device."""
+    from gpupipe.backends.gpu.estimators import ESTIMATORS
+
+    return ESTIMATORS[name]
+
+
+def place(
+    row: GpuEstimator, dtype: str, X: Array, y: Array | None, weights: Array | None, task: Task, backend: Backend
+) -> tuple[Array, Array | None, Array | None]:
+    """Return the matrix, the target and the weights on the device, to be computed with in `dtype`.
+
+    The target is int32 for classes; numbers and weights are of `dtype`. `X` is copied only if it is of another one and
+    the estimator does not work by blocks; the target and the weights come from the host.
+    """
+    if not row.by_blocks:
+        X = X.astype(dtype, order="F", copy=False)
+    if y is not None:
+        y = backend.to_device(y.astype("int32" if task in CLASSIFICATION else dtype))
+    return X, y, None if weights is None else backend.to_device(weights.astype(dtype))
+
+
+def fit_bins(estimator: Any, n_rows: int) -> None:
+    """Have a forest take no more bins than there are rows: cuML would do so itself, with a warning."""
+    if getattr(estimator, "n_bins", 0) > n_rows:
+        estimator.n_bins = n_rows
+
+
+def fit_penalty(estimator: Any, weights: Array | None) -> None:
+    """Have weights of rows leave a logistic regression the penalty that it has on the host.
+
+    scikit-learn divides loss and penalty by the sum of the weights; cuML the penalty by the number of rows.
+    """
+    if weights is not None and hasattr(estimator, "penalty_normalized"):
+        estimator.C = estimator.C * float(weights.mean())
+
+
+def device_model(name: str) -> type[DeviceModel]:
+    """Return the class that holds a fitted estimator of scikit-learn's class `name`."""
+    if name.startswith("XGB"):
+        return DeviceXGBoost
+    if name.startswith("KNeighbors"):
+        return DeviceNeighbors
+    return DeviceForest if name.startswith("RandomForest") else DeviceModel

@@ -1,0 +1,1 @@
+"""Files of fitted models, checked before a library loads them."""

@@ -1,0 +1,101 @@
+"""A trained XGBoost model: the bare Booster, which predicts on a machine without scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from gpupipe.errors import ArtifactError
+from gpupipe.models.files.description import Description
+from gpupipe.models.files.xgboost import rewrite_model
+from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.task import CLASSIFICATION, Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+INSTALL = "pip install 'gpupipe[cpu]'"
+
+
+@dataclass(frozen=True, repr=False)
+class FittedXGBoost(FittedModel):
+    """A Booster; kept as UBJ, XGBoost's own binary JSON."""
+
+    library = "xgboost"
+    file = "estimator.ubj"
+
+    @classmethod
+    def of(
+        cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
+    ) -> Self:
+        """Return the fitted model around the Booster of an XGBClassifier or XGBRegressor."""
+        return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
+
+    @staticmethod
+    def read(data: bytes, said: Description, where: str) -> Any:
+        """Return the Booster in the bytes of a file, of which only checked fields reach XGBoost.
+
+        Raises
+        ------
+        ArtifactError
+            If XGBoost is not installed, or reads no model in the file.
+        ValueError
+            If the trees are not sound, or not of such a model.
+        """
+        checked = rewrite_model(data, said)
+        try:
+            import xgboost
+        except ImportError as error:
+            raise ArtifactError(f"the model needs XGBoost: {error}", where=where, fix=INSTALL) from error
+        try:
+            with warnings.catch_warnings():  # of another version of XGBoost: the manifest names it
+                warnings.filterwarnings("ignore", category=UserWarning, module="xgboost")
+                return xgboost.Booster(model_file=checked)
+        except xgboost.core.XGBoostError as error:
+            raise ArtifactError(f"not a model of XGBoost: {error}", where=where, fix="export it again") from error
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`; NaN is missing."""
+        return self.prediction(self.scores(X))
+
+    def scores(self, X: Array) -> Array:
+        """Return what the Booster says of `X`, float32: values, or probabilities; on a device if `X` is there."""
+        return self.estimator.inplace_predict(X, iteration_range=self._rounds())
+
+    def prediction(self, scores: Array, xp: Any = None) -> Prediction:
+        """Return the prediction that `scores` are, an array of `xp`; None: of ``numpy``."""
+        import numpy as np
+
+        result = scores.astype("f8")
+        if self.task not in CLASSIFICATION:
+            return Prediction(self.task, value=result)
+        if self.task == "binary" and result.ndim == 1:
+            return Prediction(self.task, probability=result)
+        # Of several classes, two may have been all that the training rows held.
+        of_each = result if result.ndim == 2 else (xp or np).column_stack([1 - result, result])
+        return self._classification(of_each, xp)
+
+    def _rounds(self) -> tuple[int, int]:
+        """Return the rounds that count: up to the best one after early stopping, else all (0, 0)."""
+        best = self.estimator.attr("best_iteration")
+        return (0, 0) if best is None else (0, int(best) + 1)
+
+    def importances(self) -> dict[str, float]:
+        """Return the mean gain of the splits on each column."""
+        gain = self.estimator.get_score(importance_type="gain")
+        names = self._names(self.estimator.num_features())
+        return {name: float(gain.get(f"f{j}", 0.0)) for j, name in enumerate(names)}
+
+    def _write(self, path: Path) -> None:
+        data = bytes(self.estimator.save_raw(raw_format="ubj"))
+        try:
+            rewrite_model(data, Description(self.task, self.feature_names, self.n_classes, self.classes))
+        except ValueError as error:
+            raise ArtifactError(
+                f"this version of gpupipe could not load what XGBoost writes: {error}",
+                where=str(path),
+                fix="install an XGBoost that this gpupipe was tested with, or update gpupipe",
+            ) from error
+        path.write_bytes(data)  # a full disk is an OSError then

@@ -1,0 +1,1 @@
+"""Files of fitted networks: architecture, weights and ONNX."""

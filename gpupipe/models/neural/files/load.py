@@ -1,0 +1,74 @@
+"""A trained network from its files, with PyTorch where that is installed, else with ONNX Runtime."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.models.files.access import ModelFiles
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.files import architecture as architecture_file
+from gpupipe.models.task import Task
+
+
+def load_network(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
+    """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, damaged, or not of this model.
+    ConfigError
+        If neither library is installed, or ONNX Runtime alone and the model has no ONNX file.
+    """
+    name = architecture_file.NAME
+    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), description)
+    if find_spec("torch") is not None and find_spec("safetensors") is not None:
+        return _with_torch(files, description, architecture)
+    return _with_onnx(files, description, architecture)
+
+
+def _with_torch(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+    from gpupipe.models.neural.files.weights import read_weights
+    from gpupipe.models.neural.fitted.pytorch import FittedNeural
+
+    name = FittedNeural.file
+    served = read_weights(_part(files, name), str(files.folder / name), architecture, description["task"])
+    return FittedNeural(served, *_said(description))
+
+
+def _with_onnx(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+    from gpupipe.models.neural.fitted.onnx import FittedOnnx
+    from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session
+
+    here = NAME in files.names()
+    if not here or find_spec("onnxruntime") is None:
+        raise ConfigError(
+            "the model is a network, which PyTorch computes, or ONNX Runtime; neither is installed"
+            if here
+            else "the model is a network without an ONNX file, so only PyTorch computes it; that is not installed",
+            where=str(files.folder),
+            fix="pip install 'gpupipe[torch]'" + (", or pip install onnxruntime" if here else ""),
+        )
+    where = str(files.folder / NAME)
+    session = open_session(files.read(NAME), where)
+    check_session(session, where, architecture.n_tokens, architecture.n_outputs)
+    return FittedOnnx(session, *_said(description), architecture=architecture)
+
+
+def _part(files: ModelFiles, name: str) -> bytes:
+    if name not in files.names():
+        raise ArtifactError(f"{name} is missing", where=str(files.folder), fix="export the model again")
+    return files.read(name)
+
+
+def _said(description: dict[str, Any]) -> tuple[Task, tuple[str, ...], int, tuple[int, ...]]:
+    """Return task, columns and classes, as `FittedModel` takes them."""
+    return (
+        description["task"],
+        tuple(description["feature_names"]),
+        description["n_classes"],
+        tuple(description["classes"]),
+    )

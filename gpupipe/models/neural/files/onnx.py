@@ -1,0 +1,133 @@
+"""estimator.onnx: a network for ONNX runtimes, compared with PyTorch as it is written."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gpupipe.errors import GpupipeError
+from gpupipe.models.fitted.base import class_probability
+from gpupipe.models.neural.fitted.onnx_runtime import open_session
+from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.models.neural.trial_rows import trial_rows
+from gpupipe.models.task import CLASSIFICATION
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's translator, and what the file is checked with
+TOLERANCE = 1e-4  # of the largest probability or value, as a model is allowed to differ between machines
+MAX_BYTES = 2**31 - 2**20  # protobuf's largest message, and something for the graph
+
+
+def absent(served: Served) -> str | None:
+    """Return why there will be no ONNX file of a network, or None where there will be one."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        return f"no ONNX file: {', '.join(missing)} not installed; pip install {' '.join(NEEDED)}"
+    size = sum(value.nbytes for value in served.state_dict().values())
+    return f"no ONNX file: {size:,} bytes of weights, and it holds 2 GiB" if size > MAX_BYTES else None
+
+
+def write_onnx(served: Served, path: Path) -> dict[str, Any]:
+    """Write a network on the CPU, and compare what ONNX Runtime computes of the file with what PyTorch does.
+
+    The input is ``X``, float32, shape (rows, d). Outputs for classes: ``score``, as `Served` gives it, and
+    ``probability``, float32, shape (rows, k). For a number: ``value``, float64, shape (rows, 1).
+
+    Returns
+    -------
+    dict
+        ``opset``, and ``max_error``: the largest difference, as a share of the largest probability, or of the largest
+        distance of a value from the mean of the target.
+
+    Raises
+    ------
+    GpupipeError
+        If the difference is beyond `TOLERANCE`.
+    """
+    model = _translated(served)
+    path.write_bytes(model.SerializeToString())
+    error = largest_error(served, path)
+    if not error <= TOLERANCE:
+        path.unlink()
+        raise GpupipeError(
+            f"ONNX Runtime and PyTorch differ by {error:.2g} of the largest prediction; {TOLERANCE:g} is allowed",
+            where=str(path),
+            fix="report it; without the package onnxscript the model is exported without an ONNX file",
+        )
+    return {"opset": next(o.version for o in model.opset_import if not o.domain), "max_error": error}
+
+
+def largest_error(served: Served, path: Path) -> float:
+    """Return the largest difference between a file and its network, as a share of the largest prediction."""
+    X = trial_rows(served)
+    with torch.inference_mode():
+        expected = _comparable(served, served(torch.from_numpy(X)).numpy())
+    found = open_session(path.read_bytes(), str(path)).run(None, {"X": X})
+    # What we serve is made of the scores; others take the probabilities that the file computes.
+    sides = [_comparable(served, found[0]), found[1] if len(found) > 1 else expected]
+    return float(max(np.abs(side - expected).max() for side in sides) / np.abs(expected).max())
+
+
+def _comparable(served: Served, score: Array) -> Array:
+    """Return probabilities, or how far values are from their centre: a year is about 2,000 whatever a network says."""
+    if served.task in CLASSIFICATION:
+        return class_probability(score.astype(np.float64))
+    distance: Array = score - served.center.item()
+    return distance
+
+
+class _Outputs(nn.Module):
+    """What the file gives: scores, and of classes their probabilities."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self.served = served
+
+    def forward(self, X: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        score = self.served(X)
+        if self.served.task not in CLASSIFICATION:
+            return score
+        if score.shape[1] > 1:
+            return score, torch.softmax(score, dim=1)
+        return score, torch.sigmoid(torch.cat([-score, score], dim=1))
+
+
+def _translated(served: Served) -> Any:
+    """Return the network as an ONNX message, without the paths of source files that PyTorch notes in it."""
+    example = torch.zeros(8, served.architecture.n_tokens)
+    outputs = ["score", "probability"] if served.task in CLASSIFICATION else ["value"]
+    with _quiet():
+        program = torch.onnx.export(
+            _Outputs(served).eval(), (example,), input_names=["X"], output_names=outputs,
+            dynamic_shapes=({0: torch.export.Dim("rows")},), dynamo=True, verbose=False,
+        )  # fmt: skip
+    assert program is not None
+    model = program.model_proto
+    for part in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input):
+        part.ClearField("metadata_props")
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what the translator says of itself: no torchvision, and a class of PyTorch's own that is to go."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(level)

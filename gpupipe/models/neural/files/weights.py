@@ -1,0 +1,66 @@
+"""estimator.safetensors: the weights of a network, read into exactly the shapes that its architecture has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
+
+from gpupipe.errors import ArtifactError
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.models.neural.modules import Network
+from gpupipe.models.task import Task
+
+NAME = "estimator.safetensors"
+
+
+def write_weights(served: Served, path: Path) -> None:
+    """Write weights and buffers of a network on the CPU."""
+    save_file({name: value.contiguous() for name, value in served.state_dict().items()}, path)
+
+
+def read_weights(data: bytes, where: str, architecture: Architecture, task: Task) -> Served:
+    """Return the network in the bytes of a file, on the CPU and ready to predict.
+
+    safetensors refuses a header that declares more than the file has; names, shapes and types are compared with those
+    of the architecture before a network of its size is allocated.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is no safetensors, has other tensors than the network, or values that are not finite.
+    """
+    with torch.device("meta"):  # shapes without memory
+        wanted = _empty(architecture, task).state_dict()
+    try:
+        found = load(data)
+        _check_tensors(found, wanted)
+    except (ValueError, SafetensorError) as error:
+        raise ArtifactError(
+            f"{NAME} does not hold this network: {error}", where=where, fix="export the model again"
+        ) from error
+    with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and nobody's generator moves for that
+        served = _empty(architecture, task)
+    served.load_state_dict(found)
+    return served.eval()
+
+
+def _empty(architecture: Architecture, task: Task) -> Served:
+    return Served(Network(architecture), task)
+
+
+def _check_tensors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
+    if odd := sorted(set(found) ^ set(wanted)):
+        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in wanted else 'not of it'}")
+    for name, value in wanted.items():
+        tensor = found[name]
+        if tensor.shape != value.shape or tensor.dtype != value.dtype:
+            raise ValueError(
+                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; the network has {value.dtype}, "
+                f"{tuple(value.shape)}"
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name} has values that are not finite")

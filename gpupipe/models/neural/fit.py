@@ -1,0 +1,140 @@
+"""From a feature matrix to a trained network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.errors import ConfigError
+from gpupipe.models.neural.broadcast_training import Job, lead
+from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.fitted.pytorch import FittedNeural
+from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.models.neural.ranks.group import sharing
+from gpupipe.models.neural.ranks.torchrun import launched_here
+from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.torch_state import own_pytorch
+from gpupipe.models.neural.trainer import Progress
+from gpupipe.models.neural.training_problem import lesson_of
+from gpupipe.models.neural.training_spec import Recipe, recipe_of
+from gpupipe.models.resources import Resources
+from gpupipe.tensors.allocator import share_memory
+from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tensors.handover import hand_over
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+    from gpupipe.models.context import FitContext
+
+
+def fit_network(
+    model: Neural,
+    X: Array,
+    y: Array,
+    weights: Array | None,
+    classes: tuple[int, ...],
+    context: FitContext,
+    threads: int,
+) -> FittedNeural:
+    """Train `model` where the matrix is.
+
+    Parameters
+    ----------
+    model : Neural
+    X : array of float32, shape (n, d), column-major
+        Of the backend; numbers first, ids last. Handed to PyTorch without a copy, and never written to.
+    y : array, shape (n,)
+        Class codes below ``len(classes)``, or numbers; on the host.
+    weights : array of float, shape (n,), optional
+    classes : tuple of int
+        See `FittedModel`.
+    context : FitContext
+    threads : int
+
+    Raises
+    ------
+    DataError
+        If there are too few rows.
+    ConfigError
+        If the ids are not the last columns, there are more processes than rows, or the loss is no number.
+    """
+    lesson = lesson_of(model, X.shape[1], y, weights, classes, context)
+    share_memory(context.backend)
+    # PyTorch has no memory that is read-only: of such a matrix it gets a copy, and the receipt says so.
+    matrix, receipt = hand_over(X, "torch", copy=not getattr(X.flags, "writeable", True))
+    device = matrix.device
+    architecture = lesson.architecture
+    n_numbers, cardinalities = architecture.n_numbers, architecture.cardinalities
+    rows = TensorBatch(
+        matrix[:, :n_numbers],
+        matrix[:, n_numbers:].to(torch.int32) if cardinalities else None,
+        torch.as_tensor(lesson.target, device=device),
+        None if weights is None else torch.as_tensor(lesson.weight, device=device),
+    )
+    n_processes = _n_processes(context)
+    each = max(1, threads // max(n_processes, launched_here()))
+    with own_pytorch(device, each), sharing(n_processes, device, each) as processes:
+        recipe = recipe_of(model, context.task, context.seed, len(lesson.training), processes.size, device)
+        indices = (torch.as_tensor(chosen, device=device) for chosen in (lesson.training, lesson.validation))
+        job = Job(architecture, recipe, rows, *indices)
+        resources = context.resources
+        checkpoint = checkpoint_of(resources)
+        network, progress = lead(job, processes, checkpoint, resources.safe_point, resources.show_progress)
+    if network.categories is not None and rows.ids is not None:
+        seen = rows.ids[job.training]
+        network.categories.fill_unseen([seen[:, j].bincount(minlength=n) for j, n in enumerate(cardinalities)])
+    return FittedNeural(
+        Served(network, context.task, lesson.center, lesson.scale).eval(),
+        context.task,
+        tuple(context.feature_names),
+        context.n_classes,
+        classes,
+        tuple(notes(progress, recipe, processes.size, context.resources)),
+        backend=context.backend if context.backend.name == "gpu" else None,
+        receipts=(receipt,),
+        history=tuple(asdict(epoch) for epoch in progress.epochs),
+    )
+
+
+def refusal(backend: Backend) -> Refusal | None:
+    """Return why the device of a backend cannot train networks, or None where it can."""
+    if backend.name == "cpu" or torch.cuda.is_available():
+        return None
+    what = f"PyTorch {torch.__version__} sees no CUDA device"
+    return Refusal(what, "install a build for CUDA: pip install 'torch>=2.14' from PyTorch's index for your CUDA")
+
+
+def _n_processes(context: FitContext) -> int:
+    n = context.resources.n_processes
+    if context.backend.name == "gpu" and n > torch.cuda.device_count():
+        raise ConfigError(
+            f"{n} processes need {n} GPUs; there are {torch.cuda.device_count()}", where="--nproc", fix="use fewer"
+        )
+    return n
+
+
+def checkpoint_of(resources: Resources) -> Checkpoint | None:
+    """Return where a training keeps its state; None if it keeps none."""
+    return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
+
+
+def notes(
+    progress: Progress, recipe: Recipe, n_processes: int, resources: Resources, who: str = "processes"
+) -> Iterator[str]:
+    """Yield what should be known of a training that `n_processes` have shared."""
+    best = progress.epochs[progress.best]
+    shared = f", shared by {n_processes} {who}" if n_processes > 1 else ""
+    yield (
+        f"{len(progress.epochs)} epochs of batches of {recipe.batch_size:,} rows{shared}, {recipe.precision}; the best "
+        f"is epoch {progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
+    )
+    if progress.damage:
+        yield f"what was kept is damaged, so from the start: {progress.damage}"
+    elif resources.checkpoint is not None and resources.resume:
+        yield f"resumed after epoch {progress.resumed}" if progress.resumed else "nothing to resume: from the start"
+    if progress.micro_batch < recipe.batch_size // n_processes:
+        yield f"memory was short: batches went through in parts of {progress.micro_batch:,} rows, gradients added up"

@@ -1,0 +1,1 @@
+"""Fitted networks, on PyTorch or ONNX Runtime."""

@@ -1,0 +1,57 @@
+"""A trained network on a machine without PyTorch: its ONNX file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpupipe.errors import ConfigError
+from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
+from gpupipe.models.neural.row_blocks import rows_a_block
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array
+
+WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
+
+
+@dataclass(frozen=True, repr=False)
+class FittedOnnx(FittedModel):
+    """A network that ONNX Runtime computes; its predictions are PyTorch's but for rounding.
+
+    Attributes
+    ----------
+    estimator : onnxruntime.InferenceSession
+    architecture : Architecture
+    """
+
+    library = "onnxruntime"
+    file = NAME
+
+    notes: tuple[str, ...] = (WITHOUT_TORCH,)
+    architecture: Architecture | None = None
+
+    def predict(self, X: Array) -> Prediction:
+        """Predict the rows of `X`, float32, shape (n, d), in blocks."""
+        import numpy as np
+
+        assert self.architecture is not None
+        step = rows_a_block(self.architecture)
+        n_outputs = self.architecture.n_outputs
+        score = np.empty((X.shape[0], n_outputs))
+        for low in range(0, X.shape[0], step):
+            score[low : low + step] = scores(self.estimator, X[low : low + step], n_outputs)
+        return self._of_scores(score)
+
+    def importances(self) -> None:
+        """Return None: a network has none of its own."""
+
+    def _write(self, path: Path) -> None:
+        raise ConfigError(
+            "a network is written by PyTorch, which is not installed",
+            where=str(path),
+            fix="pip install 'gpupipe[torch]'",
+        )

@@ -1,0 +1,1 @@
+"""Ranks of a distributed training: their start, rendezvous and collectives."""

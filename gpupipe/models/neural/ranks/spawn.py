@@ -1,0 +1,158 @@
+"""Processes that are started for one training, and ended with it: none is left behind, and no wait is endless."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import IO
+
+import torch
+import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.children import child_environment, python_command
+from gpupipe.errors import GpupipeError, LimitError
+from gpupipe.models.neural.ranks.collectives import DEADLINE, join
+from gpupipe.models.neural.ranks.rendezvous import INTERFACE, bound_to
+
+START = timedelta(minutes=2)  # for all of them to import PyTorch
+TO_END = 10.0  # seconds, for one that has been told to
+HERE = "127.0.0.1"
+
+
+class Follower:
+    """One of these processes.
+
+    Parameters
+    ----------
+    rank, size : int
+    port : int
+        Where the leading process listens.
+    device : str
+    n_threads : int
+    """
+
+    def __init__(self, rank: int, size: int, port: int, device: str, n_threads: int) -> None:
+        environment = child_environment(
+            {INTERFACE: _loopback(), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": str(n_threads)}
+        )
+        command = python_command(
+            "-m", "gpupipe.models.neural.ranks.rank_process", str(rank), str(size), str(port), device
+        )
+        self.rank, self.size = rank, size
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
+        # A process group of its own: Ctrl-C is for the driver.
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, process_group=0
+        )
+
+    @property
+    def code(self) -> int:
+        """Its exit code, below 0 where a signal ended it; 0 while it is at work."""
+        return self._process.poll() or 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended, and not well."""
+        return self.code != 0
+
+    def failure(self) -> GpupipeError:
+        """Return what became of it, as an error."""
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        last, code = lines[-1] if lines else "it said nothing", self.code
+        ended = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+        memory = is_out_of_memory(RuntimeError(last)) or code == -signal.SIGKILL  # what the kernel sends to make room
+        return (LimitError if memory else GpupipeError)(
+            f"process {self.rank} of the training {ended}: {last}",
+            where=f"--nproc {self.size}",
+            fix="use fewer processes: each holds the rows" if memory else "see what ended it, or leave --nproc out",
+        )
+
+    def end(self, well: bool) -> None:
+        """Wait for it where all is well; it is ended by force if that takes too long, and where all is not."""
+        try:
+            if well:
+                self._process.wait(TO_END)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._said.close()
+
+
+@contextmanager
+def followed(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
+    """Start `n` - 1 processes and meet them; behind the block they are gone.
+
+    Raises
+    ------
+    GpupipeError
+        If one of them fails, or does not start in time.
+    """
+    listener = socket.create_server((HERE, 0))  # PyTorch's own would listen to the whole network
+    port = listener.getsockname()[1]
+    store = TCPStore(
+        HERE, port, n, is_master=True, wait_for_workers=False, timeout=DEADLINE, master_listen_fd=listener.detach()
+    )
+    others: list[Follower] = []
+    well = False
+    try:
+        for rank in range(1, n):
+            others.append(Follower(rank, n, port, device.type, n_threads))
+        _await(others, store)
+        with bound_to(_loopback()):
+            join(device, store, 0, n)
+        yield
+        well = True
+    except RuntimeError as error:  # what PyTorch raises when another process is gone
+        if not is_out_of_memory(error) and (failed := _failed(others)):
+            raise failed[0].failure() from error
+        raise
+    finally:
+        _end(others, well)
+
+
+def say_ready(store: TCPStore, rank: int) -> None:
+    """Tell the leading process, as one of the others, that this one has started."""
+    store.set(f"ready-{rank}", "yes")
+
+
+def _await(others: list[Follower], store: TCPStore) -> None:
+    deadline = time.monotonic() + START.total_seconds()
+    while not store.check([f"ready-{other.rank}" for other in others]):
+        for other in others:
+            if other.has_failed:
+                raise other.failure()
+        if time.monotonic() > deadline:
+            raise GpupipeError(f"the processes have not started within {START}", where=f"--nproc {len(others) + 1}")
+        time.sleep(0.02)
+
+
+def _failed(others: list[Follower]) -> list[Follower]:
+    """Return those that have failed; first those that a signal ended: of the others each says that one was lost."""
+    deadline = time.monotonic() + 2.0  # a process closes its connections some time before it has ended
+    while time.monotonic() < deadline and not any(other.has_failed for other in others):
+        time.sleep(0.02)
+    return sorted((other for other in others if other.has_failed), key=lambda other: other.code)
+
+
+def _end(others: list[Follower], well: bool) -> None:
+    try:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    finally:
+        for other in others:
+            other.end(well)
+
+
+def _loopback() -> str:
+    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")

@@ -1,0 +1,309 @@
+"""The training of a network: epochs of steps, the best of them kept, every one of them a place to go on from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.errors import ConfigError
+from gpupipe.models.neural.loss import row_losses
+from gpupipe.models.neural.modules import Network
+from gpupipe.models.neural.row_selection import take_rows
+from gpupipe.models.neural.training_spec import Recipe
+from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
+from gpupipe.models.resources import go_on
+from gpupipe.tensors.batch import TensorBatch
+
+if TYPE_CHECKING:
+    from gpupipe.models.neural.checkpoint import Checkpoint
+    from gpupipe.models.neural.ranks.collectives import Processes
+    from gpupipe.tensors.batches import Batches
+
+PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass
+class Epoch:
+    """Mean loss of the training and the validation rows; the former as it was while the weights still moved."""
+
+    training: float
+    validation: float
+
+
+@dataclass
+class Progress:
+    """How far a training has come.
+
+    Attributes
+    ----------
+    epochs : list of Epoch
+        Those that are done.
+    best : int
+        Which of them is the best; -1 before the first.
+    weights : dict of str to Tensor
+        Of the best.
+    micro_batch : int
+        Rows that go through the network at once.
+    resumed : int
+        How many epochs were done when this process took over.
+    damage : str
+        Why a state that was kept could not be read; "" where it could, or there was none.
+    """
+
+    epochs: list[Epoch] = field(default_factory=list)
+    best: int = -1
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    micro_batch: int = 0
+    resumed: int = 0
+    damage: str = ""
+
+    def is_over(self, recipe: Recipe) -> bool:
+        """Return whether all epochs are done, or the best lies too far back."""
+        waited = len(self.epochs) - 1 - self.best
+        return len(self.epochs) >= recipe.epochs or (recipe.patience is not None and waited >= recipe.patience)
+
+
+class Trainer:
+    """One training of one network.
+
+    Parameters
+    ----------
+    network : Network
+        On its device; its weights are changed, and in the end they are the best.
+    recipe : Recipe
+    training, validation : Batches
+        The part of this process.
+    rows_of_steps : sequence of int
+        For each step of an epoch its rows, those of all processes together; `training` has a batch for each of them,
+        and what it has beyond is left out.
+    mean_weight : float
+        Of the training rows of all processes.
+    processes : Processes
+        Those that share the training.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        recipe: Recipe,
+        training: Batches,
+        validation: Batches,
+        rows_of_steps: Sequence[int],
+        mean_weight: float,
+        processes: Processes,
+    ) -> None:
+        self.network, self.recipe, self.processes = network, recipe, processes
+        self.training, self.validation = training, validation
+        self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
+        self.device = next(network.parameters()).device
+        # A row's loss counts for its share of the step's rows, wherever they are; PyTorch takes the mean of processes.
+        self.shared = processes.share(network)
+        self.forward = torch.compile(self.shared) if recipe.compile else self.shared
+        self.optimizer = torch.optim.AdamW(_parameter_groups(network, recipe.weight_decay), lr=recipe.learning_rate)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
+        self.progress = Progress()
+        self._at = 0, 0  # the epoch that goes on, and its steps that are done
+
+    def run(
+        self,
+        checkpoint: Checkpoint | None = None,
+        safe_point: Callable[[str], None] = go_on,
+        show_progress: ShowProgress = show_nothing,
+    ) -> Progress:
+        """Train to the end, or on to it from `checkpoint`; leave the best weights in the network.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint, optional
+            Of the leading process; the others are told what it holds.
+        safe_point : callable
+            Called after each epoch but the last; what it raises ends the training.
+        show_progress : callable
+            Displays the epochs; see `gpupipe.models.progress`.
+
+        Raises
+        ------
+        ConfigError
+            If the loss is no number in any epoch.
+        """
+        state = self.processes.tell(None if checkpoint is None else checkpoint.load())
+        if state is not None:
+            self.load_state(state)
+        if checkpoint is not None:
+            self.progress.damage = checkpoint.damage
+        if state is None or state["processes"] != self.processes.size:
+            self._find_micro_batch()
+        with show_progress(self.report):
+            while not self.progress.is_over(self.recipe):
+                self._epoch(len(self.progress.epochs))
+                if checkpoint is not None:
+                    checkpoint.save(self.state())
+                if not self.progress.is_over(self.recipe):
+                    safe_point(f"after epoch {len(self.progress.epochs)}")
+        if self.progress.best < 0:
+            raise ConfigError(
+                f"the loss of the held-out rows is {self.progress.epochs[-1].validation}",
+                fix="lower learning_rate, or look for NaN in the features",
+            )
+        self.network.load_state_dict(self.progress.weights)
+        return self.progress
+
+    def report(self) -> ProgressReport:
+        """Return the epochs that are done, with the loss of the held-out rows after the last one."""
+        n_epochs, may_end_early = len(self.progress.epochs), self.recipe.patience is not None
+        loss = self.progress.epochs[n_epochs - 1].validation if n_epochs else None
+        number, step = self._at
+        fraction = step / len(self.rows_of_steps) if number == n_epochs else 0.0
+        return ProgressReport(n_epochs, self.recipe.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
+
+    def _epoch(self, number: int) -> None:
+        self.training.set_epoch(number)
+        self.shared.train()
+        # The masks of dropout depend on seed, epoch and process alone, so an epoch is the same after a restart.
+        torch.manual_seed((self.recipe.seed << 20) + (number << 8) + self.processes.rank)
+        loss = torch.zeros((), device=self.device)
+        # The steps come first: a batch beyond them is not even made.
+        for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.recipe.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
+            loss += self._step(batch, n) * n
+            self._at = number, step + 1
+        found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
+        training, total, weight = self.processes.add(found).tolist()
+        self.progress.epochs.append(Epoch(training, total / weight))
+        if self._is_best(self.progress.epochs[-1]):
+            self.progress.best = number
+            self.progress.weights = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+
+    def _is_best(self, epoch: Epoch) -> bool:
+        least = self.progress.epochs[self.progress.best].validation if self.progress.best >= 0 else math.inf
+        return epoch.validation < least
+
+    def _step(self, batch: TensorBatch, n_rows: int) -> Tensor:
+        """Move the weights once; return the mean loss of the step's rows times the share of this process."""
+        # One process that begins anew would leave the others waiting.
+        while (loss := self._try(batch, n_rows, may_fail=self.processes.size == 1)) is None:
+            self._halve()
+        if self.recipe.gradient_clip is not None:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.gradient_clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss
+
+    def _try(self, batch: TensorBatch, n_rows: int, may_fail: bool) -> Tensor | None:
+        """Return what `_backward` does, or None where memory was short: what it had allocated is free by then."""
+        self.optimizer.zero_grad(set_to_none=True)
+        try:
+            return self._backward(batch, n_rows)
+        except Exception as error:
+            if may_fail and self.progress.micro_batch > 1 and is_out_of_memory(error):
+                return None
+            raise
+
+    def _backward(self, batch: TensorBatch, n_rows: int) -> Tensor:
+        """Add up the gradients of a batch, some rows at a time; return its loss."""
+        total = torch.zeros((), device=self.device)
+        for part, is_last in _parts(batch, self.progress.micro_batch):
+            with nullcontext() if is_last else self.processes.alone(self.shared):
+                loss = self._losses(self.forward, part).sum() * (self.processes.size / (n_rows * self.mean_weight))
+                self.scaler.scale(loss).backward()
+            total += loss.detach()
+        return total
+
+    def _losses(self, network: Callable[..., Tensor], batch: TensorBatch) -> Tensor:
+        with self._autocast():
+            score = network(batch.features, batch.ids)
+        assert batch.target is not None
+        losses = row_losses(self.recipe.task, score.float(), batch.target)
+        return losses if batch.weight is None else losses * batch.weight
+
+    @torch.no_grad()
+    def _validation_loss(self) -> tuple[Tensor, Tensor]:
+        """Return the sum of the validation rows' losses, and of their weights."""
+        self.shared.eval()
+        total, weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        for batch in self.validation:
+            for part, _ in _parts(batch, self.progress.micro_batch):
+                total += self._losses(self.network, part).sum()
+            weight += len(batch) if batch.weight is None else batch.weight.sum()
+        return total, weight
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        dtype = PRECISIONS.get(self.recipe.precision)
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
+
+    def _find_micro_batch(self) -> None:
+        """Find how many rows fit through the network at once: all of a batch, or what is left of it by halving.
+
+        A first batch goes through without moving the weights. Gradients of parts add up, so what is learned stays the
+        same to rounding (and to the masks of dropout).
+        """
+        self.training.set_epoch(0)
+        batch = next(iter(self.training))
+        self.progress.micro_batch = len(batch)
+        with self.processes.alone(self.shared):
+            while self._try(batch, len(batch), may_fail=True) is None:
+                self._halve()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.micro_batch = self.processes.least(self.progress.micro_batch, self.device)
+
+    def _halve(self) -> None:
+        self.progress.micro_batch = (self.progress.micro_batch + 1) // 2
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from the first of the training, as a share of the highest."""
+        steps = self.recipe.epochs * len(self.rows_of_steps)
+        warmup = max(1, int(self.recipe.warmup * steps))
+        rising = min(1.0, (step + 1) / warmup)
+        if self.recipe.schedule == "constant":
+            return rising
+        done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
+        return min(rising, 0.5 * (1.0 + math.cos(math.pi * done)))
+
+    def state(self) -> dict[str, Any]:
+        """Return what another process needs to go on after the last epoch: tensors and plain values."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "epochs": [asdict(epoch) for epoch in self.progress.epochs],
+            "best": self.progress.best,
+            "weights": self.progress.weights,
+            "micro_batch": self.progress.micro_batch,
+            "processes": self.processes.size,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        epochs = [Epoch(**epoch) for epoch in state["epochs"]]
+        self.progress = Progress(epochs, state["best"], state["weights"], state["micro_batch"], len(epochs))
+
+
+def _parts(batch: TensorBatch, n_rows: int) -> Iterator[tuple[TensorBatch, bool]]:
+    """Yield a batch in parts of at most so many rows, and whether each is the last."""
+    for start in range(0, len(batch), n_rows):
+        stop = start + n_rows
+        yield (batch if n_rows >= len(batch) else take_rows(batch, slice(start, stop))), stop >= len(batch)
+
+
+def _parameter_groups(network: Network, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the parameters that are pulled to 0, and those that are not: biases, norms, embeddings."""
+    matrices = {
+        id(module.weight) for module in [*network.body.modules(), network.head] if isinstance(module, nn.Linear)
+    }
+    pulled = [p for p in network.parameters() if id(p) in matrices]
+    free = [p for p in network.parameters() if id(p) not in matrices]
+    return [{"params": pulled, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]

@@ -1,0 +1,280 @@
+"""Training one model on one matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.models import device_training
+from gpupipe.models.base import MODELS, Model
+from gpupipe.models.context import FitContext
+from gpupipe.models.estimator import Estimator
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.device import HostModel, matrix_on_host
+from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.neural.settings import Neural
+from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.models.threads import limit_threads
+from gpupipe.models.weights import row_weights
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.gpu.translation import Refusal
+
+# What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
+KINDS: dict[str, type[FittedModel]] = {
+    **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
+    **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
+}
+
+
+def fit(
+    model: Model,
+    X: Array,
+    y: Array | None,
+    context: FitContext,
+    sample_weight: Array | None = None,
+    n_threads: int | None = None,
+) -> FittedModel:
+    """Train `model` where the backend computes.
+
+    What a device cannot train is trained on the host, if the configuration allows that (`Backend.fall_back`).
+
+    Parameters
+    ----------
+    model : Model
+    X : array of float32, shape (n, d), column-major
+        Of the backend; never written to.
+    y : array, shape (n,), or None
+        Class codes 0 to k - 1, or numbers, on the host; None for clustering and embedding.
+    context : FitContext
+    sample_weight : array of float, shape (n,), optional
+        Multiplied with the class weights.
+    n_threads : int, optional
+        Default: what the backend's machine gives.
+
+    Raises
+    ------
+    ConfigError
+        If the model cannot learn the task, or the estimator refuses its parameters.
+    DataError
+        If fewer than two classes are among the rows.
+    DeviceError
+        If the device cannot train it and fallback is forbidden.
+    """
+    rows = learnable(model, X, y, context, sample_weight)
+    threads = n_threads or context.backend.n_threads
+    if isinstance(model, Neural):
+        return _fit_network(model, rows, context, threads)
+    params = keyword_arguments(model, X, context, threads)
+
+    def fit_on_host(rows: TrainingRows, context: FitContext) -> FittedModel:
+        return _fit_on_host(model, rows, params, context, threads)
+
+    if context.backend.name == "cpu":
+        return fit_on_host(rows, context)
+    refusal = device_training.refusal(model, X, params, context)
+    if refusal is None:
+        return _fit_on_device(model, rows, params, context, threads)
+    return _fall_back(model, rows, context, refusal, fit_on_host)
+
+
+class TrainingRows(NamedTuple):
+    """Training rows: `y` and the weights on the host, `classes` the codes that are among them."""
+
+    X: Array
+    y: Array | None
+    weights: Array | None
+    classes: tuple[int, ...]
+
+
+def learnable(
+    model: Model, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
+) -> TrainingRows:
+    """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
+
+    Raises
+    ------
+    ConfigError
+        If the model cannot learn the task, or takes no weights.
+    DataError
+        If fewer than two classes are among the rows.
+    """
+    name, task = type(model).__name__, context.task
+    if task not in model.tasks:
+        raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
+    classes: tuple[int, ...] = ()
+    if task in CLASSIFICATION:
+        y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
+    elif getattr(model, "class_weight", None) is not None:
+        raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
+    if sample_weight is not None and not model.takes_sample_weight:
+        raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
+    return TrainingRows(X, y, sample_weight, classes)
+
+
+def load_library(model: Model, task: Task, backend: Backend) -> None:
+    """Import what trains `model`.
+
+    Raises
+    ------
+    DeviceError
+        If the device of the backend has no such model.
+    """
+    if isinstance(model, Neural):
+        from gpupipe.models.neural import fit as fitting  # noqa: F401
+    elif isinstance(model, Estimator):
+        model.require_ready(task)
+    else:
+        backend.estimator(model.estimator_name(task), {})
+
+
+def require_torch(model: Neural) -> None:
+    """Raise a ConfigError if PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise ConfigError(
+            f"{type(model).__name__} needs PyTorch, which is not installed",
+            where="models",
+            fix="pip install 'gpupipe[torch]'",
+        )
+
+
+def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+    require_torch(model)
+    from gpupipe.models.neural.fit import fit_network, refusal
+
+    def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:
+        with explained(model, rows.X, context):
+            fitted: FittedModel = fit_network(model, *rows, context, threads)
+        return fitted
+
+    refused = refusal(context.backend)
+    return fit_there(rows, context) if refused is None else _fall_back(model, rows, context, refused, fit_there)
+
+
+def _fit_on_host(
+    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+) -> FittedModel:
+    estimator = model.build(context, params)
+    X = model.matrix(rows.X, params)
+    with _convergence_noted() as notes:
+        _train(model, estimator, X, rows.y, rows.weights, context, threads)
+    kind = KINDS.get(model.estimator_name(context.task), FittedSklearn)
+    fitted = kind.of(estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
+    return replace(fitted, notes=(*fitted.notes, *notes)) if notes else fitted
+
+
+@contextmanager
+def _convergence_noted() -> Iterator[list[str]]:
+    """Collect what scikit-learn says of trainings that end before they have converged, in place of printing it."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):
+            notes.append(" ".join(str(warning.message).split("\n\n")[0].split()))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    notes[:] = dict.fromkeys(notes)
+
+
+def _fit_on_device(
+    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+) -> FittedModel:
+    name = model.estimator_name(context.task)
+    row = device_training.row_of(name)
+    estimator = model.build(context, params)
+    device_training.fit_bins(estimator, rows.X.shape[0])
+    device_training.fit_penalty(estimator, rows.weights)
+    dtype = row.dtype_for(params)
+    X, y, weights = device_training.place(row, dtype, rows.X, rows.y, rows.weights, context.task, context.backend)
+    _train(model, estimator, X, y, weights, context, threads)
+    return device_training.device_model(name)(
+        estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes,
+        row.notes_on(params), context.backend, name, KINDS.get(name, FittedSklearn),
+    )  # fmt: skip
+
+
+def _fall_back(
+    model: Model,
+    rows: TrainingRows,
+    context: FitContext,
+    refusal: Refusal,
+    fit_there: Callable[[TrainingRows, FitContext], FittedModel],
+) -> FittedModel:
+    """Train on the host what the device cannot; its matrix is moved there."""
+    from gpupipe.backends import choose
+
+    device = context.backend
+    name = next(name for name, other in MODELS.items() if other is type(model))
+    device.fall_back(refusal.what, f"models: {name}", refusal.fix)
+    on_host = rows._replace(X=matrix_on_host(rows.X, device))
+    fitted = fit_there(on_host, replace(context, backend=choose("cpu")))
+    return HostModel(fitted, context.task, fitted.feature_names, fitted.n_classes, fitted.classes, (), device, refusal)
+
+
+def keyword_arguments(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+    """Return what the estimator of a model is made with."""
+    params = {**model.estimator_params(context.task), **model.data_params(X, context)}
+    if model.takes_seed:
+        params["random_state"] = context.seed
+    if model.takes_threads:
+        params["n_jobs"] = threads
+    return params
+
+
+def _codes_and_weights(
+    model: Model, y: Array, context: FitContext, sample_weight: Array | None
+) -> tuple[Array, tuple[int, ...], Array | None]:
+    """Return y as codes of the classes that are there, those classes, and the weight of each row."""
+    import numpy as np
+
+    y = np.asarray(y).astype(np.int64, copy=False)
+    classes = np.unique(y)
+    if len(classes) < 2:
+        label = context.class_labels[classes[0]] if len(classes) and context.class_labels else classes.tolist()
+        raise DataError(
+            f"all {len(y):,} training rows have the same class ({label})",
+            fix="check the target and `positive`, or use a stratified split",
+        )
+    class_weight = getattr(model, "class_weight", None)
+    weights = row_weights(y, class_weight, context.class_labels, context.n_classes, sample_weight)
+    if len(classes) < context.n_classes:
+        y = np.searchsorted(classes, y)
+    return y, tuple(int(code) for code in classes), weights
+
+
+def _train(
+    model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, context: FitContext, threads: int
+) -> None:
+    with explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+        model.train(estimator, X, y, weights, context)
+
+
+@contextmanager
+def explained(model: Model, X: Array, context: FitContext) -> Iterator[None]:
+    """Say of an error in training what it means to the user."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):  # of cuML's libraries a RuntimeError, too
+            what = f"training {type(model).__name__} beside its matrix"
+            raise too_large(what, X.nbytes, context.backend, error) from error
+        if not isinstance(error, ValueError):  # those of scikit-learn, XGBoost and cuML are
+            raise
+        raise ConfigError(
+            f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
+            where="models",
+            fix="change its parameters, or the features it sees",
+        ) from error

@@ -1,0 +1,128 @@
+"""Pieces of a source to an encoded table in partitions: what a column is, all pieces say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import SchemaError
+from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
+from gpupipe.partitions.table import Part, PartitionedTable
+from gpupipe.partitions.workers import Workers
+from gpupipe.table.blocks import Table
+from gpupipe.table.column_summary import SeenColumn
+from gpupipe.table.encode import encode, infer, plain_values
+from gpupipe.table.encode_chunks import encode_column, seen_columns
+from gpupipe.table.schema import Declared, Schema
+
+LOOKS_AT_ONCE = 8  # as many pieces' levels are fetched together
+
+Declarations = Mapping[str, Declared]
+Seen = dict[str, SeenColumn | None]  # None: the piece is not what is declared
+
+
+def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> PartitionedTable:
+    """Have the workers encode the rows of a source; the pieces are let go of.
+
+    Parameters
+    ----------
+    found : ArrowPieces
+    workers : Workers
+    declared : mapping of str to Declared
+        What the configuration says of columns; the rest is inferred.
+
+    Returns
+    -------
+    PartitionedTable
+        A partition for each piece; the very rows and schema that `gpupipe.table.encode.encode` gives all of them.
+
+    Raises
+    ------
+    SchemaError
+        As `encode`, with the same message.
+    """
+    n_rows = sum(piece.n_rows for piece in found.pieces)
+    known = seen_columns(found.schema.empty_table(), declared, n_rows)
+    try:
+        _merge(known, found.pieces, workers, declared, n_rows)
+        schema = Schema(tuple(seen.column(n_rows) for seen in known.values()))
+    except SchemaError:
+        _refuse(found.pieces, workers, declared)
+        raise
+    heights, sent = [piece.n_rows for piece in found.pieces], workers.put(schema)
+    each = ((found.pieces.pop(0).rows, sent) for _ in heights)
+    tables = workers.map(_encode, each, ["encoding"] * len(heights))
+    return PartitionedTable(schema, tuple(map(Part, tables, heights)), workers)
+
+
+def _merge(
+    known: dict[str, SeenColumn], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
+) -> None:
+    """Add what each piece has of the columns, a few at a time: their levels may be as many as the rows.
+
+    Raises
+    ------
+    SchemaError
+        If a column is not what it is declared to be.
+    """
+    label = "finding out what the columns are"
+    looks = workers.map(_look, [(piece.rows, declared, n_rows) for piece in pieces], [label] * len(pieces))
+    while looks:
+        texts = {name for name, seen in known.items() if seen.kind == "text"}
+        some = looks[:LOOKS_AT_ONCE]
+        found = workers.gather(workers.map(_brief, [(look, texts) for look in some], [label] * len(some)))
+        del looks[:LOOKS_AT_ONCE], some
+        for name, other in [(name, other) for look in found for name, other in look.items()]:
+            if other is None:
+                raise SchemaError(f"column {name!r} is not what it is declared to be")
+            known[name].merge(other)
+
+
+def _refuse(pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations) -> None:
+    """Let the first column that is not what it is declared to be fail as a whole: a piece does not know its place.
+
+    Columns are fetched one after the other. As on one machine all of them are looked at before the first is written.
+    """
+
+    def whole(name: str) -> pa.Table:
+        return pa.concat_tables(workers.gather([workers.submit(_column, piece.rows, name) for piece in pieces]))
+
+    for name, said in declared.items():
+        infer(name, plain_values(whole(name), name), said)
+    for name, said in declared.items():
+        encode_column(name, whole(name), said)
+
+
+def _look(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int) -> Seen:
+    """Return what is seen of each column in some of `n_rows` rows."""
+    rows = unpacked(rows)
+    columns = seen_columns(rows, declared, n_rows)
+    return dict(zip(columns, backend.map(partial(_seen, rows), columns.values()), strict=True))
+
+
+def _seen(rows: pa.Table, column: SeenColumn) -> SeenColumn | None:
+    try:
+        column.add(plain_values(rows, column.name))
+        if column.declared and column.kind in ("boolean", "datetime"):  # refused where it is written
+            encode_column(column.name, rows, column.declared)
+    except SchemaError:
+        return None
+    return column
+
+
+def _brief(backend: Backend, look: Seen, texts: set[str]) -> Seen:
+    """Return what was seen without the levels of columns that have turned out to be texts."""
+    return {name: seen.as_text() if seen and name in texts else seen for name, seen in look.items()}
+
+
+def _encode(backend: Backend, rows: pa.Table, schema: Schema) -> Table:
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
+    return encode(unpacked(rows), backend, frozen=schema)
+
+
+def _column(backend: Backend, rows: pa.Table, name: str) -> pa.Table:
+    return unpacked(rows.select([name]))

@@ -1,0 +1,67 @@
+"""The matrix of rows that lie on workers, partition by partition: the bytes that one machine would write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.table import PartitionedTable
+from gpupipe.table.blocks import Table
+from gpupipe_kernels.program import Program
+
+Array = Any
+
+
+def transform(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
+    """Return the matrix of `table` where its rows are (see `FittedFeatures.transform`).
+
+    Parameters
+    ----------
+    features : FittedFeatures
+    table : PartitionedTable
+    backend : Backend
+        Of the leading process, whose host says which interpreter runs everywhere: the bytes do not depend on how many
+        rows a partition has.
+
+    Raises
+    ------
+    SchemaError
+        If the table lacks a column, or has one of another kind; it comes when the matrix is gathered.
+    LimitError
+        If a partition of the matrix does not fit into its worker's memory; likewise.
+    """
+    return _run(replace(features, training_program=None), features.program, table, backend)
+
+
+def transform_training(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
+    """Return the matrix of the very rows that were fitted, which cross-fitted statistics do not see.
+
+    Parameters
+    ----------
+    features : FittedFeatures
+        Of a `ClusterStatistics`: its folds are handles, one for each partition.
+    table : PartitionedTable
+        That of the statistics.
+    backend : Backend
+        As in `transform`.
+    """
+    if features.training_program is None:
+        return transform(features, table, backend)
+    return _run(features, features.training_program, table, backend)
+
+
+def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
+    engine = backend.host.interpreter(program, table.n_rows)
+    folds = features.folds if features.training_program else [None] * len(table.parts)
+    lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
+    sent = table.workers.put(lean)
+    parts = table.map(_write, sent, engine, each=[folds], label="features")
+    heights = tuple(part.n_rows for part in table.parts)
+    return PartitionedMatrix(tuple(parts), heights, program.n_columns, table.workers)
+
+
+def _write(backend: Backend, table: Table, features: FittedFeatures, engine: str, folds: Array) -> Array:
+    return replace(features, folds=folds).transform_training(table, backend, engine)

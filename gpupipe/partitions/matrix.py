@@ -1,0 +1,97 @@
+"""Matrices in partitions that lie on workers, as tables do: see `gpupipe.partitions.table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, Concatenate, TypeVar
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.partitions.workers import Handle, Workers
+
+Result = TypeVar("Result")
+Array = Any
+
+
+@dataclass(frozen=True)
+class PartitionedMatrix:
+    """A matrix of float32, column-major in each partition.
+
+    Attributes
+    ----------
+    parts : tuple of Handle
+        Of arrays of shape (rows of the partition, n_columns), in the order of the rows.
+    heights : tuple of int
+        Rows of each.
+    n_columns : int
+    workers : Workers
+    """
+
+    parts: tuple[Handle[Array], ...]
+    heights: tuple[int, ...]
+    n_columns: int
+    workers: Workers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows of all partitions, and columns."""
+        return sum(self.heights), self.n_columns
+
+    @property
+    def bounds(self) -> list[int]:
+        """The first row of each partition, and at last the number of rows."""
+        return [0, *accumulate(self.heights)]
+
+    def written(self) -> PartitionedMatrix:
+        """Return the matrix once all of it is there; what went wrong on a worker comes up here."""
+        self.workers.wait(self.parts)
+        return self
+
+    def rows_by_worker(self) -> dict[str, int]:
+        """Return how many rows each worker holds, by its address."""
+        return self.workers.rows_by_worker(self.parts, self.heights)
+
+    def filled(self) -> PartitionedMatrix:
+        """Return the matrix without the partitions that have no rows."""
+        kept = [(part, height) for part, height in zip(self.parts, self.heights, strict=True) if height]
+        parts, heights = zip(*kept, strict=True) if kept else ((), ())
+        return replace(self, parts=parts, heights=heights)
+
+    def rows(self, positions: Array) -> Array:
+        """Return the rows at some positions (int, ascending), gathered on the host."""
+        owner = np.searchsorted(self.bounds[1:], positions, side="right")
+        own = [positions[owner == at] - start for at, start in enumerate(self.bounds[:-1])]
+        return np.concatenate(self.workers.gather(self.map(_matrix_rows, each=[own], label="single rows")))
+
+    def sliced(self, values: Array) -> list[Array]:
+        """Return an array with an element for each row, cut as the partitions are."""
+        return [values[start:stop] for start, stop in pairwise(self.bounds)]
+
+    def gather(self) -> Array:
+        """Return the matrix as one array on the host, column-major; partition after partition is fetched."""
+        out, start = np.empty(self.shape, np.float32, order="F"), 0
+        for part, height in zip(self.parts, self.heights, strict=True):
+            (out[start : start + height],) = self.workers.gather([self.workers.submit(_on_host, part)])
+            start += height
+        return out
+
+    def map(
+        self,
+        function: Callable[Concatenate[Backend, Array, ...], Result],
+        *arguments: Any,
+        each: Sequence[Sequence[Any]] = (),
+        label: str = "",
+    ) -> list[Handle[Result]]:
+        """As `PartitionedTable.map`, of the arrays."""
+        return self.workers.on_each(self.parts, function, arguments, each, label)
+
+
+def _matrix_rows(backend: Backend, array: Array, positions: Array) -> Array:
+    return backend.to_host(array[backend.to_device(positions)])
+
+
+def _on_host(backend: Backend, array: Array) -> Array:
+    return backend.to_host(array)

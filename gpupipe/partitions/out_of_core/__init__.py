@@ -1,0 +1,1 @@
+"""Partitions kept in files on this machine, for runs whose rows exceed memory."""

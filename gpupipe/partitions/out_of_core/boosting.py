@@ -1,0 +1,133 @@
+"""XGBoost, trained on partitions that lie in files: it is shown one after the other and keeps bins, no numbers.
+
+Bins are a byte a cell. Where even they do not fit into memory, XGBoost keeps them in files of its own ("external
+memory") and reads these again for every level of every tree.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from gpupipe.models import FitContext, FittedModel
+from gpupipe.models.boosting import XGBoost
+from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.training import explained, keyword_arguments, learnable
+from gpupipe.models.xgboost_rounds import BoostingRounds
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.out_of_core.workers import OnDisk
+from gpupipe.partitions.training_memory import binned_bytes
+
+Array = Any
+
+
+def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OnDisk) -> FittedModel:
+    """Train XGBoost on a matrix in files.
+
+    Edges of bins come from a sketch that is merged partition by partition, so trees may differ in their last splits
+    from those of a matrix that is there as a whole.
+
+    Raises
+    ------
+    ConfigError
+        If XGBoost refuses the parameters.
+    DataError
+        If fewer than two classes are among the rows.
+    """
+    codes: Array
+    _, codes, weights, classes = learnable(model, X, y, context)
+    target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
+    del codes  # a row more or less in memory is what this is about
+    params = keyword_arguments(model, X, context, context.backend.n_threads)
+    settings = _settings(model.build(context, params), len(classes))
+    with explained(model, X, context), TemporaryDirectory(dir=workers.shelf.folder) as folder:
+        made = _Matrices(X, target, weights, params.get("feature_types"), model.max_bin, context, folder)
+        booster = _train(model, settings, made, context)
+    return FittedXGBoost(booster, context.task, tuple(context.feature_names), context.n_classes, classes)
+
+
+def _train(model: XGBoost, settings: dict[str, Any], made: _Matrices, context: FitContext) -> xgboost.Booster:
+    """Return the Booster. The matrices end with this call: their files must go before the folder does."""
+    resources = context.resources
+    rounds = BoostingRounds(model.n_estimators, model.early_stopping_rounds is not None, resources.safe_point)
+    held = None
+    if model.early_stopping_rounds is not None:
+        held = np.random.default_rng(context.seed).random(len(made.y)) < model.validation_fraction
+    training = made.matrix(None if held is None else ~held)
+    validation = [] if held is None else [(made.matrix(held, training), "validation")]
+    with resources.show_progress(rounds.read):
+        return xgboost.train(
+            settings,
+            training,
+            model.n_estimators,
+            evals=validation,
+            early_stopping_rounds=model.early_stopping_rounds,
+            verbose_eval=False,
+            callbacks=[rounds],
+        )
+
+
+def _settings(estimator: Any, n_classes: int) -> dict[str, Any]:
+    """Return what XGBoost's own estimator gives to its training."""
+    params: dict[str, Any] = estimator.get_xgb_params()
+    if estimator.eval_metric is not None:
+        params["eval_metric"] = estimator.eval_metric
+    if n_classes > 2:
+        params |= {"objective": "multi:softprob", "num_class": n_classes}
+    return params
+
+
+class _Matrices:
+    """Makes XGBoost's matrices of some rows."""
+
+    def __init__(
+        self, X: PartitionedMatrix, y: Array, weights: Array | None, kinds: Any, n_bins: int, context: FitContext,
+        folder: str,
+    ) -> None:  # fmt: skip
+        self.X, self.y, self.weights, self.kinds, self.folder = X, y, weights, kinds, folder
+        self.settings = {"max_bin": n_bins, "enable_categorical": bool(kinds), "nthread": context.backend.n_threads}
+        _, self.in_files = binned_bytes(*X.shape, context.backend.memory().available)
+        self.n_made = 0
+
+    def matrix(self, mask: Array | None, like: Any = None) -> xgboost.DMatrix:
+        """Return the rows where `mask` is true, or all; with the bins of another matrix, if one is given."""
+        self.n_made += 1
+        if self.in_files:
+            partitions = _Partitions(self, mask, f"{self.folder}/{self.n_made}")
+            return xgboost.ExtMemQuantileDMatrix(partitions, ref=like, **self.settings)
+        return xgboost.QuantileDMatrix(_Partitions(self, mask, None), ref=like, **self.settings)
+
+
+class _Partitions(xgboost.DataIter):  # type: ignore[misc]
+    """Shows XGBoost one partition after the other."""
+
+    def __init__(self, made: _Matrices, mask: Array | None, prefix: str | None) -> None:
+        self.made, self.mask, self.at = made, mask, 0
+        self.spans = list(pairwise(made.X.bounds))
+        super().__init__(cache_prefix=prefix)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.at = 0
+
+    def next(self, input_data: Any) -> bool:
+        """Show the next partition that has rows; return whether there was one."""
+        while self.at < len(self.spans):
+            part, rows = self.made.X.parts[self.at], slice(*self.spans[self.at])
+            self.at += 1
+            if self._show(part, rows, input_data):
+                return True
+        return False
+
+    def _show(self, part: Any, rows: slice, input_data: Any) -> bool:
+        chosen = slice(None) if self.mask is None else self.mask[rows]
+        y = self.made.y[rows][chosen]
+        if len(y):
+            (values,) = self.made.X.workers.gather([part])
+            weights = None if self.made.weights is None else self.made.weights[rows][chosen]
+            input_data(data=values[chosen], label=y, weight=weights, feature_types=self.made.kinds)
+        return len(y) > 0

@@ -1,0 +1,194 @@
+"""The source of a configuration in partitions, each read by a worker: the very table that one machine would read.
+
+What a column is depends on all rows, so the process that leads is told what each piece has, and tells all of them what
+the column is; then each is encoded where it lies. See `gpupipe.partitions.source_chunks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config
+from gpupipe.errors import GpupipeError
+from gpupipe.features.program.selection import left_out
+from gpupipe.io.chunks.packed_tables import packed, unpacked
+from gpupipe.io.chunks.split import cuts
+from gpupipe.io.files import mask
+from gpupipe.io.join import can_be_joined_in_pieces, declarations, join_piece, match_note, read_joined
+from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.settings import JoinedTable, Source, TableSource
+from gpupipe.partitions.encode import encoded
+from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces, read_pieces
+from gpupipe.partitions.table import Part, PartitionedTable
+from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.table.arrange import between
+from gpupipe.table.blocks import Table
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import Declared, Schema
+
+Declarations = Mapping[str, Declared]
+BROADCAST_BYTES = 64 << 20  # the most of a table that is sent to every worker
+
+
+@dataclass(frozen=True)
+class ReadPartitions:
+    """The table of a run, on the workers.
+
+    Attributes
+    ----------
+    table : PartitionedTable
+    notes : tuple of str
+        What was repaired or left out: what reading on one machine says.
+    remarks : tuple of str
+        How it was read.
+    """
+
+    table: PartitionedTable
+    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def read_partitions(config: Config, workers: Workers, n_partitions: int | None = None) -> ReadPartitions:
+    """Read and encode the tables of a configuration on the workers.
+
+    Columns that feature ops derive of keys and texts are not made here: they need all rows as they were read.
+
+    Parameters
+    ----------
+    config : Config
+    workers : Workers
+    n_partitions : int, optional
+        About so many; as many as the workers have threads unless given. More where they would be large.
+
+    Returns
+    -------
+    ReadPartitions
+        The rows in their order, the columns and codes that one machine gives them.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or there are no rows.
+    SchemaError
+        If the data contradicts what is declared.
+    """
+    wanted = n_partitions or workers.n_threads
+    declared = declarations(config.source, config.tables)
+    found, why = _pieces(config, workers, wanted)
+    if found is None:
+        table, notes = _read_whole(config, workers, declared)
+        remarks = [f"read as a whole by one worker, then cut into partitions: {why}"]
+    else:
+        notes, remarks = found.notes, [f"{mask(path)} cannot be cut: it was read by one worker" for path in found.whole]
+        table = encoded(found, workers, declared)
+    table = spread(table, wanted)
+    kinds = {column.name: column.kind for column in table.schema}
+    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
+    table = table.select(table.schema.without(gone)) if gone else table
+    return ReadPartitions(table, tuple(notes), (*remarks, f"{len(table.parts)} partitions"))
+
+
+def partitioned(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
+    """Return a table of the process that leads as partitions on the workers."""
+    part = Part(workers.put(table), table.n_rows)
+    whole = PartitionedTable(table.schema, (part,), workers, dict(table.places))
+    return spread(whole, n_partitions or workers.n_threads)
+
+
+def spread(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
+    """Return the same rows with partitions of at most a fair share of them: larger ones are cut."""
+    most = max(1, -(-table.n_rows // n_partitions))
+    parts: list[Part] = []
+    for part in table.parts:
+        n = -(-part.n_rows // most)
+        if n < 2 or part.n_rows < 2 * most:
+            parts.append(part)
+            continue
+        ends = [part.n_rows * i // n for i in range(n + 1)]
+        for start, stop in pairwise(ends):
+            rows = table.workers.submit(_between, part.table, start, stop, label=f"rows {start:,} to {stop:,}")
+            parts.append(Part(rows, stop - start))
+    return PartitionedTable(table.schema, tuple(parts), table.workers, table.places)
+
+
+def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPieces | None, str]:
+    """Return the rows of the source in pieces, joined; or None and why they must be read as a whole."""
+    if config.source.prepare:
+        return None, "prepare: may do anything to the rows"
+    if config.source.entities is not None:
+        return None, "entities: rows and labels are made of all events"
+    joined = {name: table for name, table in config.tables.items() if table.is_joined}
+    for name, table in joined.items():
+        if table.cardinality != "many_to_one" or _n_bytes(table) > BROADCAST_BYTES:
+            return None, f"the join with {name} needs all rows"
+    found = read_pieces(config.source, workers, n_pieces)
+    for name, table in joined.items():
+        right = read_arrow(table)
+        if not can_be_joined_in_pieces(found.schema, name, table, right.table):
+            return None, f"the keys of {name} and of the source are of several types"
+        found = _joined(found, name, table, right, workers)
+    return found, ""
+
+
+def _n_bytes(table: TableSource) -> int:
+    """Return about what a table takes; 0 where that cannot be told, which reading it will say."""
+    try:
+        return sum(cut.n_bytes for cut in cuts(table))
+    except GpupipeError:
+        return 0
+
+
+def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: Loaded, workers: Workers) -> ArrowPieces:
+    """Have each piece joined with a table that is sent to all workers."""
+    sent, label = workers.put(right.table), f"joining {name}"
+    pairs = [workers.submit(_join, piece.rows, sent, name, settings, label=label) for piece in found.pieces]
+    n_without = sum(workers.gather([workers.submit(_second, pair) for pair in pairs]))
+    heights = [piece.n_rows for piece in found.pieces]
+    pieces = [ArrowPiece(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
+    schema = join_piece(found.schema.empty_table(), name, settings, right.table)[0].schema
+    notes = [*found.notes, *right.notes, match_note(f"table {name!r}", n_without, sum(heights))]
+    return ArrowPieces(pieces, schema, list(dict.fromkeys(notes)), found.whole)
+
+
+def _read_whole(config: Config, workers: Workers, declared: Declarations) -> tuple[PartitionedTable, Sequence[str]]:
+    read = workers.submit(_read_joined, config.source, config.tables, declared, label="reading the source")
+    schema, places, n_rows, notes = workers.gather([workers.submit(_facts, read)])[0]
+    table: Handle[Table] = workers.submit(_first, read, label="the source")
+    return PartitionedTable(schema, (Part(table, n_rows),), workers, places), notes
+
+
+def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:
+    return between(table, start, stop)
+
+
+def _read_joined(
+    backend: Backend, source: Source, tables: Mapping[str, JoinedTable], declared: Declarations
+) -> tuple[Table, list[str]]:
+    loaded = read_joined(source, tables)
+    return encode(loaded.table, backend, declared), loaded.notes
+
+
+def _facts(
+    backend: Backend, read: tuple[Table, list[str]]
+) -> tuple[Schema, dict[str, tuple[str, int]], int, list[str]]:
+    table, notes = read
+    return table.schema, dict(table.places), table.n_rows, notes
+
+
+def _join(backend: Backend, rows: pa.Table, right: pa.Table, name: str, settings: JoinedTable) -> tuple[pa.Table, int]:
+    table, n_without = join_piece(unpacked(rows), name, settings, right)
+    return packed(table), n_without
+
+
+def _first(backend: Backend, pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def _second(backend: Backend, pair: tuple[Any, Any]) -> Any:
+    return pair[1]

@@ -1,0 +1,89 @@
+"""Some rows of partitions as new partitions, each of them copied once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.table.arrange import between, take, take_each
+from gpupipe.table.blocks import Table
+
+Array = Any
+
+
+class _Run(NamedTuple):
+    """The rows start..stop of a partition, of which bits choose `n_rows`."""
+
+    part: int
+    start: int
+    stop: int
+    bits: Array
+    n_rows: int
+
+
+def take_parts(
+    workers: Workers, tables: Sequence[Handle[Table]], bounds: Sequence[int], mask: Array
+) -> list[tuple[Handle[Table], int]]:
+    """Return the rows where `mask` is true in new partitions, each with its number of rows.
+
+    Parameters
+    ----------
+    workers : Workers
+    tables : sequence of handles
+    bounds : sequence of int
+        The first row of each table, and at last the number of rows.
+    mask : array of bool, shape (n_rows,)
+        On the host.
+    """
+    masks = [mask[start:stop] for start, stop in pairwise(bounds)]
+    found = [0, *accumulate(int(np.count_nonzero(own)) for own in masks)]
+    inner = [round(bound / ROWS_A_PART) * ROWS_A_PART for bound in found[1:-1]]
+    spans = list(pairwise([0, *sorted({bound for bound in inner if 0 < bound < found[-1]}), found[-1]]))
+    partitions = [_runs(masks, found, *span) for span in spans]
+    homes = [int(np.argmax([run.n_rows for run in runs])) for runs in partitions]
+    edges = [run for runs, home in zip(partitions, homes, strict=True) for at, run in enumerate(runs) if at != home]
+    sent = iter(workers.map(_take, [_given(tables, run) for run in edges], ["edge rows"] * len(edges)))
+    each = [
+        [*_given(tables, runs[home]), home, *(next(sent) for _ in runs[1:])]
+        for runs, home in zip(partitions, homes, strict=True)
+    ]
+    taken = workers.map(_take_joined, each, ["rows of the split"] * len(each))  # where most of the rows are
+    return [(handle, stop - start) for handle, (start, stop) in zip(taken, spans, strict=True)]
+
+
+def _runs(masks: Sequence[Array], found: Sequence[int], start: int, stop: int) -> list[_Run]:
+    """Return where the rows start..stop of those are that the masks choose; `found` bounds those of each."""
+    runs = []
+    for at, (low, high) in enumerate(pairwise(found)):
+        first, end = max(start, low), min(stop, high)
+        if first < end:
+            rows = np.flatnonzero(masks[at])[[first - low, end - low - 1]]
+            span = int(rows[0]), int(rows[1]) + 1
+            runs.append(_Run(at, *span, np.packbits(masks[at][slice(*span)]), end - first))
+    return runs or [_Run(0, 0, 0, np.packbits(masks[0][:0]), 0)]
+
+
+def _given(tables: Sequence[Handle[Table]], run: _Run) -> list[Any]:
+    return [tables[run.part], run.start, run.stop, run.bits]
+
+
+def _take(backend: Backend, table: Table, start: int, stop: int, bits: Array) -> Table:
+    return take(*_chosen(table, start, stop, bits), backend)
+
+
+def _take_joined(
+    backend: Backend, table: Table, start: int, stop: int, bits: Array, n_before: int, *others: Table
+) -> Table:
+    pieces = [(other, np.ones(other.n_rows, bool)) for other in others]
+    pieces.insert(n_before, _chosen(table, start, stop, bits))
+    return take_each(pieces, backend)
+
+
+def _chosen(table: Table, start: int, stop: int, bits: Array) -> tuple[Table, Array]:
+    return between(table, start, stop), np.unpackbits(bits, count=stop - start).view(bool)

@@ -1,0 +1,301 @@
+"""Rows scored where they lie: each worker writes what a model says of its pieces as files of one folder.
+
+The model travels as the bytes of its files and is opened on each worker, where every hash is checked again: what a
+library loads need not be picklable. The folder must be one that all workers reach, under one path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError, LimitError, SchemaError
+from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.io.raw_columns import read_stored, stored_names
+from gpupipe.io.settings import TableSource
+from gpupipe.models.threads import limit_threads
+from gpupipe.partitions.source_chunks import ArrowPiece
+from gpupipe.partitions.workers import Handle, Workers
+
+_opening = threading.Lock()
+
+
+class RowReport(Protocol):
+    """A report on rows that were scored, as `gpupipe.pipeline.model.prediction_report.PredictionReport` is one."""
+
+    def merge(self, other: Any) -> Any:
+        """Return the report on the rows of both."""
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+
+
+class Scorer(Protocol):
+    """A model as `gpupipe.pipeline.model.model.Model` is one; `backend` tells what is to be known of the work."""
+
+    @property
+    def backend(self) -> Backend:
+        """Where it computes."""
+
+    @property
+    def last_prediction_report(self) -> RowReport | None:
+        """The report on the rows that this thread has scored last."""
+
+    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+        """Return a table with a row for each row of `data`, in their order."""
+
+
+Opener = Callable[[Path, Backend], Scorer]
+
+
+class Copied(Protocol):
+    """Columns of the input to be copied beside the predictions."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names, in the order of the output."""
+
+
+ChooseColumns = Callable[[Sequence[str]], Copied]  # of the columns of the input; it can be pickled
+
+
+class SentModel:
+    """A model that is sent to workers, and opened once by each process that has it.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        Everything in its directory.
+    opener : callable
+        Opens a directory with these files, and keeps none of them open; it can be pickled.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], opener: Opener) -> None:
+        self.files, self.opener = files, opener
+        self._opened: Scorer | None = None
+
+    @classmethod
+    def of(cls, folder: Path, opener: Opener) -> SentModel:
+        """Return the model of a directory."""
+        return cls({path.name: path.read_bytes() for path in sorted(folder.iterdir())}, opener)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentModel, (self.files, self.opener)
+
+    def opened(self, backend: Backend) -> Scorer:
+        """Return the model, ready to predict in this process."""
+        with _opening:
+            if self._opened is None:
+                self._opened = self._open(backend)
+        return self._opened
+
+    def _open(self, backend: Backend) -> Scorer:
+        with TemporaryDirectory(prefix="gpupipe-model-") as name:
+            for file, content in self.files.items():
+                (Path(name) / file).write_bytes(content)
+            model = self.opener(Path(name), backend)
+        limit_threads(blas=1)  # for good: tasks of one process that each set and restore it undo each other's limit
+        return model
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Attributes
+    ----------
+    n_rows : int
+    remarks : tuple of str
+        What is to be known of the work: that memory was short, and rows were split.
+    report : RowReport, optional
+        On all rows.
+    copied : tuple of str
+        Columns of the input that are beside the predictions.
+    """
+
+    n_rows: int
+    remarks: tuple[str, ...]
+    report: RowReport | None = None
+    copied: tuple[str, ...] = ()
+
+
+def score_pieces(
+    pieces: list[ArrowPiece],
+    model: SentModel,
+    folder: Path,
+    workers: Workers,
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    copied: Copied | None = None,
+) -> Written:
+    """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
+
+    Parameters
+    ----------
+    pieces : list of ArrowPiece
+        Let go of as they are scored: the list is empty afterwards.
+    model : SentModel
+    folder : Path
+        Absolute, empty, and there for all workers.
+    workers : Workers
+    tables, as_of
+        As in `gpupipe.pipeline.model.model.Model.predict`.
+    copied : Copied, optional
+        Columns of the pieces to write before the predictions.
+
+    Raises
+    ------
+    ConfigError
+        If a worker cannot write there; it is named with its path.
+    LimitError
+        If there is no room left.
+    SchemaError
+        If a column is absent or holds values of another kind.
+    """
+    sent, n_pieces, first_row = workers.put(model), len(pieces), 0
+    files = [folder / f"part-{i:05}.parquet" for i in range(n_pieces)]
+    names = () if copied is None else copied.names
+    handles = []
+    for i, file in enumerate(files):
+        piece, label = pieces.pop(0), f"scoring piece {i + 1} of {n_pieces}"
+        work = (piece.rows, sent, str(file), first_row, tables, as_of, names)
+        handles.append(workers.submit(_score_piece, *work, label=label))
+        first_row += piece.n_rows
+    return _finished(workers, handles, folder)
+
+
+def score_whole(
+    source: TableSource,
+    model: SentModel,
+    folder: Path,
+    workers: Workers,
+    tables: Mapping[str, str] | None = None,
+    as_of: str | None = None,
+    choose: ChooseColumns | None = None,
+) -> Written:
+    """Have one worker read and score all rows, and write them as one file; see `score_pieces`.
+
+    Parameters
+    ----------
+    source : TableSource
+        Its paths are absolute.
+    model, folder, workers
+        As in `score_pieces`.
+    tables, as_of
+        As in `gpupipe.pipeline.model.model.Model.predict`; the files are absolute.
+    choose : callable, optional
+        Returns which columns of the input are written before the predictions.
+    """
+    file = folder / "part-00000.parquet"
+    sent = workers.put(model)
+    handle = workers.submit(_score_all, source, sent, str(file), tables, as_of, choose, label="scoring all rows")
+    return _finished(workers, [handle], folder)
+
+
+def _finished(workers: Workers, handles: Sequence[Handle[Written]], folder: Path) -> Written:
+    """Wait for all files, and remove the hidden ones that workers left which were lost while they wrote."""
+    written = workers.gather(handles)
+    for path in folder.glob(".part-*.parquet.tmp-*"):
+        path.unlink(missing_ok=True)
+    remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
+    reports = [part.report for part in written if part.report is not None]
+    report = reduce(lambda first, second: first.merge(second), reports) if reports else None
+    return Written(sum(part.n_rows for part in written), tuple(remarks), report, written[0].copied if written else ())
+
+
+def _score_piece(
+    backend: Backend,
+    rows: pa.Table,
+    model: SentModel,
+    file: str,
+    first_row: int,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+    copied: Sequence[str],
+) -> Written:
+    try:
+        table = unpacked(rows)
+        return _score(table, model.opened(backend), file, tables, as_of, _plain(table.select(list(copied))))
+    except SchemaError as error:
+        if not first_row:
+            raise
+        where = f"{error.where}, after the first {first_row:,} rows"
+        raise SchemaError(error.what, where=where, fix=error.fix) from error
+
+
+def _score_all(
+    backend: Backend,
+    source: TableSource,
+    model: SentModel,
+    file: str,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+    choose: ChooseColumns | None,
+) -> Written:
+    if choose is None or not (names := choose(stored_names(source)).names):
+        return _score(source, model.opened(backend), file, tables, as_of)
+    return _score(source, model.opened(backend), file, tables, as_of, read_stored(source, names))
+
+
+def _score(
+    data: Any,
+    model: Scorer,
+    file: str,
+    tables: Mapping[str, str] | None,
+    as_of: str | None,
+    copied: pa.Table | None = None,
+) -> Written:
+    table = model.predict_table(data, tables, as_of)
+    names = [] if copied is None else copied.column_names
+    if copied is not None and names:
+        columns = [*copied.columns, *table.columns]
+        table = pa.table(columns, names=[*names, *table.column_names])
+    _write(table, Path(file))
+    return Written(table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report, tuple(names))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries, which are an encoding of readers."""
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _write(table: pa.Table, file: Path) -> None:
+    """Write a file that is there complete or not at all, however often, and wherever else, this is done again."""
+    hidden = file.with_name(f".{file.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with hidden.open("wb") as out:  # Arrow opens UTF-8 names only
+            pq.write_table(table, out)
+        hidden.replace(file)
+    except OSError as error:
+        raise _cannot_write(file, error) from error
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _cannot_write(file: Path, error: OSError) -> ConfigError | LimitError:
+    where = f"{file}, process {os.getpid()} on {socket.gethostname()}"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return LimitError(f"a worker cannot write its part: {reason}", where=where, fix="make room, or name another")
+    return ConfigError(
+        f"a worker cannot write its part: {reason}",
+        where=where,
+        fix="name a folder that every worker reaches under this very path and may write to, or use --cluster local",
+    )

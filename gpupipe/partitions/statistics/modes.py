@@ -1,0 +1,71 @@
+"""The most frequent value of a column whose rows lie on workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.statistics.numbers import most_frequent
+from gpupipe.partitions.number_columns import Asked, arrays
+from gpupipe.partitions.table import PartitionedTable
+from gpupipe.table.blocks import Table
+from gpupipe_kernels.formulas.hashing import mix
+
+Array = Any
+Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each
+
+MOST_SENT = 2**20  # values that come to the leading process at a time
+
+
+def mode(table: PartitionedTable, column: Asked) -> float:
+    """Return the most frequent value of a column, the least of several; 0 of an empty one.
+
+    Each worker counts its own values and keeps the counts. A value that is as frequent as the most frequent one of a
+    single partition has its share of that in one partition at least: others are not sent. Of many values some come at
+    a time, by a hash, so that all counts of a value come together.
+    """
+    counted = table.map(_counted, column, label="values")
+    workers = table.workers
+    sizes, highest = zip(*workers.gather(workers.submit(_extent, own, label="values") for own in counted), strict=True)
+    least = -(-max(highest) // len(counted))
+    n_turns = -(-sum(sizes) // MOST_SENT)
+    best = 0.0, 0
+    for turn in range(n_turns):
+        sent = workers.gather(workers.submit(_frequent, own, least, turn, n_turns, label="values") for own in counted)
+        values = np.unique(np.concatenate(sent))
+        counts = workers.gather(workers.submit(_counts_of, own, values, label="counts of values") for own in counted)
+        value, count = most_frequent(values, np.add.reduce(counts))
+        if (count, -value) > (best[1], -best[0]):
+            best = value, count
+    return best[0]
+
+
+def _counted(backend: Backend, table: Table, column: Asked) -> Counted:
+    (x,) = arrays(backend, table, [column])
+    x = x[~backend.xp.isnan(x)] + 0.0  # of two zeros that without a sign
+    values, counts = backend.xp.unique(x, return_counts=True)
+    return backend.to_host(values), backend.to_host(counts)
+
+
+def _extent(backend: Backend, counted: Counted) -> tuple[int, int]:
+    """Return how many values there are, and the rows of the most frequent one."""
+    return len(counted[0]), int(counted[1].max(initial=0))
+
+
+def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns: int) -> Array:
+    """Return the values of at least so many rows whose turn it is."""
+    values, counts = counted
+    bits = values.view(f"uint{8 * values.itemsize}").astype(np.uint64)
+    hashed = mix((bits ^ bits >> np.uint64(32)).astype(np.uint32))
+    return values[(counts >= least) & (hashed % np.uint32(n_turns) == turn)]
+
+
+def _counts_of(backend: Backend, counted: Counted, asked: Array) -> Array:
+    """Return the rows of each of some values."""
+    values, counts = counted
+    if not len(values):
+        return np.zeros(len(asked), np.int64)
+    at = np.minimum(np.searchsorted(values, asked), len(values) - 1)
+    return np.where(values[at] == asked, counts[at], 0)

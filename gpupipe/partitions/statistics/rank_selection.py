@@ -1,0 +1,88 @@
+"""The values of ranks among the numbers of all partitions, exactly, without any of them leaving its worker.
+
+Each worker sorts its own. Numbers become unsigned integers of the same order, and the leading process finds the bits of
+a rank's integer from the first on: it asks how many are below each of the integers that the next bits can make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.statistics.quantiles import FEW_VALUES
+from gpupipe.partitions.number_columns import Asked, arrays
+from gpupipe.partitions.table import PartitionedTable
+from gpupipe.partitions.workers import Handle
+from gpupipe.table.blocks import Table
+
+Array = Any
+
+BITS_A_PASS = 12
+BITS_OF_MANY = 8  # where so many ranks are looked for that the questions would be long
+FEW_RANKS = 16
+
+
+def ranked(table: PartitionedTable, column: Asked, ranks: Sequence[int], dtype: str) -> dict[int, float]:
+    """Return the values of some ranks, from 0 on, of the values of a column that are not null.
+
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}
+        Of the column.
+    """
+    keys = table.map(sorted_keys, column, label="ordered values")
+    if table.n_rows <= FEW_VALUES:
+        together = np.sort(np.concatenate(table.workers.gather(keys)))
+        return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
+    n_bits = 8 * np.dtype(dtype).itemsize
+    known, left = dict.fromkeys(ranks, 0), n_bits  # the first bits of each rank's key; how many are not known
+    while left:
+        prefixes = sorted(set(known.values()))
+        step = min(left, BITS_A_PASS if len(prefixes) <= FEW_RANKS else BITS_OF_MANY)
+        left -= step
+        edges = {
+            prefix: np.uint64(prefix) + (np.arange(1 << step, dtype=np.uint64) << np.uint64(left))
+            for prefix in prefixes
+        }
+        counts = _counts(table, keys, [edges[prefix].astype(f"uint{n_bits}") for prefix in prefixes])
+        found = dict(zip(prefixes, counts, strict=True))
+        for rank, prefix in known.items():
+            at = int(np.searchsorted(found[prefix], rank, side="right")) - 1
+            known[rank] = int(edges[prefix][at])
+    return {rank: value_of(key, dtype) for rank, key in known.items()}
+
+
+def _counts(table: PartitionedTable, keys: Sequence[Handle[Array]], edges: Sequence[Array]) -> Sequence[Array]:
+    """Return how many keys of all partitions are below each edge of several lists."""
+    together = np.concatenate(edges)
+    found = table.workers.gather(table.workers.submit(below, own, together, label="ranks") for own in keys)
+    return np.split(np.add.reduce(found), np.cumsum([len(part) for part in edges])[:-1])
+
+
+def sorted_keys(backend: Backend, table: Table, column: Asked) -> Array:
+    """Return the values of a column that are not null as integers of the same order, sorted, on the host."""
+    (x,) = arrays(backend, table, [column])
+    return np.sort(keys_of(backend.to_host(x[~backend.xp.isnan(x)])))
+
+
+def keys_of(x: Array) -> Array:
+    """Return floats without NaN as unsigned integers of as many bits that are in the same order."""
+    bits = (x + 0.0).view(f"uint{8 * x.itemsize}")  # of two zeros that without a sign
+    sign = bits.dtype.type(1 << (8 * x.itemsize - 1))
+    return np.where(bits & sign, ~bits, bits | sign)
+
+
+def value_of(key: int, dtype: str) -> float:
+    """Return the number that `keys_of` makes `key` of."""
+    n_bits = 8 * np.dtype(dtype).itemsize
+    sign = 1 << (n_bits - 1)
+    bits = key ^ sign if key & sign else key ^ (2 * sign - 1)
+    return float(np.array([bits], f"uint{n_bits}").view(dtype)[0])
+
+
+def below(backend: Backend, keys: Array, edges: Array) -> Array:
+    """Return how many of the sorted keys are less than each edge, int64."""
+    return np.searchsorted(keys, edges)

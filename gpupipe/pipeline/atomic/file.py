@@ -1,0 +1,89 @@
+"""Files that appear under their name complete, or not at all; what was there before stays until then."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpupipe.errors import ConfigError, LimitError
+from gpupipe.pipeline.atomic.disk import room_on
+from gpupipe.pipeline.atomic.rename import sync
+from gpupipe.system_errors import DISK, is_full
+
+ROOM = "make room, or name an output on another disk"
+
+
+def draft_name(path: Path) -> Path:
+    """Return a hidden name in the folder of `path` that no other process uses."""
+    return path.with_name(f".draft-{os.getpid()}-{secrets.token_hex(4)}")  # short: `path` may have all 255 bytes
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yield a name to write to, which replaces `path` if the block succeeds and is removed if it fails.
+
+    A link stays one: the file that it leads to is replaced. Permissions of a file that is replaced are kept.
+
+    Raises
+    ------
+    LimitError
+        If the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    draft = draft_name(target)
+    with room_on(target.parent, ROOM):
+        try:
+            yield draft
+            if target.exists():
+                shutil.copymode(target, draft)
+            sync(draft)  # or a power cut could leave the name without the content
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file as a whole; see `replaced`."""
+    with replaced(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def require_writable_file(path: Path) -> None:
+    """Raise ConfigError unless `path` can become a file, or be replaced by one; called before any work.
+
+    Raises
+    ------
+    ConfigError
+        If its folder is absent or cannot be written to, or `path` is a folder, a device or a pipe.
+    LimitError
+        If not even an empty file fits on the disk.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        mode = _mode(target)
+        if mode is None and not target.parent.is_dir():
+            raise ConfigError(f"there is no folder {path.parent}", where=str(path), fix="create it, or choose another")
+        if mode is not None and stat.S_ISDIR(mode):
+            raise ConfigError("the output is a folder", where=str(path), fix="name a file, such as scores.csv")
+        if mode is not None and not stat.S_ISREG(mode):  # renaming would put a file in place of a device
+            raise ConfigError("the output is a device or a pipe", where=str(path), fix="name a file")
+        draft = draft_name(target)
+        draft.touch()
+        draft.unlink()
+    except OSError as error:
+        if is_full(error):
+            raise LimitError(DISK.what, where=str(path), fix=ROOM) from error
+        fix = "name a file in a folder that can be written to"
+        raise ConfigError(f"cannot write here: {error.strerror}", where=str(path), fix=fix) from error
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None

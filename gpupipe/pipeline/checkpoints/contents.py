@@ -1,0 +1,99 @@
+"""Features and trained models as files: those of a model directory, each hashed, none pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.backends.base import Backend
+from gpupipe.config import ModelEntry
+from gpupipe.features.history.derivation import Derivation
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.pipeline.checkpoints.keys import Key
+from gpupipe.pipeline.model.feature_files import read_features, write_features
+from gpupipe.pipeline.training import Trained
+from gpupipe_kernels.program import Program
+
+TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
+
+
+@dataclass(frozen=True)
+class KeptModel:
+    """A trained model, and what it said of parts that it had not seen.
+
+    Attributes
+    ----------
+    model : FittedModel
+        In its portable form.
+    predictions : mapping of str to Prediction
+    seconds : float
+        Wall time of its training, in the run that was interrupted.
+    """
+
+    model: FittedModel
+    predictions: Mapping[str, Prediction]
+    seconds: float
+
+    def trained(self, entry: ModelEntry, features: FittedFeatures) -> Trained:
+        """Return the model with its features."""
+        return Trained(entry, features, self.model, self.seconds)
+
+
+def write_fitted_features(folder: Path, key: Key, features: FittedFeatures, backend: Backend) -> None:
+    """Write features without calls of users' kernels into an empty directory."""
+    writer = ArtifactWriter(folder)
+    write_features(writer, replace(features, derivation=None))
+    if features.training_program is not None:
+        writer.arrays(TRAINING, features.training_program.arrays())
+        writer.arrays(FOLDS, {"folds": backend.to_host(features.folds)})
+    writer.finish({"stage": key.stage, "parts": dict(key.parts), "notes": list(features.notes),
+                   "warnings": list(features.warnings)})  # fmt: skip
+
+
+def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, backend: Backend) -> FittedFeatures:
+    """Return the features that `write_fitted_features` wrote; `derivation` is that of the run's table."""
+    found = read_features(reader)
+    training = folds = None
+    if TRAINING in reader.names():
+        training = Program.from_arrays(reader.arrays(TRAINING), len(found.features), ())
+        folds = backend.to_device(reader.arrays(FOLDS)["folds"])
+    notes, warnings = tuple(reader.manifest["notes"]), tuple(reader.manifest["warnings"])
+    return replace(found, training_program=training, folds=folds, notes=notes, derivation=derivation, warnings=warnings)
+
+
+def write_model(
+    folder: Path, key: Key, trained: Trained, predictions: Mapping[str, Prediction], backend: Backend
+) -> None:
+    """Write a trained model in its portable form, and its predictions (of `backend`), into an empty directory."""
+    writer = ArtifactWriter(folder)
+    description = trained.model.portable().save(folder, quick=True)
+    for name in description["files"]:
+        writer.file(name)
+    arrays = {
+        f"{part}.{name}": backend.to_host(values)
+        for part, found in predictions.items()
+        for name, values in found.arrays.items()
+    }
+    writer.arrays(PREDICTIONS, arrays)
+    content = {
+        "stage": key.stage, "parts": dict(key.parts), "estimator": description, "notes": list(trained.model.notes),
+        "seconds": trained.seconds, "predicted": list(predictions),
+    }  # fmt: skip
+    writer.finish(content)
+
+
+def read_model(reader: ArtifactReader) -> KeptModel:
+    """Return the model that `write_model` wrote."""
+    content, arrays = reader.manifest, reader.arrays(PREDICTIONS)
+    model = load_fitted(reader, content["estimator"])
+    predictions = {part: _prediction(model, part, arrays) for part in content["predicted"]}
+    return KeptModel(replace(model, notes=tuple(content["notes"])), predictions, content["seconds"])
+
+
+def _prediction(model: FittedModel, part: str, arrays: Mapping[str, Any]) -> Prediction:
+    names = [name.removeprefix(f"{part}.") for name in arrays if name.startswith(f"{part}.")]
+    return Prediction(model.task, **{name: arrays[f"{part}.{name}"] for name in names})

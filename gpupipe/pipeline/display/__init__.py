@@ -1,0 +1,1 @@
+"""Display of stages and the leaderboard on consoles and in notebooks."""

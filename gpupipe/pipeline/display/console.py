@@ -1,0 +1,135 @@
+"""Output of a run: stages while they run, the leaderboard at the end, and with ``--json`` one document on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from gpupipe.pipeline.display.lines import LineDisplay
+from gpupipe.pipeline.display.notebook import NotebookDisplay, in_notebook
+from gpupipe.pipeline.jsonfile import plain
+from gpupipe.pipeline.timeline import Note, Stage
+from gpupipe.report.data import LeaderboardRow
+from gpupipe.system_errors import translate
+
+
+def is_interactive() -> bool:
+    """Return whether a person types at this process: in a notebook, in IPython, or at Python's prompt.
+
+    Examples
+    --------
+    >>> is_interactive()
+    False
+    """
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or in_notebook()
+
+
+class Display(Protocol):
+    """A place where the stages of a run are shown."""
+
+    def started(self, stage: Stage) -> None:
+        """Show the stage as running."""
+
+    def noted(self, note: Note) -> None:
+        """Show a note that was made outside of all stages."""
+
+    def ended(self, stage: Stage) -> None:
+        """Show the stage as ended, with its notes."""
+
+    def announce(self, line: str) -> None:
+        """Show a line that the user must see now; may be called by any thread."""
+
+    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
+        """Show the leaderboard, in the given order, and where the run was written."""
+
+    def stop(self) -> None:
+        """Leave what is shown as it is."""
+
+
+class Console:
+    """A `Listener` that shows stages as they run.
+
+    In a notebook they are one table that is updated in place, on a terminal lines below which the running stage moves,
+    and elsewhere plain lines without control characters: one as each stage ends, and one every 30 seconds meanwhile.
+
+    Parameters
+    ----------
+    quiet : bool
+        Print nothing: errors are shown by the command line itself.
+    as_json : bool
+        Print one JSON document on `out` at the end; stages are still shown, unless `quiet`.
+    err, out : text streams, optional
+        Default: stderr, or the output of the notebook's cell; and stdout.
+    """
+
+    def __init__(
+        self, *, quiet: bool = False, as_json: bool = False, err: TextIO | None = None, out: TextIO | None = None
+    ) -> None:
+        self.quiet, self.as_json = quiet, as_json
+        self._out = out or sys.stdout
+        self._open: list[Stage] = []
+        self._display: Display | None = None
+        if not quiet and err is None and in_notebook():
+            self._display = NotebookDisplay()
+        elif not quiet and (stream := err or sys.stderr) is not None:  # None: a program without streams
+            self._display = LineDisplay(stream)
+
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._display is not None:
+            self._display.stop()
+
+    def started(self, stage: Stage) -> None:
+        """Show the stage as running."""
+        self._open.append(stage)
+        if self._display is not None:
+            self._display.started(stage)
+
+    def noted(self, note: Note) -> None:
+        """Show a note made outside of all stages; those of a stage are shown when it ends."""
+        if self._display is not None and not note.stage:
+            self._display.noted(note)
+
+    def ended(self, stage: Stage) -> None:
+        """Show the stage as ended, with its notes."""
+        self._open.remove(stage)
+        if self._display is not None:
+            self._display.ended(stage)
+
+    def stopping(self) -> None:
+        """Announce that the run will stop, and when; called by another thread than the run's."""
+        if self._display is not None:
+            innermost = self._open[-1:]
+            when = f"after {innermost[0].name}, or an epoch or round of it" if innermost else "before the next stage"
+            self._display.announce(f"stopping {when}; again to stop now")
+
+    def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path | str) -> None:
+        """Show how the run ended.
+
+        Parameters
+        ----------
+        rows : sequence of LeaderboardRow
+            The table, in the order to be shown.
+        metrics : mapping
+            The values of metrics.json; with `as_json`, printed beside ``run_directory``.
+        run_directory : Path or str
+        """
+        if self._display is not None:
+            self._display.stop()
+            self._display.finished(rows, run_directory)
+        if self.as_json:  # last: where it cannot be written, the user still sees where the run is
+            document = plain({"run_directory": str(run_directory), **metrics})
+            try:
+                self._out.write(json.dumps(document, indent=2) + "\n")  # ASCII, whatever the encoding of stdout
+                self._out.flush()
+            except OSError as error:
+                if (found := translate(error)) is None:
+                    raise
+                found.advise(f"the run itself is complete: {run_directory}")
+                raise found from error

@@ -1,0 +1,84 @@
+"""Stages and the leaderboard as HTML for notebooks, in the colours of the notebook's theme."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpupipe.pipeline.display.progress import describe
+from gpupipe.pipeline.display.text import leaderboard_cells
+from gpupipe.pipeline.timeline import Stage
+from gpupipe.report.data import LeaderboardRow
+from gpupipe.report.text import printable, rate, seconds, whole_seconds
+
+LEFT, RIGHT = "text-align:left;", "text-align:right;font-variant-numeric:tabular-nums;"
+CELL = "padding:1px 12px 1px 0;white-space:nowrap;"
+FAINT = "opacity:0.65;"
+
+
+def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None = None) -> str:
+    """Return a table of one line per stage.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+    running : mapping of Stage to float, optional
+        The seconds so far of those that have not ended; their progress has a line of its own.
+    """
+    found = running or {}
+    lines = "".join(line for stage in stages for line in _lines(stage, found.get(stage)))
+    return f'<table style="border:none;margin:0">{lines}</table>'
+
+
+def leaderboard_table(rows: Sequence[LeaderboardRow]) -> str:
+    """Return the leaderboard; the best model is in bold type and has a star."""
+    header, lines = leaderboard_cells(rows)
+    head = "".join(_cell(name, LEFT if name == "model" else RIGHT, "th") for name in ["", *header])
+    body = ""
+    for row, cells in zip(rows, lines, strict=True):
+        weight = "font-weight:bold;" if row.best else ""
+        values = [_cell("★" if row.best else "", LEFT), _cell(cells[0], LEFT + weight)]
+        body += f"<tr>{''.join([*values, *(_cell(value, RIGHT + weight) for value in cells[1:])])}</tr>"
+    return f'<table style="border:none;margin:0.5em 0"><tr>{head}</tr>{body}</table>'
+
+
+def _lines(stage: Stage, running_seconds: float | None) -> Iterator[str]:
+    is_running = running_seconds is not None
+    mark = {"running": "▸", "done": "✓", "failed": "✗"}[stage.status]
+    rows = "" if stage.rows is None else f"{stage.rows:,} rows"
+    speed = "" if stage.rows_per_second is None else rate(stage.rows_per_second)
+    took = whole_seconds(running_seconds) if running_seconds is not None else seconds(stage.seconds)
+    weight = "font-weight:bold;" if is_running else ""
+    cells = [
+        _cell(mark, LEFT),
+        _cell(stage.name, f"{LEFT}{weight}padding-left:{stage.depth}em;"),
+        *(_cell(text, RIGHT) for text in (rows, speed, took)),
+        _cell(stage.device, LEFT + FAINT),
+    ]
+    yield f"<tr>{''.join(cells)}</tr>"
+    if is_running and stage.progress is not None and stage.progress.report is not None:
+        yield _spanning(_bar(stage) + _escape(describe(stage.progress)))
+    for note in stage.notes:
+        if note.level != "info":
+            yield _spanning(f"<b>{note.level}:</b> {_escape(note.text)}")
+
+
+def _bar(stage: Stage) -> str:
+    report = None if stage.progress is None else stage.progress.report
+    if report is None or not report.total:
+        return ""
+    style = "width:12em;vertical-align:middle;margin-right:1em"
+    return f'<progress max="{report.total}" value="{report.position:g}" style="{style}"></progress>'
+
+
+def _spanning(content: str) -> str:
+    style = f"{LEFT}padding:1px 12px 4px 0;white-space:normal"
+    return f'<tr><td></td><td colspan="5" style="{style}">{content}</td></tr>'
+
+
+def _cell(text: str, style: str, tag: str = "td") -> str:
+    return f'<{tag} style="{CELL}{style}">{_escape(text)}</{tag}>'
+
+
+def _escape(text: str) -> str:
+    return html.escape(printable(text))

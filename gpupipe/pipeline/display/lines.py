@@ -1,0 +1,222 @@
+"""Stages of a run as lines on a text stream; rich is imported when there is something to print."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from gpupipe.pipeline.display.progress import describe
+from gpupipe.pipeline.display.text import MOST_METRICS, device_use, ended_line, leaderboard_cells, stage_line
+from gpupipe.pipeline.timeline import Note, Stage
+from gpupipe.report.data import LeaderboardRow
+from gpupipe.report.text import printable, whole_seconds
+
+if TYPE_CHECKING:
+    import rich.console
+    import rich.live
+    import rich.table
+    import rich.text
+
+UNLIMITED = 10_000  # columns
+PIPE_WIDTH = 120  # characters, without a terminal
+BAR_WIDTH = 24
+WIDTH_WITH_BAR = 100  # on narrower terminals the words alone show the progress
+LEVEL_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
+SAMPLE_SECONDS = 1.0  # between two readings of the progress, without a terminal
+REPORT_SECONDS = 30.0  # between two lines about a stage that runs, where there is no terminal
+
+
+class LineDisplay:
+    """A line for each stage that has ended, and on a terminal the running stages below, redrawn in place.
+
+    Elsewhere there are no control characters, and a long stage has a line every `report_seconds`, so that the log of a
+    run without a terminal shows that it is alive.
+
+    Parameters
+    ----------
+    stream : text stream
+    report_seconds, sample_seconds : float
+        Between two such lines, and between two looks at the progress.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, report_seconds: float = REPORT_SECONDS, sample_seconds: float = SAMPLE_SECONDS
+    ) -> None:
+        self._stream = stream
+        self._report_seconds, self._sample_seconds = report_seconds, sample_seconds
+        self._rich: rich.console.Console | None = None
+        self._live: rich.live.Live | None = None
+        self._watch_over: threading.Event | None = None  # ends the thread that reports where there is no terminal
+        self._lock = threading.RLock()  # of that thread and the run's
+        self._open: list[Stage] = []
+        self._began: dict[Stage, float] = {}
+        self._headed: set[Stage] = set()
+        self._devices: set[tuple[str, str]] = set()
+
+    def started(self, stage: Stage) -> None:
+        """Show the stage as running; print where and why it runs if that is news."""
+        with self._lock:
+            for outer in self._open:
+                if outer not in self._headed:
+                    self._headed.add(outer)
+                    self._print(f"{'  ' * outer.depth}{self._sign('▸', '>')} {outer.name}")
+            if (stage.device, stage.reason) not in self._devices:
+                self._devices.add((stage.device, stage.reason))
+                self._print(f"{stage.device}: {stage.reason}" if stage.reason else stage.device, "dim")
+            self._began[stage] = time.perf_counter()
+            self._open.append(stage)
+            self._start()
+
+    def noted(self, note: Note) -> None:
+        """Print a note that was made outside of all stages."""
+        with self._lock:
+            self._print(note.text, LEVEL_STYLES[note.level])
+
+    def ended(self, stage: Stage) -> None:
+        """Replace the running stage by a line that stays, with the stage's notes below."""
+        with self._lock:
+            if self._live is not None and stage.progress is not None:
+                self._live.refresh()  # so that a progress that is complete has been seen
+            self._open.remove(stage)
+            if self._live is not None:
+                self._live.refresh()  # or the spinner of this stage would be drawn once more below its line
+            marks = self._sign("✓", "+"), self._sign("✗", "x")
+            width = self._console().width
+            self._print(ended_line(stage, marks, width), "red" if stage.status == "failed" else "")
+            if stage.peak_device_bytes is not None:
+                self._print(f"{'  ' * stage.depth}    {device_use(stage)}", "dim")
+            for note in stage.notes:
+                self._print(f"{'  ' * stage.depth}    {note.text}", LEVEL_STYLES[note.level])
+            if not self._open:
+                self.stop()
+
+    def announce(self, line: str) -> None:
+        """Print a line that the user must see now; may be called by any thread."""
+        self._print(line, "yellow")
+
+    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
+        """Print the leaderboard and the run directory."""
+        self._console().print()
+        self._console().print(self._leaderboard(rows))
+        self._print(f"{run_directory}")
+
+    def stop(self) -> None:
+        """Redraw nothing any more."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if self._watch_over is not None:
+            self._watch_over.set()
+            self._watch_over = None
+
+    def _leaderboard(self, rows: Sequence[LeaderboardRow]) -> rich.table.Table:
+        """Return the table with as many metrics as fit into the width uncut, one at least."""
+        from rich.measure import Measurement
+
+        console = self._console()
+        for n_metrics in range(MOST_METRICS, 0, -1):
+            table = self._leaderboard_of(rows, n_metrics)
+            if Measurement.get(console, console.options.update(max_width=UNLIMITED), table).maximum <= console.width:
+                break
+        return table
+
+    def _leaderboard_of(self, rows: Sequence[LeaderboardRow], n_metrics: int) -> rich.table.Table:
+        from rich import box
+        from rich.table import Table
+
+        header, lines = leaderboard_cells(rows, n_metrics)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column("", min_width=1, no_wrap=True)
+        for name in header:
+            is_model = name == "model"
+            table.add_column(self._text(name), justify="left" if is_model else "right", min_width=6, no_wrap=True)
+        for row, cells in zip(rows, lines, strict=True):
+            mark = self._sign("★", "*") if row.best else ""
+            table.add_row(mark, *map(self._text, cells), style="bold green" if row.best else "")
+        return table
+
+    def _running(self) -> rich.console.RenderableType:
+        """Return the lines of the open stages, the innermost last; called at each refresh of the terminal."""
+        from rich.console import Group
+
+        now, width = time.perf_counter(), self._console().width
+        frame = self._sign("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
+        mark = frame[int(now * 10) % len(frame)]
+        lines = []
+        for stage in tuple(self._open):
+            lines.append(self._text(stage_line(stage, mark, whole_seconds(now - self._began[stage]), width)))
+            if stage.progress is not None and stage.progress.update() is not None:
+                lines.append(self._progress_line(stage, width))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*lines)
+
+    def _progress_line(self, stage: Stage, width: int) -> rich.text.Text:
+        assert stage.progress is not None
+        report = stage.progress.report
+        line = self._text("  " * (stage.depth + 1))
+        if report is not None and report.total and width >= WIDTH_WITH_BAR:
+            n_filled = min(BAR_WIDTH, int(BAR_WIDTH * report.position / report.total))
+            line.append(self._sign("━", "=") * n_filled, "green")
+            line.append(self._sign("━", "-") * (BAR_WIDTH - n_filled) + "  ", "dim")
+        line.append_text(self._text(describe(stage.progress)))
+        return line
+
+    def _start(self) -> None:
+        """Begin to show the running stages."""
+        if self._console().is_terminal and not self._console().is_dumb_terminal:
+            if self._live is None:
+                from rich.live import Live
+
+                self._live = Live(
+                    console=self._console(), get_renderable=self._running, refresh_per_second=10, transient=True
+                )
+                self._live.start()
+        elif self._watch_over is None:
+            self._watch_over = threading.Event()
+            threading.Thread(target=self._watch, args=(self._watch_over,), name="gpupipe-progress", daemon=True).start()
+
+    def _watch(self, is_over: threading.Event) -> None:
+        """Print a line every `report_seconds` about the stage that runs."""
+        reported = 0.0
+        while not is_over.wait(self._sample_seconds):
+            with self._lock:
+                if is_over.is_set() or not self._open:
+                    continue
+                stage, now = self._open[-1], time.perf_counter()
+                if stage.progress is not None:
+                    stage.progress.update()
+                if now - max(reported, self._began[stage]) >= self._report_seconds:
+                    reported = now
+                    words = "" if stage.progress is None else describe(stage.progress)
+                    running = f"{'  ' * stage.depth}  {stage.name}, {whole_seconds(now - self._began[stage])} so far"
+                    self._print(f"{running}: {words}" if words else running, "dim")
+
+    def _print(self, line: str, style: str = "") -> None:
+        self._console().print(self._text(line), style=style or None, soft_wrap=True)
+
+    def _text(self, line: str) -> rich.text.Text:
+        """Return `line` as it is: no markup is read from it, and no control character gets through."""
+        from rich.text import Text
+
+        return Text(printable(line))
+
+    def _sign(self, sign: str, plain: str) -> str:
+        return plain if self._console().options.ascii_only else sign
+
+    def _console(self) -> rich.console.Console:
+        if self._rich is None:
+            import rich.console
+
+            terminal = self._stream.isatty()
+            self._rich = rich.console.Console(
+                file=self._stream,
+                width=None if terminal else PIPE_WIDTH,
+                force_terminal=terminal,
+                force_jupyter=False,
+                highlight=False,
+            )
+        return self._rich

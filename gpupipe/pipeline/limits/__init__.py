@@ -1,0 +1,1 @@
+"""Limits of a run: memory, time, energy, cost, and early stopping."""

@@ -1,0 +1,205 @@
+"""What a run has used of its limits, and what that costs. It is asked at every safe point, and stops the run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any
+
+from gpupipe.backends.base import Backend
+from gpupipe.backends.energy import READ_EVERY, Meter, Unmeasured
+from gpupipe.config import Config
+from gpupipe.config.limits import Limits, Prices
+from gpupipe.errors import DeviceError, LimitError
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.limits.energy import GIVE_WATTS, Machines, meters_of
+from gpupipe.pipeline.timeline import Stage, Timeline
+from gpupipe.report.text import seconds
+
+HOUR = 3600.0
+KWH = 3.6e6  # joules
+MOST_NAMED = 6  # models that the message names
+UNITS = {"time": "s", "gpu_hours": "h", "energy": "kWh", "cost": ""}  # the prices' own currency
+
+
+@dataclass(frozen=True)
+class Use:
+    """What was used of one thing.
+
+    Attributes
+    ----------
+    name : str
+        As in the configuration: "time", "gpu_hours", "energy", "cost".
+    used : float
+    allowed : float, optional
+        None where there is a price and no limit.
+    how : str
+        How `used` came about.
+    """
+
+    name: str
+    used: float
+    allowed: float | None
+    how: str
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing is left."""
+        return self.allowed is not None and self.used >= self.allowed
+
+    def __str__(self) -> str:
+        of = "" if self.allowed is None else f" of {shown(self.name, self.allowed)}"
+        return f"{self.name} {shown(self.name, self.used)}{of}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record that timeline.json holds."""
+        return asdict(self) | {"unit": UNITS[self.name], "used": round(self.used, 9)}
+
+
+def shown(name: str, value: float) -> str:
+    """Return how much is used or allowed of what `name` says, as people read it."""
+    return seconds(value) if name == "time" else f"{value:.4g} {UNITS[name]}".rstrip()
+
+
+@contextmanager
+def within_limits(
+    config: Config, timeline: Timeline, backend: Backend, workers: Workers | None, n_processes: int
+) -> Iterator[Budget]:
+    """Have the run of the ``with`` block stop at a safe point once it has reached a limit of its configuration.
+
+    What it used is in the timeline, and noted at its end.
+
+    Raises
+    ------
+    ConfigError
+        If the energy has a limit or a price, and can neither be measured nor has given watts.
+    """
+    machines = Machines.of(config, backend, workers, n_processes)
+    meters = meters_of(config.limits, machines)
+    with Budget(config.limits, timeline, machines.n_gpus, meters) as budget:
+        timeline.limits = budget.to_json
+        if config.limits.of_a_run:
+            timeline.stopping.watch(budget.check)
+        yield budget
+        found, uses = budget.to_json(), budget.uses()
+        timeline.limits = lambda: found
+        if uses:
+            is_over = any(use.is_reached for use in uses)
+            timeline.note(f"used: {', '.join(map(str, uses))}", "warning" if is_over else "info")
+
+
+class Budget:
+    """The limits of one run; as a context manager it holds the meters.
+
+    Parameters
+    ----------
+    limits : Limits
+    timeline : Timeline
+        Whose clock counts, and which says what was done.
+    n_gpus : callable
+        Returns how many GPUs the run holds now.
+    meters : sequence of (str, Meter)
+        Of the run's energy, each with whose it is: "cpu", "gpu".
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        timeline: Timeline,
+        n_gpus: Callable[[], int] = lambda: 0,
+        meters: Sequence[tuple[str, Meter]] = (),
+    ) -> None:
+        self.limits, self.timeline, self.n_gpus, self.meters = limits, timeline, n_gpus, tuple(meters)
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._gpu_seconds = self._counted_until = 0.0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Budget:
+        for _, meter in self.meters:
+            self._stack.callback(meter.close)
+        if any(meter.is_polled for _, meter in self.meters):
+            reader = threading.Thread(target=self._read_on, name="gpupipe-energy", daemon=True)
+            reader.start()
+            self._stack.callback(reader.join)
+        self._stack.callback(self._over.set)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def check(self, where: str) -> None:
+        """Raise a LimitError if a limit is reached; `where` says at which safe point the run is."""
+        for use in self.uses():
+            if use.is_reached:
+                raise _reached(use, where, self.timeline)
+
+    def uses(self) -> list[Use]:
+        """Return what was used of what is limited or has a price.
+
+        Raises
+        ------
+        DeviceError
+            If a meter gives no figures any more.
+        """
+        limits, price, wall = self.limits, self.limits.price, self.timeline.seconds
+        gpu_hours, kwh = self._gpu_hours(wall), self._joules() / KWH
+        cost = price.hour * wall / HOUR + price.gpu_hour * gpu_hours + price.kwh * kwh
+        meters = ", ".join(f"{whose}: {meter.how}" for whose, meter in self.meters)
+        found = [
+            Use("time", wall, limits.time, "wall clock"),
+            Use("gpu_hours", gpu_hours, limits.gpu_hours, "GPUs that the run holds × wall clock"),
+            Use("energy", kwh, limits.energy, meters),
+            Use("cost", cost, limits.cost, _priced(price)),
+        ]
+        told = {"energy": bool(self.meters), "cost": bool(_priced(price))}
+        return [use for use in found if use.allowed is not None or told.get(use.name)]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return `uses` as timeline.json holds them."""
+        return [use.to_json() for use in self.uses()]
+
+    def _gpu_hours(self, wall: float) -> float:
+        """Count the GPUs of now since the last call: of a cluster they may become fewer."""
+        self._gpu_seconds += self.n_gpus() * (wall - self._counted_until)
+        self._counted_until = wall
+        return self._gpu_seconds / HOUR
+
+    def _joules(self) -> float:
+        try:
+            with self._lock:
+                return sum(meter.joules() for _, meter in self.meters)
+        except Unmeasured as error:
+            what = f"the energy of the run can no longer be measured: {error}"
+            raise DeviceError(what, where="limits.energy", fix=GIVE_WATTS) from error
+
+    def _read_on(self) -> None:
+        while not self._over.wait(READ_EVERY):
+            with self._lock, suppress(Unmeasured):  # the next safe point meets it again, and says so
+                for _, meter in self.meters:
+                    meter.joules()
+
+
+def _priced(price: Prices) -> str:
+    units = {"hour": price.hour, "GPU hour": price.gpu_hour, "kWh": price.kwh}
+    return ", ".join(f"{value:g} per {unit}" for unit, value in units.items() if value)
+
+
+def _trains(stage: Stage) -> bool:
+    return "train " in stage.name
+
+
+def _reached(use: Use, where: str, timeline: Timeline) -> LimitError:
+    running = [stage.name for stage in timeline.stages if stage.status == "running"]
+    done = [stage.name.replace("train ", "") for stage in timeline.stages if stage.status == "done" and _trains(stage)]
+    models = ", ".join(done[:MOST_NAMED]) + (f" and {len(done) - MOST_NAMED} more" * (len(done) > MOST_NAMED))
+    allowed = "" if use.allowed is None else shown(use.name, use.allowed)
+    return LimitError(
+        f"the run has used {shown(use.name, use.used)} of the {allowed} that limits.{use.name} allows; "
+        f"{f'trained by then: {models}' if models else 'no model was trained by then'}",
+        where=", ".join([*running, where]),
+        fix=f"run it again with --resume: it goes on from there, and counts from 0; what takes more than {allowed} by "
+        f"itself needs a higher limits.{use.name}",
+    )

@@ -1,0 +1,86 @@
+"""Which meters tell the energy of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpupipe.backends.base import Backend
+from gpupipe.backends.energy import GivenPower, Meter, NvmlMeter, Rapl, Unmeasured
+from gpupipe.config import Config
+from gpupipe.config.limits import Limits
+from gpupipe.errors import ConfigError
+from gpupipe.models.neural.ranks.torchrun import launched, launched_here
+from gpupipe.partitions.workers import Workers
+
+GIVE_WATTS = "say with how many watts to reckon, as in limits: {power: {cpu: 150, gpu: 700}}"
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What a run computes on.
+
+    Attributes
+    ----------
+    n_gpus : callable
+        Returns how many GPUs it holds now.
+    n_machines : int
+    are_elsewhere : bool
+        Whether this process does not reach the meters of all of them.
+    """
+
+    n_gpus: Callable[[], int]
+    n_machines: int = 1
+    are_elsewhere: bool = False
+
+    @classmethod
+    def of(cls, config: Config, backend: Backend, workers: Workers | None, n_processes: int) -> Machines:
+        """Return where a run computes: here, or on the workers of a cluster."""
+        if workers is None:
+            here = launched_here()
+            n_gpus = max(n_processes, launched()) if backend.name == "gpu" else 0
+            return cls(lambda: n_gpus, max(1, launched() // here), launched() > here)
+
+        def n_gpus_of_workers() -> int:
+            return workers.n_workers if workers.device == "gpu" else 0
+
+        if config.cluster.scheduler == "local":
+            return cls(n_gpus_of_workers)
+        hosts = {use.address.rpartition(":")[0] for use in workers.usage()}
+        return cls(n_gpus_of_workers, max(1, len(hosts)), True)
+
+
+def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, Meter]]:
+    """Return the meters of a run whose energy has a limit or a price, each with whose it is ("cpu", "gpu"), else none.
+
+    Raises
+    ------
+    ConfigError
+        If something can neither be measured nor has given watts.
+    """
+    if limits.energy is None and not limits.price.kwh:
+        return []
+    n_gpus = machines.n_gpus()
+    meters = [("cpu", _meter("cpu", Rapl, limits, machines.n_machines, machines))]
+    if n_gpus:
+        meters.append(("gpu", _meter("gpu", lambda: NvmlMeter(n_gpus), limits, n_gpus, machines)))
+    return meters
+
+
+def refuse_unmeasured(limits: Limits, n_gpus: int) -> None:
+    """Raise the ConfigError of `meters_of` for a run on this machine; nothing is measured."""
+    for _, meter in meters_of(limits, Machines(lambda: n_gpus)):
+        meter.close()
+
+
+def _meter(whose: str, measured: Callable[[], Meter], limits: Limits, n: int, machines: Machines) -> Meter:
+    try:
+        if machines.are_elsewhere:
+            raise Unmeasured("the run computes on other machines")
+        return measured()
+    except Unmeasured as error:
+        watts = getattr(limits.power, whose)
+        if watts is not None:
+            return GivenPower(watts * n)
+        what = f"the energy of the {whose.upper()} cannot be measured: {error}"
+        raise ConfigError(what, where=f"limits.{'energy' if limits.energy else 'price.kwh'}", fix=GIVE_WATTS) from None

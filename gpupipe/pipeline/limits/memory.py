@@ -1,0 +1,46 @@
+"""Whether the rows of a run are kept in memory, or on the disk, one partition at a time in memory."""
+
+from __future__ import annotations
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.io.read import input_files
+from gpupipe.pipeline.plan.make import Plan, make_plan
+
+# Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
+ENOUGH, MANY_TIMES = 1 << 30, 64
+ROW_BYTES = 200  # about those of a generated row
+
+
+def beyond_memory(config: Config, backend: Backend) -> Plan | None:
+    """Return the plan of a run whose rows are not to be kept in memory; None where they are.
+
+    On a device they are: what does not fit there is worked on in parts.
+
+    Raises
+    ------
+    LimitError
+        If the run would not fit even so.
+    GpupipeError
+        As the run itself would, as far as some rows tell.
+    """
+    if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(config) < backend.memory().available:
+        return None
+    try:
+        plan = make_plan(config.model_copy(update={"device": "cpu"}))
+    except (ConfigError, DataError):
+        if config.source.entities is None:
+            raise
+        return None  # some events may lack what all have, such as a second value of the label
+    if not plan.on_disk:
+        return None
+    if plan.error is not None:
+        raise plan.error
+    return plan
+
+
+def _input_bytes(config: Config) -> int:
+    """Return the bytes of all files of a configuration; about those of what is generated."""
+    files = [file for source in (config.source, *config.tables.values()) for file in input_files(source)]
+    return sum(file.size * (ROW_BYTES if file.format == "generator" else 1) for file in files)

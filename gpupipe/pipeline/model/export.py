@@ -1,0 +1,117 @@
+"""A trained model to its portable directory: features, estimator, schema, lineage. Numbers and JSON, never pickle.
+
+Users' kernels go with it as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpupipe.artifact import ArtifactWriter
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config
+from gpupipe.metrics import ColumnImportance
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.importances import Importances
+from gpupipe.pipeline.jsonfile import plain
+from gpupipe.pipeline.libraries import libraries
+from gpupipe.pipeline.model.feature_files import write_features
+from gpupipe.pipeline.model.input_source import reading_of
+from gpupipe.pipeline.model.model import load_model
+from gpupipe.pipeline.model.user_code import write_kernels
+from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.parity.write import write_parity
+from gpupipe.pipeline.rules import ServedRules
+from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.training import Trained
+from gpupipe.table.schema import Schema
+
+
+def export_model(
+    folder: Path,
+    trained: Trained,
+    goal: Goal,
+    decision: Decision,
+    config: Config,
+    metrics: Mapping[str, Any],
+    trial: Trial | None = None,
+    backend: Backend | None = None,
+    rules: Sequence[ServedRules] = (),
+    schema: Schema | None = None,
+    importances: Sequence[ColumnImportance] = (),
+    importance_metric: str = "",
+    ids: Sequence[str] = (),
+) -> Verification | None:
+    """Write the model directory.
+
+    Parameters
+    ----------
+    folder : Path
+        Created; must not exist.
+    trained : Trained
+    goal : Goal
+    decision : Decision
+        Calibration and threshold.
+    config : Config
+        For its name, and for how its files are read.
+    metrics : mapping of str to float
+        Of the exported model, for the record.
+    trial : Trial, optional
+        Rows that the model is replayed with; without any, it says nothing of what it must give.
+    backend : Backend, optional
+        Where it was trained; needed with `trial`.
+    rules : sequence of ServedRules
+        What it is to ask of the tables that it predicts.
+    schema : Schema, optional
+        Of the whole training table; by default that of the features.
+    importances : sequence of ColumnImportance
+        Of the input columns.
+    importance_metric : str
+        The metric that they are measured by.
+    ids : sequence of str
+        The identifiers of the training table.
+
+    Returns
+    -------
+    Verification, optional
+        How far the model, read from its files on the CPU, is from the training side; None without `trial`.
+
+    Raises
+    ------
+    GpupipeError
+        If the model that was written does not give on the CPU what the training side gives.
+    """
+    writer = ArtifactWriter(folder)
+    write_features(writer, trained.features)
+    kernels = write_kernels(writer, trained.features.program.calls)
+    description = trained.model.save(folder)
+    for name in description["files"]:
+        writer.file(name)
+    params = trained.entry.params.model_dump(mode="json")
+    content = {
+        "name": config.name,
+        "task": goal.task,
+        "target": goal.target,
+        "labels": list(goal.labels),
+        "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
+        "estimator": description,
+        "decision": decision.to_json(),
+        "reading": reading_of(config, trained.features, schema or trained.features.input_schema) | {"id": list(ids)},
+        "inputs": list(trained.features.inputs),
+        "lineage": trained.features.lineage,
+        "kernels": kernels,
+        "data": [each.to_json() for each in rules],
+        "metrics": plain(metrics),
+    }
+    if importances:
+        content["importances"] = Importances.of(importance_metric, importances).to_json()
+    writer.finish(content, libraries())
+    if trial is None or backend is None:
+        return None
+    written = load_model(folder, "cpu", allow_code=True)
+    found = write_parity(writer, written, trial, trained, decision, goal, backend)
+    writer.finish(content, libraries())  # now with the parity among its files
+    return found

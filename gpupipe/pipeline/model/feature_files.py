@@ -1,0 +1,88 @@
+"""The features of a model as files of its directory: schema, levels, program, and what each op learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.errors import ArtifactError
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.pipeline.model.derivation import read_derivation, write_derivation
+from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_states, read_training
+from gpupipe.table.blocks import layout
+from gpupipe.table.schema import Schema
+from gpupipe_kernels.program import Call, Program, block_id
+
+TRAINING = "training_summary.json"
+
+
+def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
+    """Write schema, levels, program and what each op learned."""
+    writer.json("schema.json", features.schema.to_json())
+    writer.table("levels.parquet", levels_table(features.schema))
+    writer.arrays("program.npz", features.program.arrays())
+    writer.json("features.json", [asdict(feature) for feature in features.features])
+    writer.json("learned.json", [_plain(state) for state in features.states])
+    if features.training is not None:
+        writer.json(TRAINING, features.training.to_json())
+    if features.derivation is not None:
+        write_derivation(writer, features.derivation)
+
+
+def levels_table(schema: Schema) -> pa.Table:
+    """Return the levels of all columns as one table: column, level, in the order of their codes."""
+    pairs = [(column.name, level) for column in schema for level in column.levels or ()]
+    columns = pa.array([c for c, _ in pairs], pa.string()), pa.array([v for _, v in pairs], pa.string())
+    return pa.table({"column": columns[0].dictionary_encode(), "level": columns[1]})
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON values: arrays as lists, what is not finite as text."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
+
+
+def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
+    """Return the features that `write_features` wrote; the program is checked."""
+    pairs = reader.table("levels.parquet")
+    levels: dict[str, list[str]] = {}
+    for name, level in zip(pairs["column"].to_pylist(), pairs["level"].to_pylist(), strict=True):
+        levels.setdefault(name, []).append(level)
+    schema = read_schema(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
+    described = read_described(reader.json("features.json"))
+    program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
+    check_program(program, schema)
+    states = read_states(reader.json("learned.json"))
+    # Models of earlier versions have none.
+    training = read_training(reader.json(TRAINING)) if TRAINING in reader.names() else None
+    derivation = read_derivation(reader)
+    return FittedFeatures(schema, program, described, states=states, derivation=derivation, training=training)
+
+
+def check_program(program: Program, schema: Schema) -> None:
+    """Verify that `program` reads only what a table of `schema` has.
+
+    Raises
+    ------
+    ArtifactError
+        If it does not.
+    """
+    rows: dict[int, int] = {}
+    n_codes = {}
+    for name, (block, row) in layout(schema).items():
+        rows[block_id(block)] = max(rows.get(block_id(block), 0), row + 1)
+        n_codes[block_id(block), row] = schema[name].n_codes
+    try:
+        program.check(rows, n_codes)
+    except (ValueError, KeyError) as error:
+        raise ArtifactError(f"the feature program is not sound: {error}", fix="export the model again") from error

@@ -1,0 +1,119 @@
+"""Sources of the tables that a model scores: read as in training, with text columns kept as text.
+
+CSV has no types. What a batch happens to hold must not decide how it is read: the text level ``00501`` would be the
+number 501 in a batch of digits only, and an unseen level to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from gpupipe.config import Config
+from gpupipe.features.history.derivation import Derivation
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.io.settings import ColumnSettings, JoinedTable, TableSource
+from gpupipe.pipeline.model.events import ServedEvents
+from gpupipe.pipeline.rules import ServedRules
+from gpupipe.table.schema import Column, Schema
+
+TEXT_TYPES = ("string", "large_string")
+TEXT_KINDS = ("categorical", "text")
+
+
+class InputFeatures(Protocol):
+    """The features of a model, as far as reading its inputs needs them; `FittedFeatures` is one."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns of the main table that are read, each once."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns of the matrix."""
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns of the main table that are encoded."""
+
+    @property
+    def derivation(self) -> Derivation | None:
+        """How columns that the input does not have are made; None if there are none."""
+
+
+def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
+    """Return what the manifest of a model says of how tables to score are read.
+
+    Parameters
+    ----------
+    config : Config
+    features : FittedFeatures
+    schema : Schema
+        Of the whole training table: keys and raw texts are no columns of the features.
+    """
+    return {
+        "csv": config.source.csv.model_dump(mode="json"),
+        "isolate": any(source.isolate for source in (config.source, *config.tables.values())),
+        "events": ServedEvents.of(config, features.derivation).to_json(),
+        "texts": [name for name in features.inputs if name in schema and _is_text(schema[name])],
+    }
+
+
+def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: ServedEvents) -> None:
+    """Raise KeyError, TypeError or ValueError if the section ``reading`` of a manifest is not one of `reading_of`."""
+    for name in ("id", "texts"):
+        if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
+            raise TypeError(f"reading.{name} is not a list of names")
+    if not isinstance(reading.get("isolate", False), bool):
+        raise TypeError("reading.isolate is neither true nor false")
+    main_source("any", reading, features)
+    for name in events.tables:
+        event_source("any", events, reading, features, name)
+
+
+def main_source(
+    path: str, reading: Mapping[str, Any], features: InputFeatures, rules: Sequence[ServedRules] = ()
+) -> TableSource:
+    """Return the source of rows to score.
+
+    Parameters
+    ----------
+    path : str
+        File, glob, folder or URL.
+    reading : mapping
+        The section ``reading`` of the model's manifest.
+    features : InputFeatures
+    rules : sequence of ServedRules
+    """
+    known = [column.source for column in features.input_schema]
+    ruled = {each.column for each in rules if each.declared.kind in TEXT_KINDS and each.column not in known}
+    texts = sorted({*_main_texts(reading, features), *ruled})
+    settings = {"path": path, "csv": reading["csv"], "schema": dict.fromkeys(texts, "text")}
+    return TableSource.model_validate({**settings, "isolate": reading.get("isolate", False)})
+
+
+def event_source(
+    path: str, events: ServedEvents, reading: Mapping[str, Any], features: InputFeatures, name: str
+) -> JoinedTable:
+    """Return the source of the event table `name` of a model; its keys are read like those of the main table."""
+    settings, main = events.tables[name], _main_texts(reading, features)
+    texts = {right for left, right in zip(settings.on.left, settings.on.right, strict=True) if left in main}
+    if features.derivation is not None and name in features.derivation.tables:
+        texts |= _texts_of(features.derivation.tables[name].schema)
+    made = {*settings.compute, *(() if settings.group_by is None else settings.group_by.made())}
+    declared = {text: ColumnSettings(kind="text") for text in sorted(texts - made)} | settings.declared
+    isolate = reading.get("isolate", False)
+    return settings.model_copy(update={"path": path, "declared": declared, "isolate": isolate})
+
+
+def _main_texts(reading: Mapping[str, Any], features: InputFeatures) -> set[str]:
+    return {*reading.get("texts", ()), *_texts_of(features.input_schema)}
+
+
+def _texts_of(columns: Iterable[Column]) -> set[str]:
+    return {column.source for column in columns if _is_text(column)}
+
+
+def _is_text(column: Column) -> bool:
+    # A numeric column that was text (declared so, for its marks or blanks) is parsed by the reader where it can be.
+    return column.kind != "numeric" and column.dtype in TEXT_TYPES

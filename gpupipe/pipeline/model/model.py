@@ -1,0 +1,216 @@
+"""A model loaded from its directory: features and estimator, ready to predict on any machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.errors import ConfigError
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.pipeline.model.events import ServedEvents
+from gpupipe.pipeline.model.feature_files import read_features
+from gpupipe.pipeline.model.folder import model_folder
+from gpupipe.pipeline.model.inference import encode_rows, predict_rows
+from gpupipe.pipeline.model.input_source import check_reading
+from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.part_checks import (
+    check_agreement,
+    read_decision,
+    read_goal,
+    read_importances,
+)
+from gpupipe.pipeline.model.pickled_files import files_of, load_files
+from gpupipe.pipeline.model.prediction_report import PredictionReport
+from gpupipe.pipeline.model.rows import RowsToPredict
+from gpupipe.pipeline.model.user_code import read_kernels
+from gpupipe.pipeline.parity.replay import verify_model
+from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.rules import ServedRules
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.untrusted.model import UntrustedModel
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Model(LoadedModel):
+    """A trained model with its features, as `gpupipe.load_model` returns it.
+
+    Models can be pickled, to other machines too: a pickle holds the files of the model directory, which are written to
+    a temporary directory and checked again when it is loaded.
+
+    Attributes
+    ----------
+    goal : Goal
+        Task, target and class labels.
+    features : FittedFeatures
+    estimator : FittedModel
+    decision : Decision
+        Calibration and threshold.
+    backend : Backend
+    manifest : dict
+        The content of manifest.json.
+    folder : Path
+        The model directory.
+    rules : tuple of ServedRules
+        The rules of ``data:`` that tables to predict must keep.
+    engine : {"numpy", "numba"}, optional
+        The host's interpreter of the features where rows come in pieces; None: chosen by the number of rows.
+    events : ServedEvents
+        How the further tables are read.
+    device : {"auto", "cpu", "gpu"}
+        The device that was asked for; an unpickled model asks for the same.
+    warns : bool
+        Whether a prediction issues a `gpupipe.errors.PredictionWarning` for each of the alarms of its report.
+
+    Examples
+    --------
+    >>> model = load_model("runs/churn")  # doctest: +SKIP
+    >>> model.predict({"tenure": 3, "Contract": "One year", "MonthlyCharges": 29.9})  # doctest: +SKIP
+    array(['No'], dtype='<U3')
+    >>> model.last_prediction_report.columns[0].n_null  # doctest: +SKIP
+    0
+    """
+
+    features: FittedFeatures
+    estimator: FittedModel
+    engine: str | None = None
+    device: str = "auto"
+
+    def verify(self) -> Verification:
+        return verify_model(self)
+
+    def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+        return predict_rows(self, rows)
+
+    def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
+        table, report = encode_rows(self, rows)
+        return self.features.transform(table, self.backend, self.engine), report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        files = files_of(self.folder, self.manifest)
+        changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
+        return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
+
+
+@overload
+def load_model(
+    path: str | Path, device: str = "auto", *, allow_code: bool = False, untrusted: Literal[False] = False
+) -> Model: ...
+
+
+@overload
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: Literal[True],
+    limits: Mapping[str, Any] | None = None,
+) -> UntrustedModel: ...
+
+
+@overload
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: bool,
+    limits: Mapping[str, Any] | None = None,
+) -> Model | UntrustedModel: ...
+
+
+def load_model(
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
+) -> Model | UntrustedModel:
+    """Load a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A model directory, or a run directory that holds one.
+    device : {"auto", "cpu", "gpu"}
+        An untrusted model is used on the CPU.
+    allow_code : bool
+        Whether the text of users' kernels in the model may be compiled and run. A model without any needs no leave.
+    untrusted : bool
+        Load and use the model in a child process with limits. Recommended for models from people you do not trust: one
+        that crashes, hangs or takes too much memory is then an ArtifactError. The results are the same.
+    limits : mapping, optional
+        Limits of an untrusted model: ``memory`` in bytes or as text (``"4GiB"``), by default half of the memory that is
+        available; ``time`` for each answer in seconds or as text (``"5min"``), by default 120 s and 2 ms more for each
+        row. Up to 1,048,576 rows are one question.
+
+    Returns
+    -------
+    Model or UntrustedModel
+
+    Raises
+    ------
+    ArtifactError
+        If a file is absent, damaged or altered (it is named), the format is not one that this version reads, or the
+        model holds code that was not allowed. If the model is untrusted, also if it crashes or exceeds a limit.
+    DeviceError
+        If a GPU is demanded and cannot be had.
+    ConfigError
+        If `path` is of another type, `limits` are given for a trusted model, or a GPU is demanded for an untrusted one.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(
+            f"expected the path of a run directory or a model directory; got {type(path).__name__}",
+            fix="gpupipe.load_model(run.path), or run.model, which is loaded already",
+        )
+    if untrusted:
+        from gpupipe.pipeline.untrusted.model import load_untrusted
+
+        return load_untrusted(path, device, allow_code=allow_code, limits=limits)
+    if limits is not None:
+        raise ConfigError("limits apply to untrusted models", where="limits", fix="add untrusted=True, or remove them")
+    reader = ArtifactReader(model_folder(path))
+    # The backend comes before any library that computes is loaded: it says how its threads wait.
+    return replace(open_model(reader, choose(device), allow_code), device=device)
+
+
+def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
+    """Return the model of a directory that was checked, on a backend that was chosen; see `load_model`."""
+    folder, manifest = reader.folder, reader.manifest
+    with refuse_failures("the model is not one that this version reads", str(folder), "export it again"):
+        features = read_features(reader, read_kernels(reader, allow_code))
+        goal = read_goal(manifest)
+        decision = read_decision(manifest["decision"], goal)
+        read_importances(manifest.get("importances"))
+        rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
+        events = ServedEvents.from_json(manifest["reading"].get("events"), features.derivation)
+        check_reading(manifest["reading"], features, events)
+        estimator = load_fitted(reader, manifest["estimator"])
+        check_agreement(goal, features.features, estimator)
+    return Model(
+        goal=goal,
+        features=features,
+        estimator=estimator,
+        decision=decision,
+        backend=backend,
+        manifest=manifest,
+        folder=folder,
+        rules=rules,
+        events=events,
+    )
+
+
+def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
+    return load_files(files, lambda folder: replace(load_model(folder, device, allow_code=allow_code), **changed))

@@ -1,0 +1,296 @@
+"""Report on the rows of a prediction: nulls, unseen levels and values outside the training range, per input column."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.features.statistics.training_summary import TrainedColumn, TrainingSummary
+from gpupipe.table.blocks import Table
+from gpupipe.table.encode import plain_values
+from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
+from gpupipe.table.strings import as_dictionary, used
+
+N_EXAMPLES = 3  # of unseen levels
+N_LINES = 10  # on the console
+UNLIKELY = 1e-3  # what is found in every row is an alarm if the training rows make it less likely than this
+FEWEST_ROWS = 10  # of fewer rows, all can be outside the training range by chance
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """One input column in the rows of a prediction.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
+        A raw column is read by ops over keys and texts as it is.
+    n_null : int
+        Rows without a value, or with a number too large for float32 arithmetic.
+    n_unseen : int, optional
+        Rows with a level that no training row has; None for columns without levels.
+    n_below, n_above : int, optional
+        Rows outside the training range; None without a range.
+    low, high : float or int, optional
+        The training range: numbers, or microseconds since 1970-01-01 UTC.
+    null_share, unseen_share : float, optional
+        Share of nulls among the training rows, and the share of new levels that is to be expected of further rows; None
+        where that was not recorded.
+    unseen_levels : tuple of str
+        Some of the levels that no training row has.
+    """
+
+    name: str
+    kind: str
+    n_null: int
+    n_unseen: int | None = None
+    n_below: int | None = None
+    n_above: int | None = None
+    low: float | None = None
+    high: float | None = None
+    null_share: float | None = None
+    unseen_share: float | None = None
+    unseen_levels: tuple[str, ...] = ()
+
+    @property
+    def n_outside(self) -> int:
+        """Rows outside the training range."""
+        return (self.n_below or 0) + (self.n_above or 0)
+
+    def merge(self, other: ColumnReport) -> ColumnReport:
+        """Return the report on the rows of both."""
+        levels = tuple(dict.fromkeys((*self.unseen_levels, *other.unseen_levels)))[:N_EXAMPLES]
+        return replace(
+            self, n_null=self.n_null + other.n_null, n_unseen=_sum(self.n_unseen, other.n_unseen),
+            n_below=_sum(self.n_below, other.n_below), n_above=_sum(self.n_above, other.n_above), unseen_levels=levels,
+        )  # fmt: skip
+
+    def alarm(self, n_rows: int) -> str:
+        """Return why no row of this column is like the training rows, or ``""``."""
+        n_values = n_rows - self.n_null
+        if self.n_unseen and self.n_unseen == n_values and self._is_unlikely(self.unseen_share, n_values):
+            return f"column {self.name!r}: no row has a level seen in training{self._examples}"
+        if n_rows and not n_values and self.null_share != 1 and self._is_unlikely(self.null_share, n_rows):
+            then = "" if self.null_share is None else f" ({self.null_share:.1%} in training)"
+            return f"column {self.name!r}: every row is null{then}"
+        if self.kind == "numeric" and n_values >= FEWEST_ROWS and self.n_outside == n_values:
+            return f"column {self.name!r}: every value is outside the training range {self._range}"
+        return ""
+
+    @staticmethod
+    def _is_unlikely(share: float | None, n_rows: int) -> bool:
+        """Return whether a share of all rows would hardly ever make up `n_rows` rows."""
+        return n_rows >= FEWEST_ROWS if share is None else share**n_rows < UNLIKELY
+
+    def novelty(self, n_rows: int) -> str:
+        """Return the counts of unseen levels and of values outside the range in words, or ``""`` where all are 0."""
+        of = f"of {n_rows:,} rows"
+        if self.n_unseen:
+            return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
+        if self.n_outside:
+            sides = f"{self.n_below or 0:,} below, {self.n_above or 0:,} above"
+            return f"{self.name}: {self.n_outside:,} {of} are outside the training range {self._range}: {sides}"
+        return ""
+
+    def nulls(self, n_rows: int) -> str:
+        """Return the share of nulls in words, or ``""`` where there are none."""
+        if not self.n_null:
+            return ""
+        then = "" if self.null_share is None else f" (training {self.null_share:.1%})"
+        return f"{self.name} {self.n_null / n_rows:.1%}{then}"
+
+    @property
+    def _examples(self) -> str:
+        more = ", …" if (self.n_unseen or 0) > N_EXAMPLES <= len(self.unseen_levels) else ""
+        return f" (found {', '.join(map(repr, self.unseen_levels))}{more})" if self.unseen_levels else ""
+
+    @property
+    def _range(self) -> str:
+        return f"[{_shown(self.low, self.kind)}, {_shown(self.high, self.kind)}]"
+
+
+@dataclass(frozen=True, repr=False)
+class PredictionReport:
+    """Comparison of predicted rows with the training rows; see `gpupipe.Model.last_prediction_report`.
+
+    Attributes
+    ----------
+    n_rows : int
+    columns : tuple of ColumnReport
+        One for each input column.
+    """
+
+    n_rows: int
+    columns: tuple[ColumnReport, ...] = ()
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Columns in which no row is like the training rows, in words; empty if there are none."""
+        return tuple(alarm for column in self.columns if (alarm := column.alarm(self.n_rows)))
+
+    def lines(self, limit: int = N_LINES) -> list[str]:
+        """Return alarms, columns with new values, and shares of nulls, in words.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of columns named for each of the latter two.
+        """
+        new = [line for column in self.columns if (line := column.novelty(self.n_rows))]
+        nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
+        lines = [*(f"warning: {alarm}" for alarm in self.alarms), *new[:limit]]
+        if len(new) > limit:
+            lines.append(f"and {len(new) - limit} more columns with values unseen in training")
+        if nulls:
+            more = f" and {len(nulls) - limit} more columns" if len(nulls) > limit else ""
+            lines.append(f"nulls: {', '.join(nulls[:limit])}{more}")
+        return lines
+
+    def merge(self, other: PredictionReport) -> PredictionReport:
+        """Return the report on the rows of both, which are of one model."""
+        if not self.columns or not other.columns:
+            return replace(self if self.columns else other, n_rows=self.n_rows + other.n_rows)
+        columns = tuple(mine.merge(yours) for mine, yours in zip(self.columns, other.columns, strict=True))
+        return PredictionReport(self.n_rows + other.n_rows, columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        columns = [{**asdict(column), "unseen_levels": list(column.unseen_levels)} for column in self.columns]
+        return {"n_rows": self.n_rows, "alarms": list(self.alarms), "columns": columns}
+
+    def __repr__(self) -> str:
+        n_unseen = sum(bool(column.n_unseen) for column in self.columns)
+        n_outside = sum(bool(column.n_outside) for column in self.columns)
+        n_null = sum(bool(column.n_null) for column in self.columns)
+        return (
+            f"PredictionReport({self.n_rows:,} rows, {len(self.columns)} columns: {n_unseen} with unseen levels, "
+            f"{n_outside} with values outside the training range, {n_null} with nulls; {len(self.alarms)} alarms)"
+        )
+
+    def _repr_html_(self) -> str:
+        head = ("column", "kind", "null", "null in training", "unseen", "below", "above", "training range")
+        rows = [
+            (
+                column.name, column.kind, f"{column.n_null:,}",
+                "" if column.null_share is None else f"{column.null_share:.1%}",
+                *("" if n is None else f"{n:,}" for n in (column.n_unseen, column.n_below, column.n_above)),
+                "" if column.low is None else column._range,
+            )
+            for column in self.columns
+        ]  # fmt: skip
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        alarms = "".join(f"<p><b>{html.escape(alarm)}</b></p>" for alarm in self.alarms)
+        return (
+            f"<p>{self.n_rows:,} rows</p>{alarms}"
+            f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
+        )
+
+
+def report_rows(
+    table: Table, arrow: pa.Table, training: TrainingSummary | None, backend: Backend, order: Iterable[str] = ()
+) -> PredictionReport:
+    """Return the report on some rows.
+
+    Parameters
+    ----------
+    table : Table
+        The rows, encoded to the schema of the training, where `backend` computes; columns that ops made are skipped.
+    arrow : pyarrow.Table
+        The same rows as they were given, for the levels that training never saw.
+    training : TrainingSummary, optional
+        Without it, there are no ranges.
+    backend : Backend
+    order : iterable of str
+        Column names in the order of the report; others follow.
+    """
+    columns = {column.source: column for column in table.schema if not column.derived and column.hash_of is not None}
+    columns |= {column.name: column for column in table.schema if not column.derived and column.hash_of is None}
+    names = [name for name in dict.fromkeys([*order, *columns]) if name in columns or name in arrow.column_names]
+    of_training = {} if training is None else training.columns
+    counted = _count(table, columns, of_training, backend)
+    reports = []
+    for name in names:
+        if name not in columns:
+            reports.append(ColumnReport(name, "raw", arrow.column(name).null_count))
+            continue
+        column = columns[name]
+        report = ColumnReport(name, column.kind, **counted[name], **_of_training(training, name))
+        if report.n_unseen:
+            report = replace(report, unseen_levels=_unseen(column, arrow))
+        reports.append(report)
+    return PredictionReport(table.n_rows, tuple(reports))
+
+
+def _of_training(training: TrainingSummary | None, name: str) -> dict[str, Any]:
+    if training is None or name not in training.columns:
+        return {}
+    known, n_rows = training.columns[name], max(1, training.n_rows)
+    return {
+        "low": known.low, "high": known.high, "null_share": known.n_null / n_rows,
+        "unseen_share": None if known.n_singletons is None else known.n_singletons / n_rows,
+    }  # fmt: skip
+
+
+def _count(
+    table: Table, columns: Mapping[str, Column], training: Mapping[str, TrainedColumn], backend: Backend
+) -> dict[str, dict[str, Any]]:
+    """Return the counts of each column; those of a device come to the host together."""
+    xp, asked = backend.xp, dict[tuple[str, str], Any]()
+    found: dict[str, dict[str, Any]] = {name: {} for name in columns}
+    for name, column in columns.items():
+        if column.kind == "text":
+            found[name]["n_null"] = table.texts[column.name].null_count
+            continue
+        values, known = table.column(column.name), training.get(name)
+        if column.n_codes or column.levels is not None:
+            asked[name, "n_null"] = xp.count_nonzero(values == NULL)
+            if column.levels is not None and column.kind == "categorical":
+                asked[name, "n_unseen"] = xp.count_nonzero(values == UNSEEN)
+            continue
+        is_time = column.kind == "datetime"
+        asked[name, "n_null"] = n_null = xp.count_nonzero(values == NAT if is_time else xp.isnan(values))
+        if known is not None and known.low is not None:
+            below = xp.count_nonzero(values < known.low)
+            asked[name, "n_below"] = below - n_null if is_time else below  # NAT is the least integer
+            asked[name, "n_above"] = xp.count_nonzero(values > known.high)
+    counts = backend.to_host(xp.stack([xp.asarray(n) for n in asked.values()])).tolist() if asked else []
+    for (name, what), n in zip(asked, counts, strict=True):
+        found[name][what] = n
+    return found
+
+
+def _unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
+    known = set(column.levels or ())
+    levels = used(as_dictionary(plain_values(arrow, column.source)))
+    return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
+
+
+def _shown(value: float | None, kind: str) -> str:
+    if value is None:
+        return ""
+    if kind != "datetime":
+        return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
+    except OverflowError:  # beyond the year 9999
+        return f"{value} microseconds"
+    return f"{moment:%Y-%m-%d}" if not value % 86_400_000_000 else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def merged(reports: Sequence[PredictionReport]) -> PredictionReport:
+    """Return the report on the rows of all of them."""
+    found = PredictionReport(0)
+    for report in reports:
+        found = found.merge(report)
+    return found

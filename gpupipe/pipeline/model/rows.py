@@ -1,0 +1,109 @@
+"""Rows to predict: the table, the further tables and the cut-off, as a model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.io.event_settings import AS_OF
+from gpupipe.io.files import mask
+from gpupipe.io.read import plain_arrow, read_arrow
+from gpupipe.io.row_steps import apply_steps, raw_columns
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.rules import enforce_served
+from gpupipe.table.frames import rows_to_arrow
+from gpupipe.table.spans import time_us
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model.loaded import LoadedModel
+
+
+@dataclass(frozen=True)
+class RowsToPredict:
+    """Rows to predict.
+
+    Attributes
+    ----------
+    arrow : pyarrow.Table
+    events : mapping of str to pyarrow.Table
+        The further tables.
+    as_of : int, optional
+        The cut-off in microseconds since 1970-01-01 UTC.
+    """
+
+    arrow: pa.Table
+    events: Mapping[str, pa.Table]
+    as_of: int | None
+
+    def between(self, start: int, stop: int) -> RowsToPredict:
+        """Return the rows from `start` up to `stop`; nothing is copied."""
+        return replace(self, arrow=self.arrow.slice(start, stop - start))
+
+
+def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
+    """Return what `gpupipe.Model.predict` was given; raise its errors, also where rules of ``data:`` are broken."""
+    made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # the cut-off may be given
+    required = [name for name in model.inputs if name not in made]
+    arrow = _arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
+    is_path = isinstance(data, (str, Path))
+    label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
+    for warning in enforce_served(arrow, model.rules, model.backend, label):
+        model.backend.remark(warning)
+    now = _cut_off(as_of)
+    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _events(model, tables), now)
+
+
+def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:
+    """Return what `gpupipe.Model.predict_entities` was given: a row for each key with an event before the cut-off."""
+    model.events.require_entities(model.inputs)
+    now = _cut_off(as_of)
+    if now is None:
+        raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
+    events = _events(model, tables, for_rows=True)
+    return RowsToPredict(model.events.rows(events, now), events, now)
+
+
+def _events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+    if not isinstance(tables, Mapping | None):
+        raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
+    known, tables = model.events.tables, tables or {}
+    if strange := [name for name in tables if name not in known]:
+        reads = f"it reads {', '.join(known)}" if known else "the features are made of the rows to score alone"
+        hint = did_you_mean(strange[0], known) or f"leave the table out: {reads}"
+        raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
+    needed = model.events.columns(model.features.derivation, for_rows=for_rows)
+    model.events.require(list(tables), needed)
+    found = {}
+    for name, columns in needed.items():
+        raw = raw_columns(known[name], columns)
+        arrow = _arrow(tables[name], partial(model.event_source, name), raw)
+        is_read = isinstance(tables[name], str | Path | TableSource)  # with its steps
+        found[name] = arrow if is_read else apply_steps(arrow, known[name])
+    return found
+
+
+def _arrow(
+    data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str] = ()
+) -> pa.Table:
+    if isinstance(data, TableSource):
+        return read_arrow(data, may_be_empty=True).table
+    if isinstance(data, (str, Path)):
+        if not str(data).strip():
+            raise DataError("an empty path names no file")
+        return read_arrow(source_of(str(data)), may_be_empty=True).table
+    return plain_arrow(rows_to_arrow(data, required, optional))
+
+
+def _cut_off(as_of: Any) -> int | None:
+    if as_of is None:
+        return None
+    if not isinstance(as_of, str | date):
+        raise ConfigError(f"as_of: expected a date, a datetime or ISO text; got {type(as_of).__name__}")
+    return time_us(as_of if isinstance(as_of, str) else as_of.isoformat())

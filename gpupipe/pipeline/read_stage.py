@@ -1,0 +1,257 @@
+"""The first stage: files to an encoded table, or the encoded table of an earlier run from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.config import Config
+from gpupipe.config.features import op_name
+from gpupipe.errors import SchemaError
+from gpupipe.features.history.derivation import derived_ops, of_the_host, where_derived
+from gpupipe.features.history.tables import Events, Rows, Sources
+from gpupipe.features.program.selection import left_out
+from gpupipe.io.cache import Cache
+from gpupipe.io.chunks.parquet_stream import in_parts
+from gpupipe.io.device.join import key_columns
+from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.read import LoadedFrame, read_frame
+from gpupipe.io.device.stream import FrameStream, frame_stream
+from gpupipe.io.isolation import end_trials
+from gpupipe.io.join import declarations, read_joined
+from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.settings import JoinedTable
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import AnyTable, keep_columns
+from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
+from gpupipe.table.arrange import on_device, select
+from gpupipe.table.blocks import Table
+from gpupipe.table.device.encode import encode_frame
+from gpupipe.table.device.encode_chunks import encode_frame_parts
+from gpupipe.table.encode import encode
+from gpupipe.table.encode_chunks import encode_parts
+from gpupipe.table.schema import Declared
+
+NOTHING_READ: Mapping[str, Loaded] = {}
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """The table of a run.
+
+    Attributes
+    ----------
+    table : Table or PartitionedTable
+    notes : tuple of str
+        What was repaired, left out, or found in the cache.
+    sources : Sources, optional
+        What columns are to be derived of; None where no op derives any.
+    rules : Enforced
+        What the rules of ``data:`` have come to.
+    """
+
+    table: AnyTable
+    notes: tuple[str, ...] = ()
+    sources: Sources | None = None
+    rules: Enforced = NO_RULES
+
+
+def read_table(config: Config, backend: Backend) -> ReadTable:
+    """Read, join and encode the tables of a configuration.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or there are no rows.
+    SchemaError
+        If the data contradicts what is declared, or the rules of ``data:``.
+    """
+    try:
+        if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
+            return _read_with_sources(config, backend)
+        return _enforced(_read(with_ruled_columns(config), backend), config, backend)
+    finally:
+        end_trials()  # training needs the memory
+
+
+def _read(config: Config, backend: Backend) -> ReadTable:
+    cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
+    if cache is not None and (cached := cache.load()) is not None:
+        found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
+        return ReadTable(on_device(cached, backend), (found,))
+    if backend.name == "gpu" and not config.has_frames:
+        return _read_on_device(config, backend)
+    read = _read_on_host(config, backend)
+    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
+
+
+def read_spread(config: Config, workers: Workers, backend: Backend) -> ReadTable:
+    """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
+    from gpupipe.partitions.read import read_partitions
+
+    found = read_partitions(with_ruled_columns(config), workers)
+    return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
+
+
+def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
+    """Return a table of this process as partitions on the workers."""
+    from gpupipe.partitions.read import partitioned
+
+    assert isinstance(table, Table)
+    return partitioned(table, workers)
+
+
+def _read_on_host(config: Config, backend: Backend) -> ReadTable:
+    _remark_frames(config, backend)
+    stream = in_parts(config.source, config.tables, backend.memory().available)
+    if stream is not None:
+        backend.remark(stream.remark)
+        table = encode_parts(stream.tables, backend, stream.n_rows, _declarations(config))
+        pa.default_memory_pool().release_unused()
+        return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
+    loaded = read_joined(config.source, config.tables)
+    table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
+    notes = tuple(loaded.notes)
+    del loaded
+    # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
+    pa.default_memory_pool().release_unused()
+    return ReadTable(table, notes)
+
+
+def _read_on_device(config: Config, backend: Backend) -> ReadTable:
+    """Read on the device what means the same there; else the host reads and encodes, and the blocks are moved.
+
+    The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
+    """
+    try:
+        stream = frame_stream(config.source, backend, config.tables)
+        if stream is not None:
+            return _read_on_device_in_parts(stream, config, backend)
+        loaded = read_frame(config.source, backend, config.tables)
+    except Obstacle as obstacle:
+        backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+        return _read_on_host(config, backend)
+    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
+    return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
+
+
+def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable:
+    backend.remark(stream.stream.remark)
+    n_rows, declared = stream.stream.n_rows, _declarations(config)
+    try:
+        table = encode_frame_parts(stream.columns, backend, n_rows, declared, stream.rules)
+    except SchemaError:
+        encode_parts(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
+        raise
+    return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
+
+
+def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
+    """Return the table once its rules hold, without the columns that were read for these alone."""
+    rules, gone = enforce(found.table, config, backend), for_rules_alone(config, found.table.schema)
+    table = keep_columns(found.table, found.table.schema.without(gone)) if gone else found.table
+    return replace(found, table=table, rules=rules)
+
+
+def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
+    where, ruled = _where_derived(config, backend), with_ruled_columns(config)
+    if where.name == "gpu" and not config.has_frames:
+        try:
+            loaded = read_frame(ruled.source, where, ruled.tables)
+        except Obstacle as obstacle:
+            where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+        else:
+            return _sources_of_frame(loaded, config, where)
+    _remark_frames(config, where)
+    on_host = read_joined(ruled.source, ruled.tables)
+    found = _sources_of_arrow(on_host.table, config, where, on_host.events)
+    return replace(found, notes=(*on_host.notes, *found.notes))
+
+
+def _remark_frames(config: Config, backend: Backend) -> None:
+    if config.has_frames and backend.name == "gpu":
+        backend.remark("tables in memory are encoded on the host, then moved to the device")
+
+
+def _where_derived(config: Config, backend: Backend) -> Backend:
+    """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
+    derived = derived_ops(config.features)
+    if texts := ", ".join(dict.fromkeys(map(op_name, of_the_host(derived)))):
+        backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
+    return where_derived(derived, backend)
+
+
+def _sources_of_arrow(
+    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, Loaded] | None = None
+) -> ReadTable:
+    """Return the main table as it was read with the tables of events, of which `events` have been read already."""
+    raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
+    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, events or {})
+
+
+def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable:
+    names = [name for op in derived_ops(config.features) for name in op.key_columns()]
+    names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
+    keys = key_columns(loaded.columns, names, loaded.rules, backend)
+    loaded.columns.update(keys)
+    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
+    found = _with_sources(table, keys, config, backend)
+    return replace(found, notes=(*loaded.notes.lines(), *found.notes))
+
+
+def _with_sources(
+    table: Table, raw: Mapping[str, Any], config: Config, backend: Backend, read: Mapping[str, Loaded] = NOTHING_READ
+) -> ReadTable:
+    """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
+    found = ReadTable(_drop_kinds(table, with_ruled_columns(config)))
+    gone, target = for_rules_alone(config, found.table.schema), config.source.target
+    found = _enforced(found, config, backend)
+    events, notes = _read_events(config, backend, read)
+    raw = {name: column for name, column in raw.items() if name not in gone}
+    main = Rows(found.table, raw, "the table", unknown=[target] if target else [])
+    return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
+
+
+def _read_events(config: Config, backend: Backend, read: Mapping[str, Loaded]) -> tuple[dict[str, Events], list[str]]:
+    """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
+    events, notes = {}, []
+    for name, settings in config.tables.items():
+        if not settings.is_joined:
+            rows, said = _read_rows(name, settings, backend, read.get(name))
+            events[name] = Events(rows, settings.on.left, settings.on.right)
+            notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
+    return events, notes
+
+
+def _read_rows(
+    name: str, settings: JoinedTable, backend: Backend, loaded: Loaded | None = None
+) -> tuple[Rows, list[str]]:
+    label, declared = f"table {name!r}", settings.declarations()
+    if backend.name == "gpu" and loaded is None and settings.frame is None:
+        try:
+            frame = read_frame(settings, backend)
+        except Obstacle as obstacle:
+            where = obstacle.where.replace("source", f"tables.{name}")
+            backend.fall_back(obstacle.what, where, obstacle.fix)
+        else:
+            keys = key_columns(frame.columns, settings.on.right, frame.rules, backend)
+            frame.columns.update(keys)
+            table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
+            return Rows(table, keys, label), frame.notes.lines()
+    loaded = loaded or read_arrow(settings)
+    return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
+
+
+def _declarations(config: Config) -> dict[str, Declared]:
+    return declarations(config.source, config.tables)
+
+
+def _drop_kinds(table: Table, config: Config) -> Table:
+    """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
+    kinds = {column.name: column.kind for column in table.schema}
+    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
+    return select(table, table.schema.without(gone)) if gone else table

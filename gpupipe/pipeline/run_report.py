@@ -1,0 +1,127 @@
+"""The figures of a run, arranged for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpupipe.config import resolved_yaml
+from gpupipe.metrics import METRICS, ColumnImportance, Points
+from gpupipe.metrics.settings import Importance as ImportanceSettings
+from gpupipe.pipeline.column_quality import column_quality
+from gpupipe.pipeline.explain import Drawing
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import Judged, Outcome, leaderboard_rows
+from gpupipe.pipeline.libraries import libraries
+from gpupipe.report.data import (
+    Classification,
+    Confusion,
+    Curve,
+    Importance,
+    Lineage,
+    Regression,
+    ReportData,
+)
+from gpupipe.report.render import render
+
+
+def write_report(
+    folder: Path, job: Job, outcome: Outcome, importances: Sequence[ColumnImportance], drawing: Drawing
+) -> None:
+    """Write report.html and plots/ into `folder`."""
+    config, name = job.config, job.metrics[0]
+    n_test = 0 if outcome.judged.folds is not None else len(outcome.judged.rows)
+    n_folds = 0 if outcome.judged.folds is None else int(outcome.judged.folds.max())
+    timeline = job.timeline.to_json()
+    settings = config.evaluate.importance_settings
+    data = ReportData(
+        name=config.name,
+        created=f"{datetime.fromisoformat(timeline['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        seconds=timeline["seconds"],
+        device=job.backend.name,
+        device_reason=config.origin.redactor.hide(job.backend.reason),
+        task=job.goal.task,
+        target=job.goal.target,
+        metric=name,
+        higher_is_better=METRICS.get(name).greater_is_better,
+        evaluated_on=f"mean over {n_folds} folds" if n_folds else "test split",
+        rows_train=job.table.n_rows - n_test,
+        rows_test=n_test,
+        n_features=len(outcome.best.features.features),
+        leaderboard=leaderboard_rows(outcome.entrants),
+        classification=_classification(job, outcome, drawing),
+        regression=_regression(drawing),
+        selection=outcome.selection,
+        losses=_losses(outcome.best.model.history),
+        importances=[Importance(name=i.name, mean=i.mean, std=i.std) for i in importances],
+        importance_note=_importance_note(name, settings, len(importances), len(outcome.best.features.inputs)),
+        columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
+        lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
+        stages=timeline["stages"],
+        limits=timeline["limits"],
+        notes=[note.text for note in job.timeline.all_notes("info")],
+        warnings=[note.text for note in job.timeline.all_notes("warning")],
+        config=resolved_yaml(config),
+        versions=libraries(),
+    )
+    render(data, folder, config.report)
+
+
+def _importance_note(metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int) -> str:
+    if settings is None:
+        return ""
+    note = f"drop in {metric} when the column is shuffled, {settings.repeats} times"
+    if n_measured == settings.columns < n_inputs:
+        note += f"; measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most"
+    return note
+
+
+def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classification | None:
+    drawn, counts = drawing.curves, drawing.confusion
+    if drawn is None or counts is None:
+        return None
+    labels = [str(label) for label in job.goal.labels]
+    binary = job.goal.task == "binary"
+    rule = job.config.evaluate.threshold
+    return Classification(
+        roc=_curves(drawn.roc, labels),
+        precision_recall=_curves(drawn.precision_recall, labels),
+        calibration=_curves(drawn.calibration, labels),
+        prevalence=float(outcome.judged.y.mean()) if binary else None,
+        positive=labels[1] if binary else None,
+        threshold=outcome.decision.threshold if binary else None,
+        threshold_rule=rule if isinstance(rule, str) else "",
+        fold_thresholds=_fold_thresholds(outcome.judged) if binary else (),
+        confusion=Confusion(labels=labels, counts=counts),
+    )
+
+
+def _fold_thresholds(judged: Judged) -> list[float]:
+    """Return the threshold of each fold, where they differ."""
+    if judged.folds is None:
+        return []
+    thresholds = [float(judged.threshold[judged.folds == fold][0]) for fold in range(1, int(judged.folds.max()) + 1)]
+    return thresholds if len(set(thresholds)) > 1 else []
+
+
+def _curves(points: Sequence[Points], labels: Sequence[str]) -> list[Curve]:
+    named = len(points) > 1
+    return [Curve(x=p.x, y=p.y, label=labels[p.class_code] if named else "") for p in points]
+
+
+def _losses(history: Sequence[Mapping[str, float]]) -> list[Curve]:
+    epochs = list(range(1, len(history) + 1))
+    rows = {"training": "training rows", "validation": "held-out rows"}
+    return [
+        Curve(x=epochs, y=[epoch[name] for epoch in history], label=label) for name, label in rows.items() if epochs
+    ]
+
+
+def _regression(drawing: Drawing) -> Regression | None:
+    found = drawing.residuals
+    if found is None:
+        return None
+    return Regression(
+        y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts
+    )

@@ -1,0 +1,28 @@
+"""A run that ``torchrun`` has started as several processes: one of them is the run, the others train with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpupipe.models.neural.ranks.torchrun import is_follower, is_launched
+
+
+@contextmanager
+def leading() -> Iterator[bool]:
+    """Yield whether this process is the run; one that follows has done its part by then.
+
+    When the run is over, the others are let go; when it fails, ``torchrun`` ends them.
+    """
+    if not is_launched():
+        yield True
+    elif is_follower():
+        from gpupipe.models.neural.ranks.rank_process import follow_torchrun
+
+        follow_torchrun()
+        yield False
+    else:
+        from gpupipe.models.neural.ranks.collectives import dismiss
+
+        yield True
+        dismiss()

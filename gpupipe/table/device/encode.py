@@ -1,0 +1,296 @@
+"""Encode a frame in device memory to the table that `gpupipe.table.encode` makes of the same rows on the host.
+
+Rows stay on the device. Only the distinct values of texts are copied to the host, where `encode`'s own rules turn them
+into levels, numbers or times; one lookup table per column goes back. Of a numeric column the host sees three values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.errors import SchemaError
+from gpupipe.table.blocks import Table, stack
+from gpupipe.table.device.columns import Coded, DeviceText, Numbers, TextCodes, distinct_texts, strings
+from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
+from gpupipe.table.numbers import LARGEST
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
+
+# What Arrow trims: the white space of Unicode.
+BLANKS = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+SAMPLE = 1_000
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """What a reader makes of the texts of a column.
+
+    Attributes
+    ----------
+    read : callable
+        (column name, distinct texts) to as many values: cleaned, null where one means 'missing', or of another type.
+    missing : tuple of str
+        The texts that mean 'missing', blanks around them aside.
+    is_text : callable
+        (column name, some of the texts) to whether a column that has these can be nothing but text.
+    """
+
+    read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
+    missing: tuple[str, ...] = ()
+    is_text: Callable[[str, pa.StringArray], bool] = lambda name, texts: True
+
+
+def encode_frame(
+    frame: Any,
+    backend: Backend,
+    declared: Mapping[str, Declared] | None = None,
+    frozen: Schema | None = None,
+    rules: TextRules = TextRules(),
+) -> Table:
+    """Encode a frame where it is, column by column, releasing each source column once it is encoded.
+
+    Parameters
+    ----------
+    frame : DataFrame of `backend.frame`, or dict of str to Series, Numbers, TextCodes or Coded
+        Columns of numbers, booleans, times (of any unit) or strings; Coded columns hold what the rules have made.
+        Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
+    backend : Backend
+    declared : mapping of str to Declared, optional
+        What the configuration says of columns; the others are inferred.
+    frozen : Schema, optional
+        Encode to exactly these columns, in this layout, with these levels.
+    rules : TextRules
+        What the reader makes of texts.
+
+    Returns
+    -------
+    Table
+        As `encode` returns it for the same rows read by Arrow, blocks in the backend's memory; but ``texts`` are
+        `DeviceText` (nothing on a device reads them), and levels that a file lists and no row holds may be missing.
+
+    Raises
+    ------
+    SchemaError
+        As `encode`.
+
+    Notes
+    -----
+    Beside the source columns that are not encoded yet, memory holds the encoded columns (1 to 8 bytes per row and
+    column) and the codes of one text column: 12 bytes per row while cuDF's int64 codes become int32. Blocks are
+    allocated last, one at a time: the peak of that step is the encoded table and its largest block.
+    """
+    names = [str(name) for name in frame]
+    require_distinct(names)
+    n_rows = len(frame[names[0]]) if names else 0
+    plans: list[tuple[str, Callable[[ColumnEncoder], Plan]]]
+    if frozen is not None:
+        require(names, [column.source for column in frozen], "the model needs")
+        plans = [(column.source, partial(ColumnEncoder.enforced, column=column)) for column in frozen]
+    else:
+        declared = declared or {}
+        require(names, declared, "schema: declares")
+        plans = [(name, partial(ColumnEncoder.inferred, declared=declared.get(name))) for name in names]
+    uses = Counter(name for name, _ in plans)
+    columns, arrays, texts = [], {}, {}
+    for name, plan in plans:
+        uses[name] -= 1
+        source = frame[name] if uses[name] else frame.pop(name)
+        encoder = ColumnEncoder(name, source, backend, rules)
+        del source
+        column, array, text = _encoded(encoder, plan, n_rows)
+        del encoder
+        columns.append(column)
+        if array is not None:
+            arrays[column.name] = array
+        elif text is not None:
+            texts[column.name] = text
+    schema = Schema(tuple(columns))
+    blocks, places = stack(schema, arrays, n_rows, backend.xp)
+    return Table(schema, n_rows, blocks, places, texts)
+
+
+def _encoded(
+    encoder: ColumnEncoder, plan: Callable[[ColumnEncoder], Plan], n_rows: int
+) -> tuple[Column, Array | None, Any]:
+    """Return a column's schema with its encoded rows, or with its `DeviceText`; the plan, which holds codes, ends."""
+    made = plan(encoder)
+    if made.write is None:
+        return made.column, None, made.text
+    out = encoder.backend.xp.empty(n_rows, made.column.storage)
+    made.write(out)
+    return made.column, out, None
+
+
+class ColumnEncoder:
+    """Encodes one column: numbers, booleans and times by arithmetic, the rest by its distinct values."""
+
+    def __init__(self, name: str, column: Any, backend: Backend, rules: TextRules) -> None:
+        self.name, self.backend, self.rules = name, backend, rules
+        self.series: Any = None
+        self.numbers = column if isinstance(column, Numbers) else None
+        self.coded = column if isinstance(column, Coded) else None
+        if self.numbers is None and self.coded is None:
+            if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
+                self.numbers = Numbers.of(column, backend)
+            else:
+                self.series = column
+
+    def inferred(self, declared: Declared | None) -> Plan:
+        if self.coded is not None:
+            return self._inferred_codes(self.coded, declared)
+        if self.numbers is None:
+            return self._inferred_text(declared)
+        if declared and declared.kind == "text":
+            return self._text(infer(self.name, self.numbers.summary(), declared).column, ~self.numbers.valid)
+        if declared and not self._is_arithmetic(self.numbers, declared.kind):
+            return self._by_value(*self.numbers.distinct(self.backend), lambda rows: infer(self.name, rows, declared))
+        found = infer(self.name, self.numbers.summary(), declared).column
+        return Plan(found, self._writer(self.numbers, found))
+
+    def enforced(self, column: Column) -> Plan:
+        if self.numbers is not None:
+            if column.kind == "text":
+                return self._text(column, ~self.numbers.valid)
+            if self._is_arithmetic(self.numbers, column.kind):
+                return Plan(column, self._writer(self.numbers, column))
+            codes, values = self.numbers.distinct(self.backend)
+            return self._by_value(codes, values, lambda rows: enforce(column, rows))
+        if column.kind == "text":
+            missing = self._missing() if self.coded is None else self.coded.missing(self.backend)
+            return self._text(column, missing)
+        coded = self.coded
+        if coded is None:
+            coded = self._read(*distinct_texts(self.series, self.backend))
+        return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
+
+    def seen(self, kind: str | None) -> pa.ChunkedArray:
+        """Return a column of few rows that shows what the schema needs: type, bounds, distinct values, whether nulls.
+
+        Parameters
+        ----------
+        kind : str, optional
+            What the column is to be, if that is known.
+        """
+        if self.coded is None and self.numbers is not None:
+            if kind in (None, "text") or self._is_arithmetic(self.numbers, kind):
+                return self.numbers.summary()
+            codes, values = self.numbers.distinct(self.backend)
+            return _with_null(values, bool((codes < 0).any()))
+        if kind == "text":
+            missing = self._missing() if self.coded is None else self.coded.missing(self.backend)
+            return _with_null(pa.array([], pa.string()), bool(missing.any()))
+        coded = self.coded or self._read(*distinct_texts(self.series, self.backend))
+        used = coded.values.filter(pa.array(coded.used(self.backend)))
+        return _with_null(used, bool((coded.codes < 0).any()))
+
+    def _inferred_text(self, declared: Declared | None) -> Plan:
+        first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
+        if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
+            codes, found = distinct_texts(self.series, self.backend)
+            if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
+                return self._inferred_codes(self._read(codes, found), declared)
+        missing = self._missing()
+        return self._text(Column(self.name, "text", "string", bool(missing.any())), missing)
+
+    def _inferred_codes(self, coded: Coded, declared: Declared | None) -> Plan:
+        values = coded.values
+        if not declared and pa.types.is_string(values.type):
+            few = pc.count_distinct(values.filter(pa.array(coded.used(self.backend)))).as_py()
+            declared = Declared("categorical" if few <= max(FEW_LEVELS, len(coded) // 2) else "text")
+        made = self._by_value(coded.codes, values, lambda rows: infer(self.name, rows, declared))
+        return made if made.write else self._text(made.column, coded.missing(self.backend))
+
+    def _text(self, column: Column, missing: Array) -> Plan:
+        return Plan(column, None, DeviceText(missing, self.backend))
+
+    def _by_value(self, codes: Array, values: pa.Array, plan: Callable[[pa.ChunkedArray], Plan]) -> Plan:
+        """Encode the distinct values on the host, and look up those of the rows."""
+        nulls = pa.nulls(int(bool((codes < 0).any())), values.type)
+        distinct = pa.chunked_array([pa.concat_arrays([values, nulls])])
+        try:
+            made, table = _written(plan, distinct)
+        except SchemaError:
+            rows = pa.array(self.backend.to_host(codes))
+            _written(plan, distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
+            raise
+        if table is None:
+            return Plan(made.column, None)
+        # Position -1, a null, is the last one.
+        return Plan(made.column, lambda out: self._look_up(table, codes, out))
+
+    def _look_up(self, table: Any, codes: Array, out: Array) -> None:
+        if len(codes):
+            out[:] = self.backend.xp.take(self.backend.to_device(table), codes)
+
+    def _writer(self, numbers: Numbers, column: Column) -> Callable[[Array], None]:
+        xp = self.backend.xp
+
+        def write_numbers(out: Array) -> None:
+            out[:] = numbers.floats(column.storage, xp)
+            xp.copyto(out, np.nan, where=xp.abs(out) > LARGEST)
+
+        def write_codes(out: Array) -> None:
+            out[:] = xp.where(numbers.valid, numbers.values + FIRST_LEVEL, NULL)
+
+        def write_times(out: Array) -> None:
+            out[:] = xp.where(numbers.valid, numbers.values, NAT)
+
+        return {"numeric": write_numbers, "boolean": write_codes, "datetime": write_times}[column.kind]
+
+    @staticmethod
+    def _is_arithmetic(numbers: Numbers, kind: str) -> bool:
+        return (
+            kind == "numeric"
+            or (kind == "boolean" and pa.types.is_boolean(numbers.type))
+            or (kind == "datetime" and pa.types.is_timestamp(numbers.type))
+        )
+
+    def _read(self, codes: Array, found: Any) -> Coded:
+        return Coded(codes, self.rules.read(self.name, strings(self.backend.to_arrow(found))))
+
+    def _is_free_text(self, found: Any, most: int) -> bool:
+        """Whether there are too many distinct texts for categories, whatever cleaning makes of them."""
+        if len(found) <= most:
+            return False
+        changed = int((found.str.strip(BLANKS) != found).sum())
+        if len(found) - changed - len(self.rules.missing) <= most:
+            return False
+        return self._is_text(found.iloc[:SAMPLE])
+
+    def _is_text(self, some: Any) -> bool:
+        """Whether a column that has these texts can be nothing but text."""
+        return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
+
+    def _missing(self) -> Array:
+        series = self.series.texts if isinstance(self.series, TextCodes) else self.series
+        is_missing = series.str.strip(BLANKS).isin(list(self.rules.missing))
+        found = self.backend.values(series.isna() | is_missing, "bool")
+        if not isinstance(self.series, TextCodes):
+            return found
+        xp = self.backend.xp
+        return xp.take(xp.concatenate([found, xp.asarray([True])]), self.series.codes)  # position -1, a null, is last
+
+
+def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
+    return pa.chunked_array([values, pa.nulls(int(has_null), values.type)])
+
+
+def _written(plan: Callable[[pa.ChunkedArray], Plan], values: pa.ChunkedArray) -> tuple[Plan, Any]:
+    """Return the plan of a column, and what it writes for these values; None where it writes nothing."""
+    made = plan(values)
+    if made.write is None:
+        return made, None
+    table = np.empty(len(values), made.column.storage)
+    made.write(table)
+    return made, table

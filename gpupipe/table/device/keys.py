@@ -1,0 +1,160 @@
+"""Keys on a device as integer codes: equal where `gpupipe.table.keys` has equal ones, though numbered otherwise.
+
+Numbers are compared where they are. Of texts the host knows the distinct ones: it compares these, and one lookup table
+goes to the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpupipe.backends.base import Array, Backend
+from gpupipe.table import keys
+from gpupipe.table.device.columns import Coded, Known, Numbers
+from gpupipe.table.schema import NAT
+
+Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
+Pair = tuple[Array, Array, int]  # the same of two columns
+
+
+def row_codes(columns: Sequence[Known], backend: Backend) -> Part:
+    """Return a code for the key of each row, -1 where a part of it is null, and how many codes there may be.
+
+    Parameters
+    ----------
+    columns : sequence of (Numbers or Coded)
+        The parts of the key, at least one.
+
+    Returns
+    -------
+    codes : array of int64, shape (rows,)
+    size : int
+    """
+    first, *others = (_own(column, backend) for column in columns)
+    codes, size = first
+    for further, n_values in others:
+        joint = _joint(codes, further, n_values, backend.xp)
+        universe = backend.xp.unique(joint[joint >= 0])
+        codes, size = _placed(joint, joint >= 0, universe, backend.xp), len(universe)
+    return codes, size
+
+
+def key_codes(
+    left: Sequence[Known], right: Sequence[Known], names: Sequence[tuple[str, str]], label: str, backend: Backend
+) -> Pair:
+    """Return a code for each row of both tables, and how many there may be; keys that the right lacks are -1.
+
+    Parameters
+    ----------
+    left, right : sequence of (Numbers or Coded)
+        The key columns of the two, in the same order; what is Coded has no values but those of its rows
+        (`Coded.trimmed`), or types could differ by them.
+    names : sequence of (str, str)
+        What the columns are called, for messages.
+    label : str
+        What the right table is called in messages.
+
+    Raises
+    ------
+    SchemaError
+        If a pair of columns has types that cannot be compared.
+    """
+    xp = backend.xp
+    pairs = zip(left, right, names, strict=True)
+    first, *others = (_pair(a, b, of_both, label, backend) for a, b, of_both in pairs)
+    mine, theirs, size = first
+    for a, b, n_values in others:
+        mine, theirs = _joint(mine, a, n_values, xp), _joint(theirs, b, n_values, xp)
+        universe = xp.unique(theirs[theirs >= 0])
+        mine, theirs = (_placed(codes, codes >= 0, universe, xp) for codes in (mine, theirs))
+        size = len(universe)
+    return mine, theirs, size
+
+
+def coded(column: pa.ChunkedArray, backend: Backend) -> Coded:
+    """Return a column of the host on the device: its codes move, its distinct values stay."""
+    values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    found = values.drop_null().unique()
+    codes = pc.index_in(values, value_set=found, skip_nulls=True).fill_null(-1)
+    return Coded(backend.to_device(codes.to_numpy().astype(np.int32)), found)
+
+
+def in_order(codes: Array, times: Array, xp: Any) -> Array:
+    """Return the rows that have a key and a time by key, then time, then their place: int32.
+
+    Parameters
+    ----------
+    codes : array of int, shape (rows,)
+        Below 0 is null.
+    times : array of int64, shape (rows,)
+        NAT is null.
+    xp : module
+        Whose sort of numbers is stable, and by their digits: two of them beat one of pairs, as CuPy's ``lexsort`` is.
+    """
+    rows = xp.flatnonzero((codes >= 0) & (times != NAT))
+    for by in (times, codes):
+        rows = rows[xp.argsort(by[rows], kind="stable")]
+    return rows.astype("int32")
+
+
+def _own(column: Known, backend: Backend) -> Part:
+    if isinstance(column, Numbers):
+        values = _simple(column, backend.xp)
+        universe = backend.xp.unique(values.values[values.valid])
+        return _placed(values.values, values.valid, universe, backend.xp), len(universe)
+    codes = keys.row_codes(pa.table({"key": column.values}), ["key"])
+    return _looked_up(codes, column.codes, backend), len(column.values)
+
+
+def _pair(a: Known, b: Known, names: tuple[str, str], label: str, backend: Backend) -> Pair:
+    if isinstance(a, Numbers) and isinstance(b, Numbers):
+        ours, theirs = _simple(a, backend.xp), _simple(b, backend.xp)
+        if ours.type == theirs.type:
+            universe = backend.xp.unique(theirs.values[theirs.valid])
+            mine, other = (_placed(part.values, part.valid, universe, backend.xp) for part in (ours, theirs))
+            return mine, other, len(universe)
+    (rows_a, values_a), (rows_b, values_b) = (_distinct(column, backend) for column in (a, b))
+    left, right = names
+    found = keys.key_codes(pa.table({left: values_a}), [left], pa.table({right: values_b}), [right], label)
+    mine, other = (_looked_up(codes, rows, backend) for codes, rows in zip(found, (rows_a, rows_b), strict=True))
+    return mine, other, len(values_b)
+
+
+def _simple(numbers: Numbers, xp: Any) -> Numbers:
+    """Return whole numbers as int64, floats among them, other floats as float64, and the rest as it is."""
+    if pa.types.is_integer(numbers.type):
+        return Numbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
+    if not pa.types.is_floating(numbers.type):
+        return numbers
+    present = numbers.values[numbers.valid]
+    is_whole = (present == xp.trunc(present)) & (present >= -(2.0**63)) & (present < 2.0**63)
+    kind = pa.int64() if bool(is_whole.all()) else pa.float64()
+    known = xp.where(numbers.valid, numbers.values, 0)  # a null is NaN, which is no whole number
+    return Numbers(known.astype(str(kind.to_pandas_dtype().__name__)), numbers.valid, kind)
+
+
+def _distinct(column: Known, backend: Backend) -> tuple[Array, pa.Array]:
+    return column.distinct(backend) if isinstance(column, Numbers) else (column.codes, column.values)
+
+
+def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:
+    table = np.append(np.asarray(codes.fill_null(-1)), -1)  # position -1, a null, is the last one
+    return backend.xp.take(backend.to_device(table), rows)
+
+
+def _joint(codes: Array, further: Array, n_values: int, xp: Any) -> Array:
+    """Return the codes of pairs; both are numbered below 2 ** 31, so int64 holds them."""
+    return xp.where((codes < 0) | (further < 0), -1, codes * n_values + further)
+
+
+def _placed(values: Array, valid: Array, universe: Array, xp: Any) -> Array:
+    """Return the place of each value among sorted ones, -1 where it is null or not there."""
+    if not len(universe):
+        return xp.full(len(values), -1, "int64")
+    places = xp.minimum(xp.searchsorted(universe, values), len(universe) - 1)
+    return xp.where(valid & (universe[places] == values), places, -1)

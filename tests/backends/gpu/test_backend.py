@@ -1,0 +1,51 @@
+"""The GPU's backend where there is no GPU: what it offers is what the host's offers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import pytest
+
+from gpupipe.backends.base import Backend
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.gpu.backend import GpuBackend, _Meter
+
+
+def methods_of(backend: type) -> Iterator[tuple[str, Any]]:
+    for name, value in inspect.getmembers(backend):
+        if not name.startswith("_") and inspect.isfunction(value):
+            yield name, inspect.signature(value)
+
+
+def properties_of(backend: type) -> set[str]:
+    found = inspect.getmembers(backend, lambda value: isinstance(value, property | cached_property))
+    return {name for name, _ in found if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
+def test_a_backend_has_the_methods_of_the_contract_with_the_same_arguments_and_defaults(backend: type) -> None:
+    assert dict(methods_of(backend)) == dict(methods_of(Backend))
+    assert properties_of(backend) == properties_of(Backend)
+
+
+@pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
+def test_a_backend_leaves_nothing_of_the_contract_out(backend: type) -> None:
+    assert inspect.isabstract(backend) is False
+
+
+def test_a_peak_counts_what_was_held_before_the_stage_and_before_the_one_around_it() -> None:
+    """RMM's counters begin each stage with 0: they know only what came on top."""
+    meter = _Meter()
+    meter.open(held=100)
+    meter.open(held=40)  # allocated since the outer one began
+    assert meter.close(peak_bytes=5).peak_bytes == 145
+    assert meter.close(peak_bytes=60).peak_bytes == 160
+
+
+def test_without_a_device_s_counters_there_is_no_peak() -> None:
+    meter = _Meter()
+    meter.open()
+    assert meter.close(None).peak_bytes is None

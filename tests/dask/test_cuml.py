@@ -1,0 +1,113 @@
+"""What becomes of a model whose rows lie on GPUs, as far as that is known without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpupipe.backends.base import Backend, DeviceOptions
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.dask.remote import Place
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.errors import DeviceError
+from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.pipeline.partition_training import fit_partitions
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.worker_stages import stage_on_workers
+
+HEIGHTS = (30, 50)
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+
+
+class OnGpus(Inline):
+    """Workers of this process that are said to have GPUs, and may fall back."""
+
+    device, reason = "gpu", "a claim"
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.fallen: list[str] = []
+
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """See `Workers.fall_back`."""
+        self.fallen.append(f"{what} ({where})")
+
+    def take_fallbacks(self) -> tuple[str, ...]:
+        """See `Workers.take_fallbacks`."""
+        return tuple(self.fallen)
+
+
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.normal(size=(sum(HEIGHTS), 3)), np.float32)
+    return X, (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float)
+
+
+def spread(X: np.ndarray, workers: Workers) -> PartitionedMatrix:
+    parts = np.split(X, np.cumsum(HEIGHTS)[:-1])
+    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), HEIGHTS, 3, workers)
+
+
+def context(task: Any = "binary") -> FitContext:
+    return FitContext(CpuBackend(), task, 0, 2, {}, ["a", "b", "c"])
+
+
+FALLING = {
+    "linear_svc": "calibrated across folds",  # no GPU trains it
+    "gaussian_nb": "no Gaussian naive Bayes",  # one does, several do not
+    "logistic_regression": "the process that leads takes part",  # and has none here
+}
+
+
+@pytest.mark.parametrize("name", FALLING)
+def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
+    (X, y), workers = rows(), OnGpus(CpuBackend())
+    with stage_on_workers(Timeline(), workers, "train") as stage:
+        found = fit_partitions(MODELS.get(name)(), spread(X, workers), y, context())
+    alone = fit(MODELS.get(name)(), X, y, context())
+    assert found.predict(X).probability.tobytes() == alone.predict(X).probability.tobytes()
+    assert stage.device == "cpu"
+    (note,) = stage.notes
+    assert note.level == "warning"
+    assert FALLING[name] in note.text
+    assert note.text.endswith(f"(models: {name})")
+
+
+def test_class_weights_are_not_forgotten_on_gpus() -> None:
+    (X, y), workers = rows(), OnGpus(CpuBackend())
+    fit_partitions(MODELS.get("logistic_regression")(class_weight="balanced"), spread(X, workers), y, context())
+    assert "takes no weights of rows" in workers.fallen[0]
+
+
+def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy() -> None:
+    X, y = rows()
+    settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
+    with connected(settings, "cpu") as started:
+        there = Place("gpu", DeviceOptions(fallback="forbid"))
+        workers = DaskWorkers(started.client, there, 20, direct=True)
+        with pytest.raises(
+            DeviceError, match="no Gaussian naive Bayes, and fallback to the CPU is forbidden"
+        ) as caught:
+            fit_partitions(MODELS.get("gaussian_nb")(), spread(X, workers), y, context())
+    assert caught.value.exit_code == 4
+    assert caught.value.where == "models: gaussian_nb"
+    assert caught.value.fix == "use the model logistic_regression, or set fallback: allow"
+
+
+def test_a_fallback_of_workers_is_told_once() -> None:
+    settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
+    with connected(settings, "cpu") as started:
+        workers = DaskWorkers(started.client, Place("gpu", DeviceOptions(fallback="allow")), 20, direct=True)
+        workers.fall_back("it cannot do this", "models: x", "use y")
+        assert workers.take_fallbacks() == ("it cannot do this (models: x)",)
+        assert workers.take_fallbacks() == ()

@@ -1,0 +1,124 @@
+"""Calls of libraries that lead workers by themselves: lost workers and lone failures end in an answer or an error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
+
+import chores
+from distributed import default_client, wait
+
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.dask.library_calls import CALLS, call_library
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.errors import ClusterError
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[DaskWorkers]:
+    """Two processes, of which any may die: they are started again."""
+    settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=120, retries=1)
+    with connected(settings, "cpu") as workers:
+        yield workers
+
+
+def collective(*functions: object) -> list[object]:
+    """Do what cuml.dask does: a task on each worker, which waits for the others; wait for all, then look at them."""
+    client = default_client()
+    client.wait_for_workers(len(functions), timeout=100)  # one that was lost is started again
+    addresses = sorted(client.scheduler_info()["workers"])
+    futures = [
+        client.submit(function, None, workers=[address], pure=False)
+        for function, address in zip(functions, addresses, strict=True)
+    ]
+    wait(futures)
+    return client.gather(futures)
+
+
+def settle() -> None:
+    """Wait until every nanny knows that its worker runs: one that is killed before is not restarted (Dask 2026.8)."""
+    while set(default_client().run(chores.status, nanny=True).values()) != {"running"}:
+        time.sleep(0.02)  # a nanny tells nobody
+
+
+def test_it_returns_what_the_call_returns_with_the_client_at_hand(workers: DaskWorkers) -> None:
+    first, second = call_library(workers, partial(collective, chores.process, chores.process), "training")
+    assert first != second
+
+
+def test_an_error_of_the_call_is_its_own(workers: DaskWorkers) -> None:
+    def refuse() -> None:
+        raise ValueError("alpha must be non-negative")
+
+    with pytest.raises(ValueError, match="non-negative"):
+        call_library(workers, refuse, "training")
+
+
+def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> None:
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        call_library(workers, partial(collective, chores.broken, chores.stuck), "training")
+    assert workers.gather([workers.submit(chores.total, [1.0, 2.0])]) == [3.0]
+
+
+def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
+    parts = [workers.submit(chores.numbers, 0, 100, worker=i) for i in (0, 1)]
+    victim = workers.gather([workers.submit(chores.process, worker=0)])[0]
+    calls = []
+
+    def call() -> float:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            settle()
+            os.kill(victim, signal.SIGKILL)
+            collective(chores.stuck, chores.stuck)
+        return sum(values.sum() for values in default_client().gather([part.future for part in parts]))
+
+    assert call_library(workers, call, "training") == 2 * sum(range(100))
+    assert calls == [0, 1]
+    # Nobody is left with a task of the call before: it would never end there either.
+    assert [key for key in workers.client.run_on_scheduler(chores.task_keys) if "stuck" in key] == []
+
+
+def test_tasks_that_are_pinned_to_a_worker_lost_unseen_are_submitted_again(workers: DaskWorkers) -> None:
+    calls = []
+
+    def call() -> int:
+        calls.append(1)
+        # The address of a worker that came and went between two looks.
+        gone = [] if len(calls) > 1 else ["tcp://127.0.0.1:9"]
+        return default_client().submit(chores.process, None, workers=gone, pure=False).result()
+
+    before = workers.n_lost
+    assert call_library(workers, call, "training") > 0
+    assert len(calls) == 2
+    assert workers.n_lost == before
+
+
+def test_a_call_that_loses_workers_every_time_is_an_error_that_says_so(workers: DaskWorkers) -> None:
+    calls = []
+
+    def call() -> None:
+        calls.append(1)
+        collective(chores.process, chores.process)
+        settle()
+        # By address: a worker that is just being started again, as after the call before, is lost already.
+        address, pid = min(default_client().run(os.getpid).items())
+        os.kill(pid, signal.SIGKILL)
+        while address in default_client().scheduler_info()["workers"]:
+            time.sleep(0.02)  # the scheduler tells nobody
+        raise RuntimeError("a peer is gone")
+
+    with pytest.raises(ClusterError, match=f"lost in all of {CALLS} attempts") as caught:
+        call_library(workers, call, "training Ridge")
+    assert len(calls) == CALLS
+    assert (caught.value.where, caught.value.exit_code) == ("training Ridge", 4)

@@ -1,0 +1,207 @@
+"""Networks that workers train together: as good as one machine's, and trained to the end when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client
+from sklearn.metrics import roc_auc_score
+
+sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
+
+import chores
+
+from gpupipe.backends import choose
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.boosting import fit_xgboost
+from gpupipe.dask.connect import connected
+from gpupipe.dask.gang import Crew, CrewError
+from gpupipe.dask.networks import fit_network
+from gpupipe.dask.remote import work
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.errors import ConfigError, DataError, LimitError
+from gpupipe.models import FitContext, FittedModel, Resources, fit
+from gpupipe.models.boosting import XGBoost
+from gpupipe.models.neural.settings import Mlp
+from gpupipe.models.progress import ProgressReport
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import Workers
+
+SECONDS_AT_MOST = 120  # what a test waits for before it fails
+TINY = {"width": 16, "depth": 1, "embedding_size": 4, "n_bins": 8, "learning_rate": 1e-2, "epochs": 4}
+
+
+def context(task: str = "binary", **resources: Any) -> FitContext:
+    names = [f"c{j}" for j in range(5)]
+    classes = {"binary": 2, "multiclass": 3, "regression": 0}[task]
+    return FitContext(choose("cpu"), task, 7, classes, {3: 6, 4: 6}, names, [], Resources(**resources))  # type: ignore[arg-type]
+
+
+def rows(n: int = 3001, task: str = "binary") -> tuple[Any, Any]:
+    """Three numbers, two categories, one of whose ids no row has, and a target that all of them say something of."""
+    draw = np.random.default_rng(1)
+    numbers, ids = draw.normal(size=(n, 3)), draw.integers(0, 5, (n, 2))
+    score = numbers[:, 0] - numbers[:, 1] ** 2 + 2 * (ids[:, 0] == 3) + 0.5 * draw.normal(size=n)
+    y = {"binary": score > 0, "multiclass": np.digitize(score, [-1, 0.5]), "regression": score}[task]
+    return np.asfortranarray(np.column_stack([numbers, ids]), np.float32), y.astype(float)
+
+
+def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
+    parts = [X[start:stop] for start, stop in pairwise([0, *cuts, len(X)])]
+    return PartitionedMatrix(tuple(workers.put(p) for p in parts), tuple(len(p) for p in parts), X.shape[1], workers)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("cuts", [[], [700, 720]], ids=["one partition", "three partitions"])
+def test_one_process_learns_from_partitions_the_bits_that_it_learns_from_one_matrix(
+    task: str, cuts: list[int], workers: Workers
+) -> None:
+    X, y = rows(1500, task)
+    model = Mlp(**TINY, class_weight=None if task == "regression" else "balanced")
+    expected, found = fit(model, X, y, context(task)), fit_network(model, divided(X, cuts, workers), y, context(task))
+    assert list(found.history) == list(expected.history)
+    for one, other in zip(expected.estimator.state_dict().items(), found.estimator.state_dict().items(), strict=True):
+        assert one[0] == other[0] and one[1].equal(other[1])
+    assert found.notes == expected.notes
+
+
+def test_what_cannot_be_trained_is_said_before_anything_is_sent(workers: Workers) -> None:
+    X, y = rows(100)
+    with pytest.raises(DataError, match="the same class"):
+        fit_network(Mlp(**TINY), divided(X, [50], workers), np.zeros(100), context())
+    with pytest.raises(DataError, match="needs 16 training rows"):
+        fit_network(Mlp(**TINY), divided(X[:10], [5], workers), y[:10], context())
+    with pytest.raises(ConfigError, match="one machine"):
+        fit_network(Mlp(**TINY), divided(X, [50], workers), y, context(n_processes=2))
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[DaskWorkers]:
+    """Two processes, of which any may die: they are started again."""
+    # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
+    settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
+    with connected(settings, "cpu") as workers:
+        yield workers
+
+
+@pytest.fixture
+def both(two: DaskWorkers) -> DaskWorkers:
+    """The same, once both are up."""
+    end = time.monotonic() + SECONDS_AT_MOST
+    while len(two.usage()) < 2:
+        assert time.monotonic() < end, "a worker was not started again"
+        time.sleep(0.05)  # Dask's nannies tell nobody
+    return two
+
+
+def auc(model: FittedModel) -> float:
+    X, y = rows(9001)
+    return float(roc_auc_score(y[3001:], model.predict(X[3001:]).probability))
+
+
+class Shown:
+    """Keeps the last report of a training."""
+
+    def __init__(self) -> None:
+        self.last: ProgressReport | None = None
+
+    @contextmanager
+    def __call__(self, read: Callable[[], ProgressReport | None]) -> Iterator[None]:
+        yield
+        self.last = read()
+
+
+def test_the_rounds_of_xgboost_reach_the_driver_and_change_nothing(both: DaskWorkers) -> None:
+    X, y = rows()
+    shown, model = Shown(), XGBoost(n_estimators=5, early_stopping_rounds=5, eval_metric="auc")
+    matrix = divided(X, [1400], both)
+    watched, alone = (fit_xgboost(model, matrix, y, context(**given)) for given in ({"show_progress": shown}, {}))
+    assert shown.last is not None and shown.last.metric is not None
+    assert replace(shown.last, metric=None) == ProgressReport(5, 5, "round", True, "validation auc")
+    np.testing.assert_array_equal(watched.predict(X).probability, alone.predict(X).probability)
+
+
+def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
+    X, y = rows()
+    model = Mlp(**TINY, class_weight="balanced")
+    alone = fit(model, X, y, context())
+    shown = Shown()
+    found = [fit_network(model, divided(X, cuts, both), y, context()) for cuts in ([1400], [2900, 2950])]
+    found.append(fit_network(model, divided(X, [1400], both), y, context(show_progress=shown)))
+    loss = found[0].history[-1]["validation"]
+    assert shown.last == ProgressReport(4, 4, "epoch", True, "validation loss", loss)
+    assert auc(found[0]) == pytest.approx(auc(alone), abs=0.01)
+    assert "shared by 2 workers" in found[0].notes[0]
+    for one in found:
+        assert one.history == found[0].history  # neither where rows lie nor how they are cut says what is learned
+        # What follows from all rows at once is that of one machine, though no worker has them all.
+        for name in ("lower", "width"):
+            assert getattr(one.estimator.network.numbers, name).equal(getattr(alone.estimator.network.numbers, name))
+        table = one.estimator.network.categories.table.weight
+        counts = np.bincount(X[:, 3].astype(int), minlength=6)
+        np.testing.assert_allclose(table[5].detach(), counts @ table[:6].detach().numpy() / counts.sum(), atol=0.02)
+
+
+def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskWorkers, tmp_path: Path) -> None:
+    X, y = rows()
+    matrix, model = divided(X, [1000, 2000], both), Mlp(**TINY | {"epochs": 60}, patience=None)
+    pids = both.gather([both.submit(chores.process, worker=i) for i in (0, 1)])
+
+    def kill() -> None:
+        end = time.monotonic() + SECONDS_AT_MOST
+        while not list(tmp_path.glob("*.pt")) and time.monotonic() < end:
+            time.sleep(0.01)
+        os.kill(pids[1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = fit_network(model, matrix, y, context(checkpoint=tmp_path / "state.pt"))
+    killer.join()
+    assert "was begun 2 times; at last it went on after epoch" in found.notes[-1]
+    assert len(found.history) == 60
+    assert auc(found) == pytest.approx(auc(fit(model, X, y, context())), abs=0.02)
+
+
+def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(both: DaskWorkers) -> None:
+    with Crew(both, both.watch.workers, "training") as crew:
+        with pytest.raises(DataError, match="a field is missing"):
+            crew.gather([crew.submit(0, chores.process), crew.submit(1, chores.unreadable, 3)])
+        with pytest.raises(CrewError, match="1 workers were lost") as caught:
+            crew.gather([crew.submit(0, chores.killed), crew.submit(1, chores.process)])
+    assert (caught.value.exit_code, caught.value.where) == (4, "training")
+
+
+def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
+    with Client(both.client.scheduler.address, set_as_default=False) as other:
+        begun = [other.submit(work, both.place, chores.wanted, workers=[a], pure=False) for a in both.watch.workers]
+        await_tasks(both, [1 for _ in begun])
+    await_tasks(both, [0 for _ in begun])
+
+
+def await_tasks(workers: DaskWorkers, counts: list[int]) -> None:
+    end = time.monotonic() + SECONDS_AT_MOST
+    while (found := list(workers.client.run(chores.at_work).values())) != counts:
+        assert time.monotonic() < end, f"{found} tasks are at work"
+
+
+def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorkers, tmp_path: Path) -> None:
+    X, y = rows()
+    matrix, before = divided(X, [1000], both), both.n_lost
+    blocked = tmp_path / "state.pt"  # where the file is to be, a folder is
+    blocked.mkdir()
+    with pytest.raises(LimitError, match="the state of the training cannot be kept"):
+        fit_network(Mlp(**TINY), matrix, y, context(checkpoint=blocked))
+    assert both.n_lost == before
+    assert len(fit_network(Mlp(**TINY), matrix, y, context()).history) == 4

@@ -1,0 +1,52 @@
+"""What workers print stays out of the run's own output, and is shown when one of them is lost."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
+
+import chores
+
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.dask.worker_output import FOLDER, LINES_SHOWN, divert, last_words
+from gpupipe.errors import ClusterError
+
+
+def test_what_a_worker_prints_is_shown_with_its_end_and_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=30, retries=0)
+    with connected(settings, "cpu") as workers:
+        doomed = workers.submit(chores.crying_out, label="reading partition 1 of 2")
+        with pytest.raises(ClusterError, match="died one after another") as caught:
+            workers.gather([doomed])
+        said = ["  it printed: a line on stdout", "  it printed: terminate called after throwing an instance of"]
+        assert all(line in str(caught.value) for line in said)
+        (remark,) = workers.remarks()
+        assert all(line in remark for line in said)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_few_lines_are_shown_of_a_long_log(tmp_path: Path) -> None:
+    (tmp_path / "127.0.0.1_123.log").write_text("".join(f"line {i}\n\n" for i in range(10_000)) + "\xff end")
+    said = last_words(tmp_path, "tcp://127.0.0.1:123").splitlines()
+    assert len(said) == 1 + LINES_SHOWN
+    assert said[0] == "" and said[-1].endswith("end")
+
+
+def test_of_a_worker_that_printed_nothing_or_that_others_started_nothing_is_shown(tmp_path: Path) -> None:
+    assert last_words(tmp_path, "tcp://127.0.0.1:123") == ""
+    assert last_words(None, "tcp://127.0.0.1:123") == ""
+
+
+def test_workers_that_others_started_keep_their_output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(FOLDER, raising=False)
+    divert("tcp://127.0.0.1:123")
+    os.write(1, b"mine")
+    assert capfd.readouterr().out == "mine"

@@ -1,0 +1,194 @@
+"""The workers of a Dask cluster, real processes of this machine, do what `Inline` does."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
+
+import chores
+
+from gpupipe.backends import choose
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.configuration import BEFORE_START
+from gpupipe.dask.connect import connected
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.errors import DataError, GpupipeError, LimitError
+from gpupipe.partitions.workers import Inline, Workers, WorkerUse
+from tests.hostile_modules import imported_modules, write_hostile_modules
+
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
+    """Two processes, started where the current folder has modules that they must not import."""
+    settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
+    folder = tmp_path_factory.mktemp("hostile")
+    write_hostile_modules(folder)
+    for name in BEFORE_START:  # what a cluster that Dask started without us has left: it would be taken for the user's
+        os.environ.pop(name, None)
+    with chdir(folder), connected(settings, "cpu") as workers:
+        yield workers
+    assert imported_modules(folder) == []
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+def sums_by_part(workers: Workers) -> list[float]:
+    factor = workers.put(np.array([2.0]))
+    parts = [workers.submit(chores.numbers, i * 10, i * 10 + 10, label=f"part {i}") for i in range(7)]
+    made = [workers.submit(chores.scaled, part, factor) for part in parts]
+    sums = [workers.submit(chores.total, part) for part in made]
+    return workers.gather([*sums, workers.submit(chores.total, *made)])
+
+
+def test_they_give_what_one_process_gives_in_the_order_of_the_handles(workers: DaskWorkers) -> None:
+    alone = sums_by_part(Inline(choose("cpu")))
+    assert sums_by_part(workers) == alone
+    assert alone[-1] == 2 * sum(range(70))
+
+
+def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(workers: DaskWorkers) -> None:
+    def sums(workers: Workers) -> list[float]:
+        labels = [f"part {i}" for i in range(4)]
+        parts = workers.map(chores.numbers, ((i * 10, i * 10 + 10) for i in range(4)), labels)
+        each = [parts[:1], parts[:3], (), [parts[3], 5.0]]  # none is as long as the next
+        return workers.gather(workers.map(chores.total, each, labels))
+
+    assert sums(workers) == sums(Inline(choose("cpu"))) == [45.0, 435.0, 0.0, 350.0]
+    assert workers.map(chores.total, [], []) == []
+
+
+def test_what_is_waited_for_stays_there_and_its_errors_come_up(workers: DaskWorkers) -> None:
+    part = workers.submit(chores.numbers, 0, 10)
+    assert workers.wait([part]) is None
+    assert workers.homes([part])[0]
+    with pytest.raises(DataError, match="row 4"):
+        workers.wait([part, *workers.map(chores.unreadable, [(4,)], ["reading"])])
+
+
+def test_there_are_as_many_as_asked_for(workers: DaskWorkers) -> None:
+    assert (workers.n_workers, workers.n_threads, workers.device, workers.reason) == (2, 2, "cpu", "asked for")
+
+
+def test_a_task_runs_on_the_worker_that_it_is_meant_for(workers: DaskWorkers) -> None:
+    asked = [workers.submit(chores.process, worker=i) for i in (0, 1, 0, 1)]
+    first, second, *again = workers.gather(asked)
+    assert first != second
+    assert again == [first, second]
+
+
+def test_nothing_is_gathered_from_nothing(workers: DaskWorkers) -> None:
+    assert workers.gather([]) == []
+
+
+def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(workers: DaskWorkers) -> None:
+    numbers = workers.gather([workers.submit(chores.backend_number, worker=0) for _ in range(3)])
+    assert len(set(numbers)) == 1
+    (found,) = workers.gather([workers.submit(chores.surroundings)])
+    share = str(max(1, choose("cpu").n_threads // 2))
+    assert found == {
+        "backend": "cpu", "n_threads": int(share), "GPUPIPE_THREADS": share, "interrupts": False,
+        "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1",
+        "MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_MMAP_THRESHOLD_": "33554432", "PYTHONSAFEPATH": "1",
+    }  # fmt: skip
+
+
+def test_an_error_of_ours_arrives_as_itself(workers: DaskWorkers) -> None:
+    with pytest.raises(DataError) as caught:
+        workers.gather([workers.submit(chores.unreadable, 12)])
+    assert (caught.value.exit_code, caught.value.where, caught.value.fix) == (5, "a.csv, row 12", "mend it")
+    assert str(caught.value) == "a field is missing\n  where: a.csv, row 12\n  to do: mend it"
+
+
+def test_of_several_errors_that_of_the_first_handle_is_raised_though_it_comes_last(workers: DaskWorkers) -> None:
+    late, early = workers.submit(chores.unreadable, 0, 1.0, worker=0), workers.submit(chores.unreadable, 1, worker=1)
+    with pytest.raises(DataError, match="row 0"):
+        workers.gather([late, early])
+    with pytest.raises(DataError, match="row 1"):
+        workers.gather([early, late])
+
+
+def test_an_error_reaches_what_depends_on_it(workers: DaskWorkers) -> None:
+    with pytest.raises(DataError, match="row 3"):
+        workers.gather([workers.submit(chores.total, workers.submit(chores.unreadable, 3))])
+
+
+def test_a_bug_arrives_as_what_it_is(workers: DaskWorkers) -> None:
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        workers.gather([workers.submit(chores.broken)])
+
+
+def test_memory_that_is_not_to_be_had_is_a_limit_with_what_to_do(workers: DaskWorkers) -> None:
+    with pytest.raises(LimitError) as caught:
+        workers.gather([workers.submit(chores.out_of_memory, label="reading partition 3 of 7")])
+    assert caught.value.where == "reading partition 3 of 7"
+    assert "cluster.memory_limit" in caught.value.fix
+
+
+def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
+    values = np.arange(3_000_000, dtype="float64")
+    shared = workers.put(values)
+    assert workers.gather([workers.submit(chores.total, shared, worker=i) for i in (0, 1)]) == [values.sum()] * 2
+
+
+def test_each_worker_says_what_it_has_done_and_holds(workers: DaskWorkers) -> None:
+    before = {use.address: use for use in workers.usage()}
+    held = [workers.submit(chores.numbers, 0, 100_000, worker=i) for i in (0, 1)]
+    workers.gather(held)
+    after = told_after(workers, lambda uses: min(use.bytes_held for use in uses) >= 800_000)
+    assert [use.address for use in after] == list(before)
+    assert sum(use.tasks - before[use.address].tasks for use in after) == 2
+    assert all(use.seconds >= before[use.address].seconds for use in after)
+    assert all(use.peak_bytes > 10 << 20 and use.bytes_spilled == 0 for use in after)
+
+
+def told_after(workers: DaskWorkers, told: Callable[[list[WorkerUse]], bool]) -> list[WorkerUse]:
+    """Return what the workers did once they have told it: a sign of life comes twice a second."""
+    end = time.monotonic() + 60
+    while not told(uses := workers.usage()):
+        assert time.monotonic() < end, uses
+        time.sleep(0.05)
+    return uses
+
+
+@pytest.mark.gpu
+def test_workers_with_a_gpu_each_give_the_same() -> None:
+    settings = ClusterSettings(scheduler="local", rmm_pool_size=GIB, enable_cudf_spill=True)
+    with connected(settings, "gpu") as workers:
+        assert workers.device == "gpu"
+        assert workers.gather([workers.submit(chores.surroundings)])[0]["backend"] == "gpu"
+        assert sums_by_part(workers) == sums_by_part(Inline(choose("cpu")))
+
+
+def every_error(kind: type[GpupipeError]) -> Iterator[type[GpupipeError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from every_error(below)
+
+
+def example(kind: type[GpupipeError]) -> GpupipeError:
+    """Return an error of a kind; some say more than the others."""
+    needed = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    values = {"what": "what", "code": 1, "signal_number": 15, "where": "where", "cause": "crash", "how": "crashed"}
+    given = [values[parameter.name] for parameter in needed if parameter.default is parameter.empty]
+    has_place = {"where", "fix"} <= {*inspect.signature(kind).parameters} - {p.name for p in needed}
+    return kind(*given, where="where", fix="fix") if has_place else kind(*given)
+
+
+@pytest.mark.parametrize("kind", sorted(set(every_error(GpupipeError)), key=lambda kind: kind.__name__))
+def test_every_error_of_ours_survives_the_way(kind: type[GpupipeError]) -> None:
+    from distributed.protocol.pickle import dumps, loads
+
+    error = example(kind)
+    back = loads(dumps(error))
+    assert (type(back), str(back), vars(back), back.exit_code) == (kind, str(error), vars(error), error.exit_code)

@@ -1,0 +1,68 @@
+"""Customers drawn, and lines judged, on the double of a device: run by `test_churn_on_device`, in the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpupipe.backends import Backend, choose
+from gpupipe.io.device import datasets
+from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.plain_json import plain_lines
+from gpupipe.io.device.read import read_frame
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import Source
+from gpupipe.table.device.encode import encode_frame
+from gpupipe.table.encode import encode
+from tests.backends.double import DeviceDouble, uncounted
+from tests.io.device.test_read import assert_same_table
+
+# of integers that are to wrap, where Python computes: the simulator
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"rows": 70, "target": "Churn", "drop": ["customerID"]},
+        {"rows": 20, "seed": 2**64 - 1, "columns": ["customerID", "City"], "where": "City != 'city_0001'"},
+        {"rows": 30, "generate": "churn_events"},
+    ],
+    ids=str,
+)
+def test_the_table_is_the_hosts_to_the_last_bit(monkeypatch: pytest.MonkeyPatch, source: dict[str, Any]) -> None:
+    monkeypatch.setattr(datasets, "BLOCK_ROWS", 35)
+    made, device = Source(**{"generate": "churn", **source}), DeviceDouble()
+    table = encode_frame(read_frame(made, device).columns, device)
+    there = replace(table, blocks={name: device.to_host(block) for name, block in table.blocks.items()})
+    assert_same_table(there, encode(read_arrow(made).table, choose("cpu")))
+
+
+def test_nothing_comes_to_the_host_while_customers_are_drawn() -> None:
+    device = DeviceDouble()
+    uncounted.clear()
+    device.open_stage()
+    read_frame(Source(generate="churn", rows=20, target="Churn", drop=["customerID"]), device)
+    use = device.close_stage()
+    assert uncounted == [] and use.bytes_to_host == 0
+    assert use.bytes_to_device < 10 << 20  # the tables of the population, whatever the rows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"b": 1}\n{"a": 2, "b": null}\n{}\n\n', b'{"customer number, billing": 1, "customer number": true}\n',
+        rb'{"a": "\u00e9\ud83d\ude00 \"", "b": "\\"}' + b"\n", b"{}\n", b"\n", b'{"a": [1]}\n', b'{"a": 1,}\n',
+        rb'{"a": "\q"}' + b"\n", rb'{"a": "\ud83d"}' + b"\n", rb'{"\u0061": 1}' + b"\n", b'{"a": 1, "a": 2}\n',
+    ],
+)  # fmt: skip
+def test_lines_are_plain_on_a_device_where_they_are_on_the_host(content: bytes) -> None:
+    def judged(backend: Backend) -> Any:
+        try:
+            return plain_lines(content, backend)
+        except Obstacle as obstacle:
+            return obstacle.what
+
+    assert judged(DeviceDouble()) == judged(choose("cpu"))

@@ -1,0 +1,184 @@
+"""Pieces of a file: where it is cut, what they agree upon, and that nothing is lost while they wait."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpupipe.io.chunks import row_boundaries
+from gpupipe.io.chunks.agreement import NoAgreement, file_columns, to_read_again
+from gpupipe.io.chunks.chunk import FileColumns, Parsed
+from gpupipe.io.chunks.chunk_steps import read_again, read_piece
+from gpupipe.io.chunks.packed_tables import in_one_chunk, packed, unpacked
+from gpupipe.io.chunks.row_boundaries import RowSpans, data_start, even_spans, scan, whole_rows
+from gpupipe.io.chunks.split import cuts
+from gpupipe.io.missing_values import TEXT
+from gpupipe.io.settings import CsvSettings, Source
+
+QUOTE, COMMA = ord('"'), ord(",")
+
+
+def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowSpans | None:
+    even = even_spans(0, path.stat().st_size, most)
+    return whole_rows(even, [scan(str(path), span, quote, COMMA) for span in even])
+
+
+def cut(path: Path, most: int, quote: int | None = QUOTE) -> list[bytes] | None:
+    """Return the parts of a file of text, cut at the ends of rows."""
+    content, whole = path.read_bytes(), row_spans(path, most, quote)
+    return None if whole is None else [content[a:b] for a, b in whole.spans]
+
+
+FIELDS = st.text(st.sampled_from('ab",\n '), max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=12), most=st.integers(1, 40))
+def test_every_part_has_whole_rows(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], most: int) -> None:
+    path = tmp_path_factory.mktemp("rows") / "t.csv"
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    path.write_bytes(text.getvalue().encode())
+    parts = cut(path, most)
+    assert parts is not None
+    assert b"".join(parts) == path.read_bytes()
+    assert [row for part in parts for row in csv.reader(io.StringIO(part.decode(), newline=""))] == rows
+    whole = row_spans(path, most)
+    assert whole is not None and whole.lines_are_rows == (not any("\n" in field for row in rows for field in row))
+
+
+@pytest.mark.parametrize("block", [1, 3, 1 << 20])
+def test_what_is_found_does_not_depend_on_the_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    (tmp_path / "t.csv").write_text('a,"x\ny"\n"p""q",2\n3,4\n')
+    monkeypatch.setattr(row_boundaries, "BLOCK_BYTES", block)
+    assert cut(tmp_path / "t.csv", 4) == [b'a,"x\ny"\n', b'"p""q",2\n', b"3,4\n"]
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+@pytest.mark.parametrize("row", ['5" pipe,1', '1,x "y\nz"', 'a""b,1', '"a"b"c",1'])
+def test_a_file_with_quotation_marks_within_fields_is_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, block: int
+) -> None:
+    monkeypatch.setattr(row_boundaries, "BLOCK_BYTES", block)
+    (tmp_path / "t.csv").write_text(f'a,b\n1,2\n{row}\n3,"4"\n')
+    assert cut(tmp_path / "t.csv", 5) is None
+    assert cut(tmp_path / "t.csv", 5, quote=None) is not None
+
+
+def test_a_carriage_return_in_quotes_may_end_a_line_too(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b'a,"x\ry"\r\n1,2\r\n')
+    whole = row_spans(tmp_path / "t.csv", 6)
+    assert whole is not None and not whole.lines_are_rows
+
+
+def test_a_file_that_ends_in_quotes_is_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('a,b\n1,2\n3,4\n5,"6')
+    assert cut(tmp_path / "t.csv", 5) is None
+
+
+def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: Path) -> None:
+    rows = [f'"{"x" * n}",{n}\n' for n in (0, 61, 62, 63, 64, 65, 127, 128, 300_000, 1)]
+    (tmp_path / "t.csv").write_text("".join(rows))
+    parts = cut(tmp_path / "t.csv", 64)
+    assert parts is not None and b"".join(parts).decode() == "".join(rows)
+    assert all(part.endswith(b"\n") and part.startswith(b'"') for part in parts)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_rows_begin_behind_the_lines_of_the_header(tmp_path: Path, end: str) -> None:
+    (tmp_path / "t.csv").write_bytes(end.join(["", "a", "1", "2"]).encode())
+    starts = [data_start(str(tmp_path / "t.csv"), n) for n in range(5)]
+    n = len(end)
+    assert starts == [0, n, 2 * n + 1, 3 * n + 2, 3 * n + 3]
+
+
+def pieces_of(source: Source, most: int) -> list[int]:
+    return [len(cut.even(most) if cut.is_text else cut.pieces(most)) for cut in cuts(source)]
+
+
+def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
+    table = pa.table({"a": range(1_000), "b": ["x", "y"] * 500})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+    pq.write_table(table.append_column("c", [[b"x"] * 1_000]), tmp_path / "bytes.parquet", row_group_size=100)
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 1_000)
+    assert pieces_of(Source(path=str(tmp_path / "t.parquet")), 1) == [10]
+    assert pieces_of(Source(path=str(tmp_path / "t.parquet")), 1 << 30) == [1]
+    assert pieces_of(Source(path=str(tmp_path / "bytes.parquet")), 1) == [1]
+    assert pieces_of(Source(path=str(tmp_path / "t.csv")), 1_000) == [4]
+    wide = CsvSettings(encoding="utf-16")
+    assert pieces_of(Source(path=str(tmp_path / "t.csv"), csv=wide), 1_000) == [1]
+    generated = cuts(Source(generate="churn", rows=1_000_000))[0].pieces(70_000_000)
+    assert [piece.span[0] % 262_144 for piece in generated if piece.span] == [0] * 4
+
+
+def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[Parsed]:
+    return [Parsed(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ([pa.int64(), pa.null()], pa.int64()),
+        ([pa.null(), pa.null()], pa.null()),
+        ([pa.int64(), pa.float64()], pa.float64()),
+        ([pa.bool_(), pa.int64()], pa.bool_()),
+        ([pa.date32(), pa.timestamp("s")], pa.timestamp("s")),
+        ([TEXT, pa.date32()], TEXT),
+    ],
+)
+def test_pieces_agree_on_the_type_that_comes_last(kinds: list[pa.DataType], expected: pa.DataType) -> None:
+    columns = file_columns(of_kinds(*kinds), "csv", set(), [])
+    assert columns.kinds == {"x": expected}
+    again = [to_read_again(piece, columns) for piece in of_kinds(*kinds)]
+    assert again == [{} if kind in (expected, pa.null()) else {"x": expected} for kind in kinds]
+
+
+def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
+    pieces = of_kinds(pa.bool_(), pa.int64(), refused=(pa.bool_(), pa.date32()))
+    assert file_columns(pieces, "csv", set(), []).kinds == {"x": pa.time32("s")}
+    with pytest.raises(NoAgreement):
+        file_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
+    with pytest.raises(NoAgreement):
+        file_columns([*of_kinds(pa.null()), Parsed(1, {}, left_out=("x",))], "jsonl", set(), [])
+
+
+def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
+    source = Source(path=str(tmp_path / "t.csv"))
+    (piece,) = cuts(source)[0].pieces(1 << 30)
+    table, parsed = read_piece(piece, source)
+    table, parsed = read_again(piece, source, table, parsed, {"a": pa.bool_(), "b": pa.float64()})
+    assert parsed.kinds == {"a": pa.int64(), "b": pa.float64()}
+    assert parsed.refused == {"a": frozenset([pa.bool_()])}
+    assert str(table.column("b")[1].as_py()) == "-0.0"
+    _, again = read_again(piece, source, table, parsed, {"a": pa.date32()})
+    assert again.refused == {"a": frozenset([pa.bool_(), pa.date32()])}
+    assert to_read_again(parsed, FileColumns({"a": pa.float64(), "b": pa.float64()}, {})) == {"a": pa.float64()}
+
+
+@pytest.mark.parametrize("n_levels", [0, 1, 128, 129, 2**15, 2**15 + 1])
+def test_a_packed_table_is_unpacked_to_what_it_was(n_levels: int) -> None:
+    texts = pa.array([None, *map(str, range(n_levels))], pa.string()).dictionary_encode()
+    table = pa.table({"t": texts, "n": range(n_levels + 1)})
+    small = packed(table)
+    kind = pa.int8() if n_levels <= 2**7 else pa.int16() if n_levels <= 2**15 else pa.int32()
+    assert small.field("t").type.index_type == kind
+    assert unpacked(small).equals(table) and unpacked(small).schema == table.schema
+
+
+def test_chunks_become_one_with_the_levels_of_all() -> None:
+    chunks = [pa.array([None, str(i), "x"], pa.string()).dictionary_encode() for i in range(3)]
+    table = pa.table({"t": pa.chunked_array(chunks), "n": pa.chunked_array([[i, None, 1] for i in range(3)])})
+    one = in_one_chunk(table)
+    assert [column.num_chunks for column in one.columns] == [1, 1] and one.schema == table.schema
+    assert one.to_pylist() == table.to_pylist()
+    assert one.column("t").chunk(0).dictionary.to_pylist() == ["0", "x", "1", "2"]

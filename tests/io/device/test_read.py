@@ -1,0 +1,591 @@
+"""A source read into a frame is the table that the host's readers and encoder make of it, or it says why it is not."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import feather, orc
+
+from gpupipe.backends import Backend, DeviceOptions, choose
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.gpu.backend import GpuBackend, _Meter
+from gpupipe.config import load_config
+from gpupipe.datasets.churn import write
+from gpupipe.datasets.churn.customers import MOST_IDS
+from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
+from gpupipe.io.device import datasets
+from gpupipe.io.device.csv_chunks import _Marks
+from gpupipe.io.device.obstacles import Obstacle, reading_on_device, require_plain
+from gpupipe.io.device.read import read_frame
+from gpupipe.io.files import SourceFile
+from gpupipe.io.read import read_arrow
+from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.pipeline.read_stage import read_table
+from gpupipe.table.blocks import Table
+from gpupipe.table.device.encode import encode_frame
+from gpupipe.table.encode import encode
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sharing/bike.csv",
+       "nyc-taxi/nyc_taxi.csv", "chicago-taxi/chicago_taxi.csv", "online-retail/by-day/2010-12-01.csv",
+       "MANIFEST.csv"]  # fmt: skip
+
+
+class PandasDevice(CpuBackend):
+    """pandas in the place of cuDF, with the GPU's rule of what may fall back: proves what is decided, and no cuDF."""
+
+    name = "gpu"
+
+    def __init__(self, fallback: Any = "forbid") -> None:
+        super().__init__()
+        self.options, self._meter = DeviceOptions(fallback=fallback), _Meter()
+        self._meter.open()
+
+    fall_back = GpuBackend.fall_back
+
+    def fallbacks(self) -> list[str]:
+        return list(self._meter.close(None).fallbacks)
+
+
+@pytest.fixture(scope="module")
+def backend() -> Backend:
+    return choose("cpu")
+
+
+def on_host(source: Source, backend: Backend) -> tuple[Table, list[str]]:
+    loaded = read_arrow(source)
+    # What nearly is a number, the host alone remarks on: a device has other texts come to the host than all of them.
+    notes = [note for note in loaded.notes if "is text, but looks" not in note and "are numbers but" not in note]
+    return encode(loaded.table, backend, source.declarations()), notes
+
+
+def on_device(source: Source, backend: Backend) -> tuple[Table, list[str]]:
+    loaded = read_frame(source, backend)
+    table = encode_frame(loaded.columns, backend, source.declarations(), rules=loaded.rules)
+    return table, loaded.notes.lines()
+
+
+def assert_same_table(found: Table, expected: Table) -> None:
+    assert found.schema == expected.schema
+    assert dict(found.places) == dict(expected.places) and set(found.blocks) == set(expected.blocks)
+    nulls = {name: (len(text), text.null_count) for name, text in expected.texts.items()}
+    assert {name: (len(text), text.null_count) for name, text in found.texts.items()} == nulls
+    for name, block in expected.blocks.items():
+        if block.dtype.kind == "f":  # a missing number may be any NaN
+            np.testing.assert_array_equal(np.isnan(found.blocks[name]), np.isnan(block))
+            known = ~np.isnan(block)
+            assert found.blocks[name][known].tobytes() == block[known].tobytes()
+        else:
+            assert found.blocks[name].dtype == block.dtype and found.blocks[name].tobytes() == block.tobytes()
+
+
+def compare(source: Source, backend: Backend) -> Table:
+    expected, notes = on_host(source, backend)
+    found, said = on_device(source, backend)
+    assert_same_table(found, expected)
+    assert sorted(said) == sorted(notes)
+    return found
+
+
+def obstacle_of(source: Source, tables: Any = None, folder: Path | None = None) -> str:
+    try:
+        require_plain(source, tables, folder)
+    except Obstacle as obstacle:
+        return obstacle.what
+    return ""
+
+
+def text_file(folder: Path, content: str, **options: Any) -> Source:
+    (folder / "t.csv").write_text(content, encoding="utf8", newline="")
+    return Source(path=str(folder / "t.csv"), **options)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", CSV)
+def test_a_public_table_is_the_same(data_dir: Path, backend: Backend, name: str) -> None:
+    assert compare(Source(path=str(data_dir / name)), backend).n_rows
+
+
+@pytest.mark.data
+def test_every_parquet_file_of_the_zoo_is_the_same_or_is_refused_by_both_or_is_the_hosts(
+    data_dir: Path, backend: Backend
+) -> None:
+    n_same = 0
+    for path in sorted((data_dir / "parquet-types").glob("*/*.parquet")):
+        source = Source(path=str(path))
+        try:
+            expected, _ = on_host(source, backend)
+        except GpupipeError as error:
+            if "checksum" in str(error):  # neither pandas nor cuDF looks at it
+                continue
+            with pytest.raises((type(error), Obstacle)):
+                on_device(source, backend)
+            continue
+        try:
+            found, _ = on_device(source, backend)
+        except Obstacle as obstacle:
+            assert obstacle_of(source) == obstacle.what
+            assert "holds" in obstacle.what
+            continue
+        assert_same_table(found, expected)
+        n_same += 1
+    assert n_same >= 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        (["1", "-2", "007", ""], "int64"),
+        (["1", "999999999999999", "9223372036854775807", "-9223372036854775808"], "int64"),
+        (["1", "9223372036854775808"], "double"),
+        (["0.1", "-0.0", "0.30000000000000004", "1e5", " 2.5 ", "NA", "-12345678901234.5"], "double"),
+        (["1", "2.", ".5"], "double"),
+        (["0", "1", "true"], "bool"),
+        (["2", "1", "true"], "string"),
+        (["1", "+2"], "double"),
+        (["1", "536365C"], "string"),
+        (["", "NA", " "], "int64"),
+        (["2024-01-31", "2024-02-01"], "timestamp[us]"),
+        (["2024-01-31 10:20:30.5", ""], "timestamp[us]"),
+        (["10:20", "23:59:59"], "double"),
+        (["true", "", "false"], "bool"),
+        (["a ", "a", "?", "-"], "string"),
+        (['"1"', '"2"'], "int64"),
+        (['"a,b"', '"say ""hi"""', '"two\nlines"', '"1\n"'], "string"),
+        (["inf", "1.5", "-inf"], "double"),
+    ],
+)
+def test_a_column_of_csv_has_the_type_and_the_values_that_arrow_gives_it(
+    tmp_path: Path, backend: Backend, rows: list[str], dtype: str
+) -> None:
+    source = text_file(tmp_path, "\n".join(["x,y", *(f"{row},1" for row in rows)]))
+    assert compare(source, backend).schema["x"].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "csv",
+    [{"null_values": ["?"]}, {"null_values": ["2.5"]}, {"strip": False}, {"names": ["x", "y"]}, {"quote": None},
+     {"delimiter": ","}, {"bad_rows": "skip"}],
+    ids=str,
+)  # fmt: skip
+def test_settings_of_csv_mean_the_same(tmp_path: Path, backend: Backend, csv: dict[str, Any]) -> None:
+    compare(text_file(tmp_path, "x,y\n ?,1\n a,2.5\nNA ,\n?,3\n", csv=csv), backend)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"columns": ["b", "c*"]}, {"drop": ["a"]}, {"schema": {"a": "categorical"}}, {"schema": {"c": "float"}},
+     {"schema": {"a": "text", "c": "category"}}, {"target": "a", "columns": ["b"]}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["csv", "parquet", "orc"])
+def test_columns_and_declarations_mean_the_same(
+    tmp_path: Path, backend: Backend, kind: str, options: dict[str, Any]
+) -> None:
+    table = pa.table({"a": [1, 2, None], "b": ["x", "NA", "y"], "c": ["1.5", "", "2"]})
+    path = tmp_path / f"t.{kind}"
+    {"parquet": pq.write_table, "orc": orc.write_table, "csv": lambda t, p: t.to_pandas().to_csv(p, index=False)}[kind](
+        table, path
+    )
+    compare(Source(path=str(path), **options), backend)
+
+
+FIELDS = st.one_of(
+    st.from_regex(r"[ \t]{0,2}-?[0-9]{1,17}(\.[0-9]{0,4})?[ \t]?", fullmatch=True),
+    st.sampled_from(
+        ["", "NA", " ", "1e3", "true", "2024-01-31", "a", '"', ",", "x y", "\n", "1_0", "٣", "-", "-0", "-.5"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_characters="\x00\r", exclude_categories=["Cs"]), max_size=3),
+)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8), same=st.booleans())
+def test_fields_of_any_kind_are_the_same(tmp_path: Path, backend: Backend, rows: list, same: bool) -> None:
+    rows = [(a, rows[0][1]) if same else (a, b) for a, b in rows]
+    quoted = ("".join((",".join(f'"{v.replace(chr(34), chr(34) * 2)}"' for v in row), "\n")) for row in rows)
+    source = text_file(tmp_path, '"first","second"\n' + "".join(quoted), csv={"delimiter": ","})
+    compare(source, backend)
+
+
+FILTERED = pa.table(
+    {"n": pa.array([1, 2, None, 4], pa.int8()), "f": pa.array([0.1, None, float("nan"), 3.5], pa.float32()),
+     "s": ["a", "b ", None, "NA"], "b": [True, False, None, True],
+     "t": pa.array([0, None, 86_400, 1], pa.timestamp("s")),
+     "odd name": ["1", "2", None, "4"], "d": ["2024-01-01", None, "2024-01-03", "2024-01-03"]}
+)  # fmt: skip
+FILTERS = [
+    "n > 1", "1 < n <= 4", "n >= 1000", "n is None", "n is not None", "not n > 1", "n in [1, 4.0]", "n not in [1]",
+    "f > 0.1", "f == 3.5 or n == 2", "not (f > 0.1)", "not (n is None)", "2 > n", "s == 'a'", "s in ['a', 'b ']",
+    "s != 'a'", "s is None", "not s == 'a'", "b", "not b", "b == True", "t > '1970-01-01'",
+    "t >= '1970-01-02T01:00:00+01:00'",
+    "n > 1 and s is not None", "n > 0 and (f > 1 or b)", "`odd name` is not None", "n < 3 and not (s == 'a' and b)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", [*FILTERS, "d > 'a'"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_filter_keeps_the_same_rows(tmp_path: Path, backend: Backend, kind: str, where: str) -> None:
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        where = where.replace("d > 'a'", "d > '2024-01-02'").replace("`odd name`", "`odd name` == 4 or `odd name`")
+        FILTERED.to_pandas().to_csv(path, index=False)
+    else:
+        pq.write_table(FILTERED, path)
+    source = Source(path=str(path), where=where, columns=["n", "s", "d"])
+    try:
+        expected, _ = on_host(source, backend)
+    except GpupipeError as error:
+        with pytest.raises(type(error)) as refused:
+            on_device(source, backend)
+        assert refused.value.what == error.what
+    else:
+        assert_same_table(on_device(source, backend)[0], expected)
+
+
+def test_values_that_the_filter_drops_do_not_count(tmp_path: Path, backend: Backend) -> None:
+    """Padded and long numbers come to the host as texts; of those that are left float32 holds each."""
+    source = text_file(tmp_path, "x,y\n 5,1\n9007199254740993000,2\n 7,1\n", where="y == 1")
+    assert compare(source, backend).schema["x"].storage == "float32"
+
+
+@pytest.mark.parametrize("where", ["n > 'a'", "s > 1", "n", "x > 1", "t > 5", "n > 100"])
+def test_a_filter_that_does_not_fit_is_refused_as_on_the_host(tmp_path: Path, backend: Backend, where: str) -> None:
+    pq.write_table(FILTERED, tmp_path / "t.parquet")
+    source = Source(path=str(tmp_path / "t.parquet"), where=where)
+    with pytest.raises(GpupipeError) as expected:
+        on_host(source, backend)
+    with pytest.raises(type(expected.value)) as refused:
+        on_device(source, backend)
+    assert refused.value.what == expected.value.what
+
+
+def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backend: Backend) -> None:
+    for i, rows in enumerate([["b", "a"], [], ["c", None]]):
+        table = pa.table({"c": pa.array(rows, pa.string()), "n": pa.array([i] * len(rows), pa.int64())})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    table = compare(Source(path=str(tmp_path)), backend)
+    assert table.column("n").tolist() == [0, 0, 2, 2]
+    assert table.column("c").tolist() == [4, 3, 5, 0]
+
+
+class RecordingDevice(CpuBackend):
+    """Remembers which files were read in one call; some of these calls fail."""
+
+    def __init__(self, refuses_lists: bool = False) -> None:
+        super().__init__()
+        self.calls: list[list[str]] = []
+        self.refuses_lists = refuses_lists
+
+    def read_columns(self, file_format: str, paths: Any, columns: Any, groups: Any = None) -> Any:
+        self.calls.append([Path(path).name for path in paths])
+        if self.refuses_lists and len(paths) > 1:
+            raise RuntimeError("All sources must have the same schema")
+        return super().read_columns(file_format, paths, columns, groups)
+
+
+def three_files(folder: Path) -> Source:
+    for i in range(3):
+        pq.write_table(pa.table({"c": ["b", "a"], "n": [i, None]}), folder / f"{i}.parquet")
+    return Source(path=str(folder))
+
+
+def test_parquet_files_of_one_schema_are_read_in_one_call(tmp_path: Path) -> None:
+    device = RecordingDevice()
+    assert compare(three_files(tmp_path), device).column("n").tolist()[::2] == [0, 1, 2]
+    assert device.calls == [["0.parquet", "1.parquet", "2.parquet"]]
+
+
+def test_files_that_a_device_refuses_together_are_read_one_by_one(tmp_path: Path, backend: Backend) -> None:
+    """cuDF compares more than the types of the wanted columns: their order, and columns that nobody asked for."""
+    alone = [["0.parquet"], ["1.parquet"], ["2.parquet"]]
+    source, device = three_files(tmp_path), RecordingDevice(refuses_lists=True)
+    found, notes = on_device(source, device)
+    assert_same_table(found, on_host(source, backend)[0])
+    assert device.calls[1:] == alone
+    assert notes == ["3 files were read one by one, with more memory; together: All sources must have the same schema"]
+    pq.write_table(pq.read_table(tmp_path / "2.parquet").select(["n", "c"]), tmp_path / "2.parquet")
+    device = RecordingDevice()
+    compare(source, device)
+    assert device.calls == alone
+
+
+def test_of_several_parquet_files_the_damaged_one_is_named(tmp_path: Path) -> None:
+    source, path = three_files(tmp_path), tmp_path / "1.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + bytes(60) + content[64:])
+    with pytest.raises(DataError) as refused:
+        on_device(source, RecordingDevice())
+    assert refused.value.where == str(path)
+
+
+def test_nested_columns_are_left_out_with_a_note(tmp_path: Path, backend: Backend) -> None:
+    pq.write_table(pa.table({"l": [[1], []], "n": [1, 2]}), tmp_path / "t.parquet")
+    assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n",)
+
+
+@pytest.mark.parametrize("values", [[1, None, 2**40], [1, 2**63, None], [2**64 - 1, 2**53 + 1], [2**63 - 1], []])
+def test_wide_unsigned_numbers_are_read_as_the_host_reads_them(
+    tmp_path: Path, backend: Backend, values: list[int | None]
+) -> None:
+    for i, some in enumerate([values, [7, 2**53 + 1, None]]):
+        pq.write_table(pa.table({"n": pa.array(some, pa.uint64())}), tmp_path / f"{i}.parquet")
+    compare(Source(path=str(tmp_path)), backend)
+    compare(Source(path=str(tmp_path), where="n != 7"), backend)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "text", "boolean", "float", None])
+def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
+    tmp_path: Path, backend: Backend, kind: str | None
+) -> None:
+    pq.write_table(pa.table({"x": pa.nulls(2), "n": [1, 2]}), tmp_path / "t.parquet")
+    compare(Source(path=str(tmp_path / "t.parquet"), schema={"x": kind} if kind else {}), backend)
+    pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "t.parquet")
+    assert "no column has a type" in obstacle_of(Source(path=str(tmp_path / "t.parquet")))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_levels_after_a_filter_do_not_depend_on_row_groups(tmp_path: Path, backend: Backend, size: int) -> None:
+    table = pa.table({"y": [1, 2, 3, 4], "z": ["a", "b", "c", "d"]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=size)
+    source = Source(path=str(tmp_path / "t.parquet"), where="y in [1, 4]")
+    assert compare(source, backend).schema["z"].levels == ("a", "d")
+
+
+def test_the_index_that_pandas_wrote_is_a_column(tmp_path: Path, backend: Backend) -> None:
+    pd.DataFrame({"n": [1, 2]}, index=pd.Index(["a", "b"], name="key")).to_parquet(tmp_path / "t.parquet")
+    assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n", "key")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_generated_churn_data_is_the_same(tmp_path: Path, backend: Backend, kind: str) -> None:
+    write(tmp_path / f"churn.{kind}", 3_000)
+    compare(Source(path=str(tmp_path / f"churn.{kind}")), backend)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("x,y\n1,2\n3\n", "another number of fields"),
+        ("x,y\n1,2\n3,4,5\n", "another number of fields"),
+        ('x,y\n1,a"b"\n', "inside a field"),
+        ('x,y\n1,"a"b\n', "inside a field"),
+        ('x,y\n1,"never closed\n', "never closed"),
+        ("x,y\n1,2\r\r\n", "lone carriage return"),
+        ('"x\n1",y\n1,2\n', "several lines"),
+    ],
+)
+def test_rows_that_only_the_host_reader_judges_are_left_to_it(
+    tmp_path: Path, backend: Backend, content: str, why: str
+) -> None:
+    with pytest.raises(Obstacle, match=why):
+        read_frame(text_file(tmp_path, content, csv={"delimiter": ","}), backend)
+
+
+def test_identifiers_of_more_customers_than_one_array_has_are_the_hosts() -> None:
+    source = Source(generate="churn", rows=MOST_IDS + 1, target="Churn")
+    with pytest.raises(Obstacle, match="customerID of more than 214,748,364 customers"):
+        require_plain(source)
+    require_plain(source.model_copy(update={"drop": ["customerID"]}))
+
+
+@pytest.mark.parametrize("content", ["x,y\r\n1,a\r\n2,b\r\n", "x,y\n\n1,a\n\n2,b", '\ufeffx,y\n1,"a\n\n,b"\n'])
+def test_lines_may_end_in_any_usual_way(tmp_path: Path, backend: Backend, content: str) -> None:
+    compare(text_file(tmp_path, content), backend)
+
+
+def test_rows_are_counted_in_parts_that_end_where_a_row_does(backend: Backend) -> None:
+    raw = np.frombuffer(b'1,2\n"3\n,",4\n5,6\n', np.uint8)
+    marks = _Marks(ord(","), ord('"'), 2, backend)
+    assert [marks.check(raw[:n], is_last=False) for n in (4, 7, 11, 12, 15, 16)] == [4, 4, 4, 12, 12, 16]
+    assert marks.check(raw[4:11], is_last=False) == 0
+
+
+@pytest.mark.parametrize("content", ["", "x,y\n", "x,y\n\n\n"])
+def test_a_file_without_rows_is_refused_as_on_the_host(tmp_path: Path, backend: Backend, content: str) -> None:
+    with pytest.raises(DataError, match="there are no rows"):
+        read_frame(text_file(tmp_path, content), backend)
+
+
+def test_a_column_that_is_not_there_is_named_as_on_the_host(tmp_path: Path, backend: Backend) -> None:
+    with pytest.raises(SchemaError, match="no such column: z"):
+        read_frame(text_file(tmp_path, "x,y\n1,2\n", columns=["x", "z"]), backend)
+
+
+def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: Backend) -> None:
+    (tmp_path / "t.csv").write_bytes("x,y\nä,1\n".encode("latin-1"))
+    with pytest.raises(DataError):
+        read_frame(Source(path=str(tmp_path / "t.csv")), backend)
+
+
+def test_memory_that_runs_out_is_not_the_fault_of_the_file() -> None:
+    with pytest.raises(MemoryError, match="out_of_memory"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+        raise MemoryError("std::bad_alloc: out_of_memory")
+    with pytest.raises(DataError, match=r"t\.parquet"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+        raise RuntimeError("no magic bytes")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_text("x\n1.5\n")
+    (tmp_path / "t.jsonl").write_text('{"x": 1}\n')
+    feather.write_feather(pa.table({"x": [1]}), tmp_path / "t.feather")
+    (tmp_path / "z.jsonl.gz").write_bytes(gzip.compress(b'{"x": 1}\n'))
+    (tmp_path / "year=2024").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "year=2024" / "p.parquet")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "int.pq")
+    pq.write_table(pa.table({"x": [1.5]}), tmp_path / "float.pq")
+    pq.write_table(pa.table({"x": pa.array([1], pa.decimal128(5, 2))}), tmp_path / "decimal.pq")
+    pq.write_table(pa.table({"x": pa.array([0], pa.timestamp("ns"))}), tmp_path / "old.pq",
+                   use_deprecated_int96_timestamps=True)  # fmt: skip
+    pd.DataFrame({"x": [1]}).to_csv(tmp_path / "z.csv.gz", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"path": "a.csv"}, ""),
+        ({"path": "int.pq"}, ""),
+        ({"path": "a.csv", "where": "x > 0"}, ""),
+        ({"path": "a.csv", "where": "x > 0 and x < y"}, "two columns are compared by Arrow: x < y"),
+        ({"path": "a.csv", "prepare": "hook.py:f"}, "pandas.DataFrame"),
+        ({"generate": "churn", "rows": 10}, ""),
+        ({"generate": "churn", "rows": 10, "prepare": "hook.py:f"}, "pandas.DataFrame"),
+        ({"path": ["a.csv", "b.csv"]}, ""),
+        ({"path": ["a.csv", "int.pq"]}, "of several formats: csv, parquet"),
+        ({"path": "z.csv.gz"}, "unpacked"),
+        ({"path": "a.csv", "csv": {"encoding": "latin-1"}}, "latin-1"),
+        ({"path": "a.csv", "csv": {"decimal": ",", "delimiter": ";"}}, "','"),
+        ({"path": "a.csv", "csv": {"delimiter": r"\s+"}}, "separated by runs of blanks"),
+        ({"path": "t.jsonl"}, ""),
+        ({"path": "z.jsonl.gz"}, "compressed jsonl is unpacked"),
+        ({"path": ["a.csv", "t.jsonl"]}, "of several formats: csv, jsonl"),
+        ({"path": "t.feather"}, "arrow files are read by Arrow"),
+        ({"path": "year=2024/p.parquet"}, ""),
+        ({"path": "*/p.parquet"}, "folders say columns (year)"),
+        ({"path": ["int.pq", "float.pq"]}, "differ in columns or types"),
+        ({"path": "decimal.pq"}, "decimal128(5, 2)"),
+        ({"path": "old.pq"}, "column 'x' holds"),
+    ],
+    ids=str,
+)
+def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict[str, Any], why: str) -> None:
+    found = obstacle_of(Source(**source), folder=files)
+    assert why in found and bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"), [({"path": "b.csv"}, ""), ({"path": "t.feather"}, "arrow"), ({"generate": "churn"}, "")]
+)
+def test_so_are_those_of_a_table_that_is_joined(files: Path, table: dict[str, Any], why: str) -> None:
+    joined = {"b": JoinedTable(**table, on="x", cardinality="many_to_one")}
+    found = obstacle_of(Source(path="a.csv"), joined, files)
+    assert why in found and bool(found) == bool(why)
+    events = {"b": JoinedTable(**table, on="x", cardinality="one_to_many")}
+    assert obstacle_of(Source(path="a.csv"), events, files) == ""
+
+
+CONFIG = """
+source: {{path: {path}, target: y, drop: ["@text"]{more}}}
+models: [logistic_regression]
+"""
+
+
+def config_of(folder: Path, more: str = "") -> Any:
+    names = [f"name {i}" for i in range(60)]
+    pq.write_table(pa.table({"n": range(60), "m": [3] * 60, "y": ["a", "b"] * 30, "name": names}), folder / "t.parquet")
+    (folder / "c.yaml").write_text(CONFIG.format(path=folder / "t.parquet", more=more))
+    return load_config(folder / "c.yaml")
+
+
+def test_a_stage_of_the_pipeline_reads_on_the_device_what_it_can(tmp_path: Path, backend: Backend) -> None:
+    config, device = config_of(tmp_path), PandasDevice()
+    read, expected = read_table(config, device), read_table(config, backend)
+    assert read.table.schema == expected.table.schema and read.notes == expected.notes
+    assert read.table.schema.names == ("n", "m", "y")
+    assert device.fallbacks() == []
+
+
+def test_what_it_cannot_is_refused_where_falling_back_is_forbidden(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError) as refused:
+        read_table(config_of(tmp_path, ', where: "n > m"'), PandasDevice())
+    assert refused.value.exit_code == 4
+    assert "two columns are compared by Arrow" in str(refused.value) and "read: source.where" in str(refused.value)
+
+
+def test_and_is_said_and_read_by_the_host_where_it_is_allowed(tmp_path: Path, backend: Backend) -> None:
+    config, device = config_of(tmp_path, ', where: "n > m"'), PandasDevice("allow")
+    assert_same_table(read_table(config, device).table, read_table(config, backend).table)
+    assert ["two columns are compared by Arrow" in line for line in device.fallbacks()] == [True]
+
+
+def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backend: Backend) -> None:
+    config, device = config_of(tmp_path, f", cache: {tmp_path / 'cache'}"), PandasDevice()
+    fresh = read_table(config, device)
+    assert fresh.notes == () and not (tmp_path / "cache").exists()  # a device keeps nothing
+    kept = read_table(config, backend)
+    found = read_table(config, device)
+    assert "found in the cache" in found.notes[0]
+    assert_same_table(found.table, kept.table)
+    assert device.fallbacks() == []
+
+
+def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path: Path, backend: Backend) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "source: {generate: churn_events, rows: 60, target: amount}\nmodels: [ridge]\ntables:\n"
+        "  who: {generate: churn, rows: 60, on: customerID, cardinality: many_to_one, drop: [Churn]}\n"
+    )
+    config, device = load_config(path), PandasDevice()
+    read, expected = read_table(config, device), read_table(config, backend)
+    assert_same_table(read.table, expected.table)
+    assert read.notes == expected.notes and device.fallbacks() == []
+    said = ["churn_events: generated on the host, then moved to the device", "customerID: written on the host"]
+    assert device.take_remarks() == said
+
+
+GENERATED: list[dict[str, Any]] = [
+    {"target": "Churn", "drop": ["customerID"]},
+    {},
+    {"rows": 40, "seed": 2**64 - 1},
+    {"schema": {"customerID": "categorical", "tenure": "categorical", "Contract": "text"}},
+    {"where": "tenure > 10 and Contract != 'One year' and Age is not None", "columns": ["*Charges", "City"]},
+    {"where": "customerID > '5'", "generate": "churn_events", "columns": ["event_*", "amount"]},
+    {"generate": "churn_events"},
+]
+
+
+@pytest.mark.parametrize("source", GENERATED, ids=str)
+def test_what_a_generator_makes_is_the_same(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(datasets, "BLOCK_ROWS", 299)  # several blocks, of which none begins where the host's do
+    compare(Source(**{"generate": "churn", "rows": 900, **source}), backend)
+
+
+def test_customers_without_any_event_are_no_table(backend: Backend) -> None:
+    for read in (on_host, on_device):
+        with pytest.raises(DataError, match="there are no rows"):
+            read(Source(generate="churn_events", rows=1, seed=25), backend)
+
+
+@pytest.mark.parametrize("name", ["adult", "telco", "diamonds", "bike_sharing", "nyc_taxi", "chicago_taxi"])
+@pytest.mark.data
+def test_an_example_is_read_alike(data_dir: Path, backend: Backend, name: str) -> None:
+    config = load_config(CONFIGS / f"{name}.yaml")
+    try:
+        read = read_table(config, PandasDevice())
+    except DeviceError as error:
+        pytest.skip(f"{name} is the host's to read: {error.what}")
+    assert_same_table(read.table, read_table(config, backend).table)

@@ -1,0 +1,85 @@
+"""Linear models that pass over partitions: scikit-learn's minimum, reached without its matrix."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression as SklearnLogistic
+from sklearn.linear_model import Ridge as SklearnRidge
+
+from gpupipe.backends import Backend
+from gpupipe.errors import ConfigError
+from gpupipe.models import FitContext, Model
+from gpupipe.models.linear import Lasso, LogisticRegression, Ridge
+from gpupipe.partitions.linear import fit_in_passes, is_learned_in_passes
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import Workers
+
+Array = Any
+NAMES = [f"x{i}" for i in range(6)]
+CUTS = [0, 700, 700, 1900, 3000]  # one partition is empty
+
+
+@pytest.fixture(scope="module")
+def X() -> Array:
+    """Return 3,000 rows by 6 columns, of unlike scale, one of them constant."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(3000, 6)) * [1.0, 5.0, 0.2, 1.0, 1.0, 0.0] + [0.0, 3.0, 0.0, -1.0, 0.0, 1.0]
+    return np.asfortranarray(rows, np.float32)
+
+
+def in_parts(X: Array, workers: Workers) -> PartitionedMatrix:
+    parts = [X[a:b] for a, b in pairwise(CUTS)]
+    handles = tuple(workers.put(np.asfortranarray(part)) for part in parts)
+    return PartitionedMatrix(handles, tuple(map(len, parts)), X.shape[1], workers)
+
+
+def fitted(model: Model, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:
+    task: Any = "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass"
+    context = FitContext(backend, task, 0, n_classes, {}, NAMES)
+    assert is_learned_in_passes(model, X.shape[1], context)
+    return fit_in_passes(model, in_parts(X, workers), y, context)
+
+
+def target(X: Array, n_classes: int) -> Array:
+    rng = np.random.default_rng(8)
+    scores = X[:, :3] @ rng.normal(size=(3, n_classes)) + rng.gumbel(size=(len(X), n_classes))
+    return scores.argmax(axis=1).astype(np.float64)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("settings", [{}, {"C": 0.01}, {"class_weight": "balanced"}, {"fit_intercept": False}])
+def test_a_logistic_regression_reaches_the_minimum_of_scikit_learn(
+    X: Array, backend: Backend, workers: Workers, n_classes: int, settings: dict[str, Any]
+) -> None:
+    y = target(X, n_classes)
+    found = fitted(LogisticRegression(tol=1e-7, **settings), X, y, backend, workers, n_classes).estimator
+    there = SklearnLogistic(tol=1e-10, max_iter=5000, **settings).fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(found.coef, there.coef_, atol=2e-4)
+    np.testing.assert_allclose(found.intercept, there.intercept_ * np.ones(len(found.intercept)), atol=2e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"alpha": 250.0}, {"fit_intercept": False}])
+def test_a_ridge_has_the_coefficients_of_scikit_learn(
+    X: Array, backend: Backend, workers: Workers, settings: dict[str, Any]
+) -> None:
+    y = X[:, 0] * 2.0 - X[:, 1] + 1e4 + np.random.default_rng(3).normal(size=len(X))
+    found = fitted(Ridge(**settings), X, y, backend, workers, 0).estimator
+    there = SklearnRidge(solver="cholesky", **settings).fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(found.coef[0], there.coef_, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.intercept, there.intercept_, rtol=1e-10, atol=1e-8)
+
+
+def test_what_has_another_minimum_is_not_learned_so(backend: Backend) -> None:
+    context = FitContext(backend, "binary", 0, 2, {}, NAMES)
+    for model in (LogisticRegression(l1_ratio=0.5), LogisticRegression(solver="liblinear"), Lasso(), Ridge(alpha=0.0)):
+        assert not is_learned_in_passes(model, 6, context)
+    assert not is_learned_in_passes(LogisticRegression(), 5_000, context)  # its Hessian is too large
+
+
+def test_a_model_that_does_not_converge_says_so(X: Array, backend: Backend, workers: Workers) -> None:
+    with pytest.raises(ConfigError, match=r"did not converge in 1 steps.*\n.*\n.*raise max_iter"):
+        fitted(LogisticRegression(max_iter=1, tol=1e-9), X, target(X, 2), backend, workers, 2)
