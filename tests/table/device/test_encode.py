@@ -27,7 +27,7 @@ from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import NAT, Column, Declared, Schema, declare
 
-CHECKS = Path(__file__).with_name("device_columns_checks.py")
+CHECKS = Path(__file__).with_name("columns_checks.py")
 RULES = text_rules(Notes())
 KINDS = ["float", "float32", "category", "text", ("datetime", "s"), "bool"]
 
