@@ -16,6 +16,8 @@ BEFORE_START = {
     "PYTHONSAFEPATH": 1,
 }
 
+LOST_WORKER_SECONDS = 300.0
+
 
 def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str, Any]:
     """Return what of Dask's own configuration differs; a scheduler has `answer_seconds` to answer at all."""
@@ -29,6 +31,8 @@ def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str,
         "distributed.worker.profile.enabled": bool(settings.dashboard_address),
         # Of a worker that lives and does not answer. It is looked for as often: others take over before the deadline.
         "distributed.scheduler.worker-ttl": f"{settings.deadline / 3}s",
+        # A local cluster closes the nanny of a worker that is not back by then; on a busy machine a start takes longer.
+        "distributed.deploy.lost-worker-timeout": f"{max(settings.deadline, LOST_WORKER_SECONDS)}s",
         "distributed.nanny.pre-spawn-environ": BEFORE_START,
         # Dask sets threads before it starts a worker: in this process, that is. Here it is to be in the worker alone.
         "distributed.nanny.environ": {
