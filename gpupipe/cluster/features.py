@@ -10,7 +10,7 @@ from gpupipe.cluster.matrices import PartitionedMatrix
 from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.features.fitted import FittedFeatures
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 
 Array = Any
 

@@ -18,8 +18,8 @@ from gpupipe.features.moments import FIRST_ROWS, first_finite, values_amid
 from gpupipe.features.quantiles import Inside, bracketed, pays, sampled, selected
 from gpupipe.features.sweeping import Found, Sweeper
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
-from gpupipe_kernels.reduce.engines import Engine
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.reduce.engine import ReductionEngine
 
 Item = TypeVar("Item")
 Array = Any
@@ -36,10 +36,10 @@ class ClusterSweeper(Sweeper):
         Aligned.
     backend : Backend
         The host of the leading process.
-    engine : Engine
+    engine : ReductionEngine
     """
 
-    def __init__(self, table: PartitionedTable, backend: Backend, engine: Engine) -> None:
+    def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
         super().__init__(backend, engine)
         self.table = table
 

@@ -19,7 +19,7 @@ from gpupipe.features.moments import Moments
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashing import mix
-from gpupipe_kernels.reduce.engines import FLOAT32_MAX
+from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Array = Any
 

@@ -19,7 +19,7 @@ from gpupipe.features.statistics import Statistics
 from gpupipe.features.target import Target
 from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.reduce import choice
 
 N = 120
