@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.program import Program
+    from gpupipe_kernels.program.program import Program
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

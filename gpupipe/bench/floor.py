@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpupipe.bench.stages import Divided
     from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.table.blocks import Table
-    from gpupipe_kernels.program import Program
+    from gpupipe_kernels.program.program import Program
 
 ROWS = (1_000_000, 5_000_000)
 ROUNDS = 9
@@ -55,7 +55,7 @@ def traffic(program: Program) -> Traffic:
     """Return what a program has to move: each source column once, each cell of the matrix once."""
     import numpy as np
 
-    from gpupipe_kernels.opcodes import BLOCKS
+    from gpupipe_kernels.program.opcodes import BLOCKS
 
     n_bytes = sum(np.dtype(BLOCKS[block]).itemsize for block, _ in program.sources)
     return Traffic(n_bytes, 4 * program.n_columns)
@@ -127,15 +127,16 @@ def fit_with(backend: OneEngine, divided: Divided, table: Table) -> FittedFeatur
 def _figures(divided: Divided) -> dict[str, Any]:
     from gpupipe.features.program.fitted import fit_features
     from gpupipe.table.arrange import arrange
-    from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
-    from gpupipe_kernels.reduce import numba_engine
+    from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+    from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
+    from gpupipe_kernels.reduce.numba import engine as numba_engine
 
     job, learned = divided.job, divided.rows.statistics
     assert learned is not None
     backend, features = job.backend, fit_features(job.config.features, learned, "dense")
     table, program = arrange(learned.table, features.schema, job.backend), features.program
     matrices = {order: backend.xp.zeros((table.n_rows, program.n_columns), "float32", order) for order in "FC"}
-    interpret_cpu.warm()
+    numba_interpreter.warm()
     numba_engine.warm()
 
     def transform(interpreter: Any, order: str) -> Callable[[], object]:
@@ -148,9 +149,9 @@ def _figures(divided: Divided) -> dict[str, Any]:
     needed = traffic(program)
     read = Traffic(needed.read + (learned.target.values.itemsize if learned.target else 0), 0)
     work: dict[str, tuple[Callable[[], object], Traffic]] = {
-        "NumPy, column-major": (transform(interpret_numpy, "F"), needed),
-        "Numba, column-major": (transform(interpret_cpu, "F"), needed),
-        "Numba, row-major": (transform(interpret_cpu, "C"), needed),
+        "NumPy, column-major": (transform(numpy_interpreter, "F"), needed),
+        "Numba, column-major": (transform(numba_interpreter, "F"), needed),
+        "Numba, row-major": (transform(numba_interpreter, "C"), needed),
         "fit, NumPy": (fit("numpy"), read),
         "fit, Numba": (fit("numba"), read),
     }

@@ -26,7 +26,7 @@ READING = (
     "pyarrow.csv",
     "pyarrow.dataset",
     "pyarrow.parquet",
-    "gpupipe_kernels.interpreters.interpret_numpy",
+    "gpupipe_kernels.interpreters.numpy.interpreter",
 )
 TRAINING = ("skops.io", "sklearn.metrics", "threadpoolctl")
 

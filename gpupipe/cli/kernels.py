@@ -18,7 +18,7 @@ from gpupipe.children import child_environment, python_command
 if TYPE_CHECKING:
     import rich.table
 
-    from gpupipe_kernels.contract import Kernel
+    from gpupipe_kernels.contract import KernelDeclaration
 
 PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
 TAIL_LINES = 12  # of what a failed process said: an error is one screen
@@ -70,7 +70,7 @@ def warm() -> None:
     """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
     from gpupipe.errors import ConfigError
     from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, can_keep, exposure
-    from gpupipe_kernels.proof.warm import warm_all
+    from gpupipe_kernels.proof.warm_up import warm_all
 
     if problem := exposure():
         raise ConfigError(f"compiled code must not be kept: {problem}", where=str(cache_folder()), fix=PRIVATE_FOLDER)
@@ -114,7 +114,7 @@ def _declarations() -> list[dict[str, Any]]:
     return [_declaration(kernel) for kernel in kernels().values()]
 
 
-def _declaration(kernel: Kernel) -> dict[str, Any]:
+def _declaration(kernel: KernelDeclaration) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "summary": kernel.summary,

@@ -10,7 +10,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 
 Array = Any
 

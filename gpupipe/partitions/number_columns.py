@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 
 Array = Any
 

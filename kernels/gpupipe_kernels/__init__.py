@@ -2,8 +2,7 @@
 
 Programs, which hold all row-wise features of a configuration:
 
-``opcodes``       what an instruction may say
-``program``       the instruction table and its lookup tables: numbers only
+``program``       the instruction set, the instruction table and its lookup tables: numbers only
 ``interpreters``  NumPy, the readable reference; compiled for the host; one launch on the device
 ``formulas``      the scalar formulas that the compiled ones share
 
@@ -14,6 +13,7 @@ Every kernel, and its proof:
 
 ``contract``      what is declared of a kernel; ``catalog``: all of them; ``reference``: formulas in float64 NumPy
 ``launch``        how formulas and loops are compiled, kept (``code_cache``) and launched; ``threads``: host blocks
+``typing``        arrays on the host, on a device, or on either
 ``private_folders``  whether another user could change a folder, from which nothing is loaded then
 ``toolchain``     the libraries that compile device code, and where numba-cuda finds them
 ``numpy_compat``  what numba-cuda needs of NumPy and recent releases no longer have

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from gpupipe_kernels.contract import Kernel
+from gpupipe_kernels.contract import KernelDeclaration
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 
 
 @cache
-def kernels() -> dict[str, Kernel]:
+def kernels() -> dict[str, KernelDeclaration]:
     """Return every kernel by its name, family by family."""
     from gpupipe_kernels.draws import kernels as draws
     from gpupipe_kernels.interpreters import rowwise, whole_program
     from gpupipe_kernels.keyed import kernels as keyed
     from gpupipe_kernels.reduce import kernels as reduce
-    from gpupipe_kernels.text import compiled as text
+    from gpupipe_kernels.text import kernels as text
 
     families = (rowwise, whole_program, keyed, text, reduce, draws)
     declared = [kernel for family in families for kernel in family.KERNELS]
@@ -40,7 +40,7 @@ def block_of(name: str) -> tuple[int, int]:
 
     That of the interpreters is for programs without a stack, and lookup tables that stay where they are.
     """
-    from gpupipe_kernels.interpreters.interpret_cuda import PANEL_LINE, ROWS_A_THREAD, THREADS
+    from gpupipe_kernels.interpreters.cuda.interpreter import PANEL_LINE, ROWS_A_THREAD, THREADS
 
     panel_bytes = 4 * ROWS_A_THREAD * THREADS["rows"] * PANEL_LINE
     columns, rows = (THREADS["columns"], 0), (THREADS["rows"], panel_bytes)

@@ -23,7 +23,7 @@ class Argument:
         ``("rows",)`` for a column, ``()`` for a scalar.
     null : number, optional
         What stands for null. An input that has one may hold any other value of its dtype too; one that has none
-        (a scalar, an order, offsets) holds what `Kernel.sample` gives.
+        (a scalar, an order, offsets) holds what `KernelDeclaration.sample` gives.
     least, greatest : number
         The values that an input with nulls may hold, if not all.
     """
@@ -40,7 +40,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelDeclaration:
     """The declaration of a kernel.
 
     Attributes

@@ -33,7 +33,7 @@ from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions, DeviceUse
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
-from gpupipe_kernels.interpreters import interpret_cuda
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.launch import is_simulated
 
 SNAPSHOT = Path(__file__).parents[1] / "gpu_api" / "snapshots" / "rapids-26.10.json.gz"
@@ -279,7 +279,7 @@ class DeviceDouble(GpuBackend):
         self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
     ) -> None:
         """Run `program` in the simulator, with few threads."""
-        self.last_interpreter = interpret_cuda.run(program, blocks, out, fold, threads=THREADS)
+        self.last_interpreter = cuda_interpreter.run(program, blocks, out, fold, threads=THREADS)
 
     def free_bytes(self) -> int:
         """Return the bytes of the host that are free."""

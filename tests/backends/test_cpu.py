@@ -13,8 +13,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.cpu.backend import ESTIMATORS, CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe_kernels.interpreters import choice
-from gpupipe_kernels.opcodes import Op
-from gpupipe_kernels.program import Program, block_id
+from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.program.program import Program, block_id
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(
 ) -> None:
     instructions = np.array(
         [
-            [Op.LOAD, 0, block_id("float32"), 1, 0, 0, 0, 0],
-            [Op.EQUAL, 1, block_id("int8"), 0, 5, 0, 0, 0],
+            [Opcode.LOAD, 0, block_id("float32"), 1, 0, 0, 0, 0],
+            [Opcode.EQUAL, 1, block_id("int8"), 0, 5, 0, 0, 0],
         ],
         dtype=np.int32,
     )

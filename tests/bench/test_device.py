@@ -28,15 +28,15 @@ from gpupipe.bench.device.steps import STEPS, Step
 from gpupipe.config import load_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe_kernels import keyed
-from gpupipe_kernels.interpreters import interpret_numpy
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.proof.twenty_columns import N_LEVELS
 
 IN_THE_SIMULATOR = """
 import json
 from gpupipe.bench.device import program as device_program
-from gpupipe_kernels.interpreters import interpret_cuda
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
-interpret_cuda.THREADS.update(columns=8, rows=8)
+cuda_interpreter.THREADS.update(columns=8, rows=8)
 device_program.BATCHES = device_program.CALLS = 1
 program = device_program.twenty_columns()
 made = [
@@ -81,7 +81,7 @@ def test_the_program_writes_twenty_columns_from_its_table() -> None:
     program.check({0: 1, 1: 2, 3: 12, 5: 1}, codes)
     blocks = device_program.table(1_000)
     out = np.full((1_000, 20), 99, np.float32, order="F")
-    interpret_numpy.run(program, blocks, out)
+    numpy_interpreter.run(program, blocks, out)
     assert (out != 99).all()
     assert np.isnan(out).any(axis=0).tolist() == [False] * 10 + [True] * 2 + [False] * 8
     np.testing.assert_array_equal(out[:, 14], blocks["int8"][0] == 2)

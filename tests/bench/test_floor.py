@@ -11,9 +11,11 @@ from gpupipe.bench.clock import StageClock
 from gpupipe.bench.floor import OneEngine, Traffic, bandwidth_work, fit_with, interleaved, main, traffic
 from gpupipe.bench.stages import read_and_split
 from gpupipe.config import load_config
-from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
-from gpupipe_kernels.opcodes import Op
-from gpupipe_kernels.reduce import numba_engine, numpy_engine
+from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
+from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from tests.kernels.programs import F64, I8, I64, Writer
 
 CONFIG = Path(__file__).parents[2] / "configs" / "bench_churn.yaml"
@@ -22,10 +24,10 @@ CONFIG = Path(__file__).parents[2] / "configs" / "bench_churn.yaml"
 def test_a_source_column_is_read_once_and_a_cell_written_once() -> None:
     writer = Writer()
     for dst in range(3):
-        writer.put(Op.EQUAL, dst, (I8, 0), arg=dst)
-    writer.put(Op.LOAD, 3, (F64, 1), params=(0.0,))
-    writer.put(Op.SCALE, 3, params=(1.0, 0.0))
-    writer.put(Op.BETWEEN, 4, (I64, 0), arg=1, params=(1.0,))
+        writer.put(Opcode.EQUAL, dst, (I8, 0), arg=dst)
+    writer.put(Opcode.LOAD, 3, (F64, 1), params=(0.0,))
+    writer.put(Opcode.SCALE, 3, params=(1.0, 0.0))
+    writer.put(Opcode.BETWEEN, 4, (I64, 0), arg=1, params=(1.0,))
     assert traffic(writer.program()) == Traffic(read=1 + 8 + 8 + 8, written=4 * 5)
 
 
@@ -41,7 +43,7 @@ def test_the_works_of_the_bandwidth_touch_every_cell() -> None:
     assert {name: len(seconds) for name, seconds in interleaved(work, rounds=3).items()} == {"read": 3, "fill": 3}
 
 
-ENGINES = {"numpy": (numpy_engine, interpret_numpy), "numba": (numba_engine, interpret_cpu)}
+ENGINES = {"numpy": (numpy_engine, numpy_interpreter), "numba": (numba_engine, numba_interpreter)}
 
 
 @pytest.mark.parametrize(("engine", "other"), [("numpy", "numba"), ("numba", "numpy")])

@@ -91,10 +91,10 @@ def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None
         "import sys\n"
         "from gpupipe.cli import main\n"
         "from gpupipe_kernels import catalog\n"
-        "from gpupipe_kernels.reduce import numba_engine\n"
+        "from gpupipe_kernels.reduce.numba import engine\n"
         "every = catalog.kernels()\n"
         "catalog.kernels = lambda: {'text_kinds': every['text_kinds']}\n"
-        "numba_engine.warm = lambda: None\n"
+        "engine.warm = lambda: None\n"
         "sys.exit(main(['kernels', 'warm']))\n"
     )
     environment = {

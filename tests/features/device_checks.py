@@ -44,8 +44,9 @@ from gpupipe.table.arrange import between, on_device
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Column, Schema, declare
-from gpupipe_kernels.reduce import cuda_engine, numpy_engine
-from gpupipe_kernels.reduce.engines import Cells
+from gpupipe_kernels.reduce.cuda import engine as cuda_engine
+from gpupipe_kernels.reduce.engine import CellLayout
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from tests.backends import double
 from tests.backends.double import DeviceDouble
 
@@ -405,7 +406,7 @@ def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_r
     def tallied(rows: Any) -> tuple[Any, Any]:
         there, totals = device.to_device(cell[rows][None]), device.xp.zeros(size)
         counts, largest = device.xp.zeros(size, np.int64), float(np.abs(y).max())
-        cells = Cells({"int16": there}, (("int16", 0, 0),), size, device.to_device(y[rows]), largest)
+        cells = CellLayout({"int16": there}, (("int16", 0, 0),), size, device.to_device(y[rows]), largest)
         cuda_engine.tally(cells, 0, n, counts, totals)
         return device.to_host(counts), device.to_host(totals)
 

@@ -38,7 +38,7 @@ from gpupipe.bench.device import program as device_program
 from gpupipe.bench.device import steps as device_steps
 from gpupipe.bench.device.steps import STEPS
 from gpupipe.bench.device.suite import networks
-from gpupipe_kernels.interpreters import interpret_numpy
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
 
 ROWS = {"ROWS": 400, "CHURN_ROWS": 400, "N": 2_000}  # of a test module's constants
@@ -194,7 +194,7 @@ class RehearsalBackend(DeviceDouble):
     ) -> None:
         """Run `program` on the host."""
         there = {name: _unwrapped(block) for name, block in blocks.items()}
-        interpret_numpy.run(program, there, _unwrapped(out), _unwrapped(fold))
+        numpy_interpreter.run(program, there, _unwrapped(out), _unwrapped(fold))
         self.last_interpreter = "cuda"
 
     def free_bytes(self) -> int:

@@ -15,8 +15,8 @@ from gpupipe.features import OPS
 from gpupipe.features.statistics.device import DeviceSweeper
 from gpupipe.pipeline.preparation import folds_of
 from gpupipe.pipeline.training import fit_view
-from gpupipe_kernels.program import Program
-from gpupipe_kernels.reduce import cuda_engine
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from tests.backends import double
 from tests.features import histories
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpupipe_kernels.catalog import kernels
-from gpupipe_kernels.interpreters import interpret_numpy
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.proof.fuzz import compare, device_name, on_device
 
 ROWS = 5_000  # the references of keyed kernels are loops in Python
@@ -29,12 +29,12 @@ def test_a_kernel_is_its_reference(name: str) -> None:
 def test_a_launch_writes_what_the_numpy_interpreter_writes(order: str, specialised: bool) -> None:
     from numba import cuda
 
-    from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
+    from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
     from gpupipe_kernels.proof.twenty_columns import table, twenty_columns
 
     program, blocks, n_rows = twenty_columns(), table(100_003), 100_003
     expected = np.empty((n_rows, program.n_columns), np.float32, order="F")
-    interpret_numpy.run(program, blocks, expected)
+    numpy_interpreter.run(program, blocks, expected)
     out = cuda.device_array((n_rows, program.n_columns), np.float32, order=order)
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     run(DeviceProgram(program), there, out, specialised=specialised)

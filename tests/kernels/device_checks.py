@@ -1,4 +1,4 @@
-"""The interpreter for the device against the one that goes row by row: run by `test_interpret_cuda`."""
+"""The interpreter for the device against the one that goes row by row: run by `test_cuda_interpreter`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpupipe_kernels.interpreters import interpret_cuda, specialise
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
+from gpupipe_kernels.interpreters.cuda import specialisation
 from gpupipe_kernels.launch import DeviceLoop, formula
-from gpupipe_kernels.opcodes import NAT, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
+from gpupipe_kernels.program.program import Program
 from tests.kernels.finite import every_finite_instruction, finite_or_not, in_float64
 from tests.kernels.programs import (
     F32,
@@ -43,7 +44,7 @@ def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, orde
     out = cuda.to_device(np.full((n, width), 99, np.float32, order=order))
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     folds = None if fold is None else cuda.to_device(fold)
-    ran = interpret_cuda.run(program, there, out, folds, threads=THREADS, specialised=specialised)
+    ran = cuda_interpreter.run(program, there, out, folds, threads=THREADS, specialised=specialised)
     assert ran == ("cuda, specialised" if specialised and n >= ROWS_A_BLOCK else "cuda")
     return out.copy_to_host()
 
@@ -88,30 +89,30 @@ def test_what_is_not_finite_is_null(order: str) -> None:
 def every_instruction() -> Program:
     writer, dst = Writer(), 0
     for op, params in (
-        (Op.FILL, (2.0,)),
-        (Op.CLIP, (-2.0, 3.0)),
-        (Op.SCALE, (0.5, 2.0)),
-        (Op.LOG1P, ()),
-        (Op.YEO_JOHNSON, (0.5,)),
+        (Opcode.FILL, (2.0,)),
+        (Opcode.CLIP, (-2.0, 3.0)),
+        (Opcode.SCALE, (0.5, 2.0)),
+        (Opcode.LOG1P, ()),
+        (Opcode.YEO_JOHNSON, (0.5,)),
     ):
         for block in (F32, F64):
-            writer.put(Op.LOAD, dst, (block, 0), params=(0.0,))
+            writer.put(Opcode.LOAD, dst, (block, 0), params=(0.0,))
             writer.put(op, dst, params=params)
             dst += 1
-    for op in (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE):
-        writer.put(Op.LOAD, dst, (F32, 0), params=(0.0,))
-        writer.put(Op.STORE, dst, arg=0)
-        writer.put(Op.LOAD, dst, (F64, 1), params=(0.5,))
+    for op in (Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE):
+        writer.put(Opcode.LOAD, dst, (F32, 0), params=(0.0,))
+        writer.put(Opcode.STORE, dst, arg=0)
+        writer.put(Opcode.LOAD, dst, (F64, 1), params=(0.5,))
         writer.put(op, dst, arg=0)
         dst += 1
-    for part in Part:
-        writer.put(Op.PART, dst, (I64, 0), arg=int(part))
+    for part in CalendarPart:
+        writer.put(Opcode.PART, dst, (I64, 0), arg=int(part))
         dst += 1
-    writer.put(Op.ELAPSED, dst, (I64, 0), params=(3.0, 0.5))
-    writer.put(Op.BETWEEN, dst + 1, (I64, 0), arg=1, params=(0.5,))
-    writer.put(Op.EQUAL, dst + 2, (I8, 0), arg=-3)
-    writer.put(Op.IS_NULL, dst + 3, (I64, 0))
-    writer.put(Op.IS_NULL, dst + 4, (F64, 0))
+    writer.put(Opcode.ELAPSED, dst, (I64, 0), params=(3.0, 0.5))
+    writer.put(Opcode.BETWEEN, dst + 1, (I64, 0), arg=1, params=(0.5,))
+    writer.put(Opcode.EQUAL, dst + 2, (I8, 0), arg=-3)
+    writer.put(Opcode.IS_NULL, dst + 3, (I64, 0))
+    writer.put(Opcode.IS_NULL, dst + 4, (F64, 0))
     return writer.program()
 
 
@@ -121,8 +122,8 @@ def test_lookup_tables_are_read_from_either_memory(n_entries: int, order: str) -
     rng = np.random.default_rng(n_entries)
     writer, n = Writer(), 2 * ROWS_A_BLOCK + 3
     for dst in range(4):
-        writer.put(Op.INDEX, -1, (I16, dst % 2))
-        writer.put(Op.TAKE, dst, table=rng.normal(size=n_entries))
+        writer.put(Opcode.INDEX, -1, (I16, dst % 2))
+        writer.put(Opcode.TAKE, dst, table=rng.normal(size=n_entries))
     codes = rng.integers(0, n_entries, (2, n)).astype(np.int16)
     got = compute(writer.program(), {"int16": codes}, n, order=order)
     np.testing.assert_array_equal(got, naive(writer.program(), {"int16": codes}, n))
@@ -131,12 +132,12 @@ def test_lookup_tables_are_read_from_either_memory(n_entries: int, order: str) -
 def test_columns_of_a_segment_in_several_panels_are_all_written() -> None:
     writer, n = Writer(), ROWS_A_BLOCK + 1
     for dst in range(14):
-        writer.put(Op.EQUAL, dst, (I8, 0), arg=dst)
-    writer.put(Op.INDEX, -1, (I8, 0))
+        writer.put(Opcode.EQUAL, dst, (I8, 0), arg=dst)
+    writer.put(Opcode.INDEX, -1, (I8, 0))
     for dst in range(14, 40):
-        writer.put(Op.TAKE, dst, table=np.arange(6) + dst)
+        writer.put(Opcode.TAKE, dst, table=np.arange(6) + dst)
     for dst in range(40, 45):
-        writer.put(Op.EQUAL, dst, (I8, 0), arg=dst - 40)
+        writer.put(Opcode.EQUAL, dst, (I8, 0), arg=dst - 40)
     codes = np.random.default_rng(0).integers(0, 6, (1, n)).astype(np.int8)
     got = compute(writer.program(), {"int8": codes}, n, order="C")
     np.testing.assert_array_equal(got, naive(writer.program(), {"int8": codes}, n))
@@ -162,12 +163,12 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
     calls = (UsersKernel(twice, 1), UsersKernel(weighted, 3))
     writer = Writer()
     for i in range(3):
-        writer.put(Op.LOAD, 0, (F32, i), params=(0.0,))
+        writer.put(Opcode.LOAD, 0, (F32, i), params=(0.0,))
         if i < 2:
-            writer.put(Op.STORE, 0, arg=i)
-    writer.put(Op.CALL, 0, arg=0, size=1)
-    writer.put(Op.CALL, 0, arg=0, size=0)
-    writer.put(Op.LOAD, 1, (F32, 0), params=(0.0,))
+            writer.put(Opcode.STORE, 0, arg=i)
+    writer.put(Opcode.CALL, 0, arg=0, size=1)
+    writer.put(Opcode.CALL, 0, arg=0, size=0)
+    writer.put(Opcode.LOAD, 1, (F32, 0), params=(0.0,))
     made = writer.program()
     program = Program(made.instructions, made.params, made.luts, 2, calls)
     n = ROWS_A_BLOCK + 3
@@ -180,7 +181,7 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
 def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
     rng = np.random.default_rng(3)
     program, exact = random_program(rng, 8)
-    ready = interpret_cuda.DeviceProgram(program)
+    ready = cuda_interpreter.DeviceProgram(program)
     for n in (5, 140):
         blocks, fold = random_table(rng, n)
         assert_same(compute(ready, blocks, n, fold, order), naive(program, blocks, n, fold), exact)
@@ -194,7 +195,7 @@ def test_slices_of_tables_and_matrices_are_read_and_written_in_place(specialised
     here = {name: block[:, 100 : n + 100] for name, block in blocks.items()}
     for order in ("F", "C"):
         large = cuda.to_device(np.full((n + 50, 10), 7, np.float32, order=order))
-        interpret_cuda.run(program, there, large[20 : n + 20, 2:-2], threads=THREADS, specialised=specialised)
+        cuda_interpreter.run(program, there, large[20 : n + 20, 2:-2], threads=THREADS, specialised=specialised)
         got = large.copy_to_host()
         assert_same(got[20 : n + 20, 2:-2], naive(program, here, n), exact)
         got[20 : n + 20, 2:-2] = 7
@@ -204,17 +205,17 @@ def test_slices_of_tables_and_matrices_are_read_and_written_in_place(specialised
 def scaled(fill: float, n_levels: int) -> Program:
     """Return a small program whose parameters and lookup table are those of another fit."""
     writer = Writer()
-    writer.put(Op.LOAD, 0, (F32, 0), params=(fill,))
-    writer.put(Op.FILL, 0, params=(2 * fill,))
-    writer.put(Op.INDEX, -1, (I8, 0))
-    writer.put(Op.TAKE, 1, table=np.arange(n_levels) * fill)
+    writer.put(Opcode.LOAD, 0, (F32, 0), params=(fill,))
+    writer.put(Opcode.FILL, 0, params=(2 * fill,))
+    writer.put(Opcode.INDEX, -1, (I8, 0))
+    writer.put(Opcode.TAKE, 1, table=np.arange(n_levels) * fill)
     return writer.program()
 
 
 def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     monkeypatch.setattr(
-        specialise, "DeviceLoop", lambda *args, **kwargs: compiled.append(1) or DeviceLoop(*args, **kwargs)
+        specialisation, "DeviceLoop", lambda *args, **kwargs: compiled.append(1) or DeviceLoop(*args, **kwargs)
     )
     blocks = {"float32": np.arange(ROWS_A_BLOCK, dtype=np.float32)[None], "int8": np.zeros((1, ROWS_A_BLOCK), np.int8)}
     blocks["int8"][0, ::3] = 2
@@ -226,12 +227,12 @@ def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialise, "SAVED_SECONDS_A_CELL", 1.0)
+    monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
-    ready = interpret_cuda.DeviceProgram(scaled(0.5, 5))
-    ran = [interpret_cuda.run(ready, there, out, threads=THREADS) for _ in range(3)]
+    ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
+    ran = [cuda_interpreter.run(ready, there, out, threads=THREADS) for _ in range(3)]
     assert ran == ["cuda", "cuda, specialised", "cuda, specialised"]
 
 
@@ -241,39 +242,39 @@ def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
         if cuda.grid(1) == 0:
             out[0] = 99
 
-    monkeypatch.setattr(interpret_cuda, "compile_source", lambda source, calls: DeviceLoop(kernel, kept=False))
+    monkeypatch.setattr(cuda_interpreter, "compile_source", lambda source, calls: DeviceLoop(kernel, kept=False))
     for question in ("could_pay", "is_worth_it"):
-        monkeypatch.setattr(interpret_cuda, question, lambda *arguments: True)
+        monkeypatch.setattr(cuda_interpreter, question, lambda *arguments: True)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32)}
     writer = Writer()
-    writer.put(Op.LOAD, 0, (F32, 0), params=(4.0,))
+    writer.put(Opcode.LOAD, 0, (F32, 0), params=(4.0,))
     there = {"float32": cuda.to_device(blocks["float32"])}
     out = cuda.device_array((ROWS_A_BLOCK, 1), np.float32, order="F")
     with pytest.warns(RuntimeWarning, match="specialised_columns_.* differs from the interpreter"):
-        assert interpret_cuda.run(writer.program(), there, out, threads=THREADS) == "cuda"
+        assert cuda_interpreter.run(writer.program(), there, out, threads=THREADS) == "cuda"
     np.testing.assert_array_equal(out.copy_to_host(), naive(writer.program(), blocks, ROWS_A_BLOCK))
     with pytest.raises(RuntimeError, match="does not give the interpreter's result"):
-        interpret_cuda.run(writer.program(), there, out, threads=THREADS, specialised=True)
+        cuda_interpreter.run(writer.program(), there, out, threads=THREADS, specialised=True)
 
 
 def test_nothing_is_uploaded_once_a_program_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"float32": cuda.to_device(np.ones((1, 9), np.float32)), "int8": cuda.to_device(np.ones((1, 9), np.int8))}
-    out, ready = cuda.device_array((9, 2), np.float32, order="F"), interpret_cuda.DeviceProgram(scaled(1.0, 3))
-    interpret_cuda.run(ready, there, out, threads=THREADS)
+    out, ready = cuda.device_array((9, 2), np.float32, order="F"), cuda_interpreter.DeviceProgram(scaled(1.0, 3))
+    cuda_interpreter.run(ready, there, out, threads=THREADS)
     n_bytes, uploads = ready.n_bytes, []
     monkeypatch.setattr(cuda, "to_device", lambda array, *more: uploads.append(array))
-    interpret_cuda.run(ready, there, out, threads=THREADS)
+    cuda_interpreter.run(ready, there, out, threads=THREADS)
     assert (uploads, ready.n_bytes) == ([], n_bytes)
 
 
 def test_what_does_not_fit_the_program_is_refused() -> None:
     writer = Writer()
-    writer.put(Op.LOAD, 0, (F32, 1), params=(0.0,))
+    writer.put(Opcode.LOAD, 0, (F32, 1), params=(0.0,))
     program = writer.program()
     with pytest.raises(ValueError, match="reads 2 float32 columns of 6 rows, got float32 of shape"):
         compute(program, {"float32": np.zeros((2, 5), np.float32)}, 6)
     apart = cuda.to_device(np.zeros((2, 12), np.float32))[:, ::2]
     with pytest.raises(ValueError, match="must be contiguous"):
-        interpret_cuda.run(program, {"float32": apart}, cuda.to_device(np.zeros((6, 1), np.float32)))
+        cuda_interpreter.run(program, {"float32": apart}, cuda.to_device(np.zeros((6, 1), np.float32)))
     with pytest.raises(ValueError, match="folds must be int8 of 6 rows"):
         compute(program, {"float32": np.zeros((2, 6), np.float32)}, 6, np.zeros(5, np.int8))

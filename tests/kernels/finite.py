@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import IS_FINITE, OPERANDS, Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import IS_FINITE, OPERANDS, Opcode
+from gpupipe_kernels.program.program import Program
 from tests.kernels.programs import F32, Writer
 
 FACTOR, OFFSET, EXPONENT = 1e20, -1e30, 1.5
@@ -22,12 +22,12 @@ def finite_or_not() -> np.ndarray:
 def every_finite_instruction() -> Program:
     """Return a program of two float32 columns: a column of each of `OPS`, of the first where it has one operand."""
     writer = Writer()
-    params = {Op.SCALE: (FACTOR, OFFSET), Op.YEO_JOHNSON: (EXPONENT,)}
+    params = {Opcode.SCALE: (FACTOR, OFFSET), Opcode.YEO_JOHNSON: (EXPONENT,)}
     for dst, op in enumerate(OPS):
-        writer.put(Op.LOAD, dst, (F32, 0), params=(0.0,))
+        writer.put(Opcode.LOAD, dst, (F32, 0), params=(0.0,))
         if op in OPERANDS:
-            writer.put(Op.STORE, dst, arg=0)
-            writer.put(Op.LOAD, dst, (F32, 1), params=(0.0,))
+            writer.put(Opcode.STORE, dst, arg=0)
+            writer.put(Opcode.LOAD, dst, (F32, 1), params=(0.0,))
         writer.put(op, dst, params=params.get(op, ()))
     return writer.program()
 
@@ -39,13 +39,13 @@ def in_float64(x: np.ndarray) -> np.ndarray:
         up = ((np.maximum(a, 0) + 1) ** EXPONENT - 1) / EXPONENT
         down = -((np.maximum(-a, 0) + 1) ** (2 - EXPONENT) - 1) / (2 - EXPONENT)
         made = {
-            Op.ADD: a + b,
-            Op.SUBTRACT: a - b,
-            Op.MULTIPLY: a * b,
-            Op.DIVIDE: a / b,
-            Op.SCALE: a * FACTOR + OFFSET,
-            Op.LOG1P: np.log1p(a),
-            Op.YEO_JOHNSON: np.where(np.isnan(a), a, np.where(a < 0, down, up)),
+            Opcode.ADD: a + b,
+            Opcode.SUBTRACT: a - b,
+            Opcode.MULTIPLY: a * b,
+            Opcode.DIVIDE: a / b,
+            Opcode.SCALE: a * FACTOR + OFFSET,
+            Opcode.LOG1P: np.log1p(a),
+            Opcode.YEO_JOHNSON: np.where(np.isnan(a), a, np.where(a < 0, down, up)),
         }
         single = np.stack([made[op] for op in OPS], axis=1).astype(np.float32)
     return np.where(np.isfinite(single), single, np.float32(np.nan))

@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import BLOCKS, IS_FINITE, NAT, OPERANDS, PART_SIZES, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import (
+    BLOCKS,
+    IS_FINITE,
+    NAT,
+    OPERANDS,
+    PART_SIZES,
+    CalendarPart,
+    Opcode,
+)
+from gpupipe_kernels.program.program import Program
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAN = math.nan
@@ -35,31 +43,31 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
             p = [*program.params[param : param + 2].tolist(), 0.0, 0.0]
             x = blocks[BLOCKS[block]][row, i].item() if block >= 0 else None
             table = program.luts[lut : lut + size].tolist()
-            match Op(op):
-                case Op.STORE:
+            match Opcode(op):
+                case Opcode.STORE:
                     stack.append(acc)
-                case Op.INDEX:
+                case Opcode.INDEX:
                     index = x
-                case Op.INDEX_PAIR:
+                case Opcode.INDEX_PAIR:
                     index = index * arg + x
-                case Op.INDEX_FOLD:
+                case Opcode.INDEX_FOLD:
                     index += 0 if fold is None else int(fold[i]) * arg
-                case Op.INDEX_PART:
-                    index = size if x == NAT else calendar_part(x, Part(arg))
-                case Op.INDEX_BIN:
+                case Opcode.INDEX_PART:
+                    index = size if x == NAT else calendar_part(x, CalendarPart(arg))
+                case Opcode.INDEX_BIN:
                     index = 0 if x != x else arg + sum(edge <= single(x) for edge in table)
-                case Op.TAKE:
+                case Opcode.TAKE:
                     acc = table[index]
-                case Op.BETWEEN:
+                case Opcode.BETWEEN:
                     y = blocks[BLOCKS[block]][arg, i].item()
                     acc = NAN if NAT in (x, y) else single((float(x) - float(y)) * p[0])
                 case _ if op in OPERANDS:
                     taken, stack = stack[1 - OPERANDS[op] :], stack[: 1 - OPERANDS[op]]
-                    acc = single(combined(Op(op), [*taken, acc], p))
-                case Op.LOAD:
+                    acc = single(combined(Opcode(op), [*taken, acc], p))
+                case Opcode.LOAD:
                     acc = single(x - (single(p[0]) if block == F32 else p[0]))
                 case _:
-                    acc = single(value_of(Op(op), x, arg, p, acc))
+                    acc = single(value_of(Opcode(op), x, arg, p, acc))
             if op in IS_FINITE and not math.isfinite(acc):
                 acc = NAN
             if dst >= 0:
@@ -67,53 +75,53 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
     return out
 
 
-def value_of(op: Op, x: Any, arg: int, p: list[float], acc: float) -> float:
+def value_of(op: Opcode, x: Any, arg: int, p: list[float], acc: float) -> float:
     """Return what an instruction of one operand makes of the source cell or the accumulator."""
     match op:
-        case Op.EQUAL:
+        case Opcode.EQUAL:
             return float(x == arg)
-        case Op.IS_NULL:
+        case Opcode.IS_NULL:
             return float(x == NAT if isinstance(x, int) else x != x)
-        case Op.ELAPSED:
+        case Opcode.ELAPSED:
             return NAN if x == NAT else (float(x) - p[0]) * p[1]
-        case Op.PART:
-            return NAN if x == NAT else calendar_part(x, Part(arg))
-        case Op.FILL:
+        case Opcode.PART:
+            return NAN if x == NAT else calendar_part(x, CalendarPart(arg))
+        case Opcode.FILL:
             return p[0] if acc != acc else acc
-        case Op.CLIP:
+        case Opcode.CLIP:
             low, high = single(p[0]), single(p[1])
             return NAN if NAN in (acc, low, high) or acc != acc else min(max(acc, low), high)
-        case Op.SCALE:
+        case Opcode.SCALE:
             product = single(acc * single(p[0]))
             return product + single(p[1]) if p[1] else product
-        case Op.LOG1P:
+        case Opcode.LOG1P:
             return NAN if acc < -1 or acc != acc else -math.inf if acc == -1 else math.log1p(acc)
-        case Op.SINE:
+        case Opcode.SINE:
             angle = acc * p[0] + p[1]
             return math.sin(angle) if math.isfinite(angle) else NAN
-        case Op.YEO_JOHNSON:
+        case Opcode.YEO_JOHNSON:
             return power(acc, p[0])
     raise AssertionError(op)
 
 
-def combined(op: Op, r: list[float], p: list[float]) -> float:
+def combined(op: Opcode, r: list[float], p: list[float]) -> float:
     """Return what an instruction of several operands makes of them."""
     if any(v != v for v in r):
         return NAN
     match op:
-        case Op.ADD:
+        case Opcode.ADD:
             return r[0] + r[1]
-        case Op.SUBTRACT:
+        case Opcode.SUBTRACT:
             return r[0] - r[1]
-        case Op.MULTIPLY:
+        case Opcode.MULTIPLY:
             return r[0] * r[1]
-        case Op.DIVIDE:
+        case Opcode.DIVIDE:
             return NAN if r[1] == 0 else r[0] / r[1]
     if not all(map(math.isfinite, r)):
         return NAN
     phi1, phi2 = math.radians(r[0] + p[1]), math.radians(r[2] + p[1])
     turn = math.radians(r[3] - r[1])
-    if op is Op.HAVERSINE:
+    if op is Opcode.HAVERSINE:
         h = math.sin((phi2 - phi1) / 2) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin(turn / 2) ** 2
         return p[0] * 2 * math.asin(math.sqrt(min(h, 1.0)))
     east = math.sin(turn) * math.cos(phi2)
@@ -135,25 +143,32 @@ def power(x: float, exponent: float) -> float:
         return sign * math.inf
 
 
-def calendar_part(x: int, which: Part) -> int:
+def calendar_part(x: int, which: CalendarPart) -> int:
     """Return a calendar part by the standard library, for its years: 1 to 9999."""
     t = EPOCH + timedelta(microseconds=x)
     match which:
-        case Part.YEAR | Part.MONTH | Part.DAY | Part.HOUR | Part.MINUTE | Part.SECOND:
+        case (
+            CalendarPart.YEAR
+            | CalendarPart.MONTH
+            | CalendarPart.DAY
+            | CalendarPart.HOUR
+            | CalendarPart.MINUTE
+            | CalendarPart.SECOND
+        ):
             return int(getattr(t, which.name.lower()))
-        case Part.QUARTER:
+        case CalendarPart.QUARTER:
             return (t.month + 2) // 3
-        case Part.DAY_OF_YEAR:
+        case CalendarPart.DAY_OF_YEAR:
             return t.timetuple().tm_yday
-        case Part.WEEKDAY:
+        case CalendarPart.WEEKDAY:
             return t.weekday()
-        case Part.HOUR_OF_WEEK:
+        case CalendarPart.HOUR_OF_WEEK:
             return 24 * t.weekday() + t.hour
-        case Part.IS_WEEKEND:
+        case CalendarPart.IS_WEEKEND:
             return int(t.weekday() >= 5)
-        case Part.IS_MONTH_START:
+        case CalendarPart.IS_MONTH_START:
             return int(t.day == 1)
-        case Part.IS_MONTH_END:
+        case CalendarPart.IS_MONTH_END:
             return int((t + timedelta(days=1)).day == 1)
 
 
@@ -168,7 +183,7 @@ class Writer:
 
     def put(
         self,
-        op: Op,
+        op: Opcode,
         dst: int = 0,
         source: tuple[int, int] = (-1, -1),
         arg: int = 0,
@@ -223,9 +238,9 @@ def random_program(rng: np.random.Generator, n_columns: int) -> tuple[Program, n
         if kind < 2:
             number(writer, rng, dst)
         elif kind < 3:
-            writer.put(Op.EQUAL, dst, pick(rng, CODES), arg=int(rng.integers(-1, 6)))
+            writer.put(Opcode.EQUAL, dst, pick(rng, CODES), arg=int(rng.integers(-1, 6)))
         elif kind < 4:
-            writer.put(Op.IS_NULL, dst, pick(rng, NUMBERS + TIMES))
+            writer.put(Opcode.IS_NULL, dst, pick(rng, NUMBERS + TIMES))
         elif kind < 5:
             time(writer, rng, dst)
         elif kind < 7:
@@ -244,50 +259,50 @@ def pick(rng: np.random.Generator, choices: list[tuple[int, int]]) -> tuple[int,
 
 
 def number(writer: Writer, rng: np.random.Generator, dst: int) -> None:
-    writer.put(Op.LOAD, dst, pick(rng, NUMBERS), params=(float(rng.choice([0.0, 2.5, -87.63])),))
+    writer.put(Opcode.LOAD, dst, pick(rng, NUMBERS), params=(float(rng.choice([0.0, 2.5, -87.63])),))
     for _ in range(rng.integers(0, 4)):
-        op = rng.choice([Op.FILL, Op.CLIP, Op.SCALE])
+        op = rng.choice([Opcode.FILL, Opcode.CLIP, Opcode.SCALE])
         params = {
-            Op.FILL: (1.25,),
-            Op.CLIP: (float(rng.choice([-3.5, 0.0])), 40.0),
-            Op.SCALE: (float(rng.choice([-0.1, 3.0])), 0.0),
+            Opcode.FILL: (1.25,),
+            Opcode.CLIP: (float(rng.choice([-3.5, 0.0])), 40.0),
+            Opcode.SCALE: (float(rng.choice([-0.1, 3.0])), 0.0),
         }[op]
-        writer.put(Op(op), dst, params=params)
+        writer.put(Opcode(op), dst, params=params)
 
 
 def time(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     source = pick(rng, TIMES)
     kind = rng.integers(0, 3)
     if kind == 0:
-        writer.put(Op.ELAPSED, dst, source, params=(1e14, 1 / HOUR))
+        writer.put(Opcode.ELAPSED, dst, source, params=(1e14, 1 / HOUR))
     elif kind == 1:
-        writer.put(Op.BETWEEN, dst, source, arg=int(rng.integers(0, 2)), params=(1 / DAY,))
+        writer.put(Opcode.BETWEEN, dst, source, arg=int(rng.integers(0, 2)), params=(1 / DAY,))
     else:
-        writer.put(Op.PART, dst, source, arg=int(rng.integers(0, len(Part))))
+        writer.put(Opcode.PART, dst, source, arg=int(rng.integers(0, len(CalendarPart))))
 
 
 def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     kind = rng.integers(0, 3)
     if kind == 0:
         source = pick(rng, CODES[:3])
-        writer.put(Op.INDEX, -1, source)
+        writer.put(Opcode.INDEX, -1, source)
         size = SIZES[source]
         if rng.random() < 0.5:
-            writer.put(Op.INDEX_PAIR, -1, CODES[1], arg=SIZES[CODES[1]])
+            writer.put(Opcode.INDEX_PAIR, -1, CODES[1], arg=SIZES[CODES[1]])
             size *= SIZES[CODES[1]]
         if rng.random() < 0.5:
-            writer.put(Op.INDEX_FOLD, -1, arg=size)
+            writer.put(Opcode.INDEX_FOLD, -1, arg=size)
             size *= N_FOLDS
     elif kind == 1:
         part = list(PART_SIZES)[rng.integers(len(PART_SIZES))]
         size = PART_SIZES[part] + 1
-        writer.put(Op.INDEX_PART, -1, pick(rng, TIMES), arg=int(part), size=size - 1)
+        writer.put(Opcode.INDEX_PART, -1, pick(rng, TIMES), arg=int(part), size=size - 1)
     else:
         edges = np.sort(rng.normal(size=rng.integers(0, 9)) * 10)
         lowest = int(rng.integers(0, 4))
         size = lowest + len(edges) + 1
-        writer.put(Op.INDEX_BIN, -1, pick(rng, NUMBERS), arg=lowest, table=edges)
-    writer.put(Op.TAKE, dst, table=rng.normal(size=size))
+        writer.put(Opcode.INDEX_BIN, -1, pick(rng, NUMBERS), arg=lowest, table=edges)
+    writer.put(Opcode.TAKE, dst, table=rng.normal(size=size))
 
 
 def combination(writer: Writer, rng: np.random.Generator, dst: int, register: int = 0) -> None:
@@ -298,25 +313,25 @@ def combination(writer: Writer, rng: np.random.Generator, dst: int, register: in
         else:
             number(writer, rng, dst)
         if operand == 0:
-            writer.put(Op.STORE, dst, arg=register)
-    writer.put(Op(rng.choice([Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE])), dst, arg=register)
+            writer.put(Opcode.STORE, dst, arg=register)
+    writer.put(Opcode(rng.choice([Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE])), dst, arg=register)
 
 
 def distance(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     for i, limit in enumerate((40.0, 180.0, 40.0, 180.0)):
-        writer.put(Op.LOAD, dst, pick(rng, NUMBERS), params=(0.0,))
-        writer.put(Op.CLIP, dst, params=(-limit, limit))
+        writer.put(Opcode.LOAD, dst, pick(rng, NUMBERS), params=(0.0,))
+        writer.put(Opcode.CLIP, dst, params=(-limit, limit))
         if i < 3:
-            writer.put(Op.STORE, dst, arg=i)
-    writer.put(Op.HAVERSINE, dst, arg=0, params=(1.0, 50.0))
+            writer.put(Opcode.STORE, dst, arg=i)
+    writer.put(Opcode.HAVERSINE, dst, arg=0, params=(1.0, 50.0))
 
 
 def curve(writer: Writer, rng: np.random.Generator, dst: int) -> None:
     number(writer, rng, dst)
-    writer.put(Op.CLIP, dst, params=(-1e4, 1e4))
-    op = Op(rng.choice([Op.LOG1P, Op.SINE, Op.YEO_JOHNSON]))
+    writer.put(Opcode.CLIP, dst, params=(-1e4, 1e4))
+    op = Opcode(rng.choice([Opcode.LOG1P, Opcode.SINE, Opcode.YEO_JOHNSON]))
     exponent = float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 2.25]))
-    writer.put(op, dst, params={Op.SINE: (0.25, 1.5), Op.YEO_JOHNSON: (exponent,)}.get(op, ()))
+    writer.put(op, dst, params={Opcode.SINE: (0.25, 1.5), Opcode.YEO_JOHNSON: (exponent,)}.get(op, ()))
 
 
 def assert_same(got: np.ndarray, expected: np.ndarray, exact: np.ndarray) -> None:

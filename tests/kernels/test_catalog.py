@@ -16,17 +16,17 @@ import pytest
 
 import gpupipe_kernels
 from gpupipe_kernels.catalog import device_loops, kernels
-from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.interpreters.whole_program import program
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.opcodes import Op
+from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.proof.fuzz import compare
 
 NOT_WARM = """
 import importlib, pkgutil
 import gpupipe_kernels
 from numba.core.caching import FunctionCache
-from gpupipe_kernels.proof.warm import warm_all
+from gpupipe_kernels.proof.warm_up import warm_all
 
 list(warm_all())
 for module in pkgutil.walk_packages(gpupipe_kernels.__path__, "gpupipe_kernels."):
@@ -55,7 +55,7 @@ def is_of(argument: Argument, value: Any) -> bool:
 
 
 @KERNELS
-def test_a_sample_is_what_the_declaration_says(kernel: Kernel) -> None:
+def test_a_sample_is_what_the_declaration_says(kernel: KernelDeclaration) -> None:
     for n in (0, 1, 50):
         inputs = kernel.sample(np.random.default_rng(n), n)
         assert len(inputs) == len(kernel.inputs)
@@ -63,14 +63,14 @@ def test_a_sample_is_what_the_declaration_says(kernel: Kernel) -> None:
 
 
 @KERNELS
-def test_both_processors_and_the_reference_take_the_same_inputs(kernel: Kernel) -> None:
+def test_both_processors_and_the_reference_take_the_same_inputs(kernel: KernelDeclaration) -> None:
     inputs = kernel.sample(np.random.default_rng(0), 5)
     for function in (kernel.reference, kernel.cpu, kernel.gpu):
         inspect.signature(function).bind(*inputs)
 
 
 @KERNELS
-def test_a_declaration_is_complete(kernel: Kernel) -> None:
+def test_a_declaration_is_complete(kernel: KernelDeclaration) -> None:
     assert kernel.summary and kernel.nulls and kernel.device
     assert kernel.rtol >= 0 and kernel.atol >= 0
     assert kernel.signature.startswith(f"{kernel.name}(") and " -> " in kernel.signature
@@ -78,7 +78,7 @@ def test_a_declaration_is_complete(kernel: Kernel) -> None:
 
 
 @KERNELS
-def test_a_kernel_gives_the_same_twice_and_leaves_its_inputs_alone(kernel: Kernel) -> None:
+def test_a_kernel_gives_the_same_twice_and_leaves_its_inputs_alone(kernel: KernelDeclaration) -> None:
     inputs = kernel.sample(np.random.default_rng(0), 500)
     before = [np.copy(value) for value in inputs]
     first, second = kernel.cpu(*inputs), kernel.cpu(*inputs)
@@ -103,7 +103,7 @@ def test_every_device_loop_says_what_it_is_compiled_for() -> None:
 
 def test_the_declared_program_has_every_instruction_but_calls_and_bearings() -> None:
     """Calls are of users; no one tolerance holds for the bearings of all points that distances are declared for."""
-    assert set(program().instructions[:, 0].tolist()) == set(Op) - {Op.CALL, Op.BEARING}
+    assert set(program().instructions[:, 0].tolist()) == set(Opcode) - {Opcode.CALL, Opcode.BEARING}
 
 
 def test_every_host_loop_of_the_package_is_compiled_ahead() -> None:
@@ -113,7 +113,7 @@ def test_every_host_loop_of_the_package_is_compiled_ahead() -> None:
 
 
 @KERNELS
-def test_a_kernel_agrees_with_its_reference_on_the_host(kernel: Kernel) -> None:
+def test_a_kernel_agrees_with_its_reference_on_the_host(kernel: KernelDeclaration) -> None:
     assert compare(kernel, kernel.cpu, seed=1, n_rows=2_000).failure == ""
 
 

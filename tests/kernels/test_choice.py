@@ -12,8 +12,8 @@ import pytest
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.interpreters import choice
 from gpupipe_kernels.interpreters.choice import COMPILE_SECONDS, LOAD_SECONDS, choose_interpreter, saved_seconds
-from gpupipe_kernels.opcodes import Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.program.program import Program
 from tests.kernels.programs import F32, I8, Writer
 
 NEVER = 10**18
@@ -22,7 +22,7 @@ NEVER = 10**18
 def program(n_columns: int = 10) -> Program:
     writer = Writer()
     for i in range(n_columns):
-        writer.put(Op.EQUAL, i, (I8, 0), arg=i)
+        writer.put(Opcode.EQUAL, i, (I8, 0), arg=i)
     return writer.program()
 
 
@@ -44,7 +44,7 @@ def test_a_fresh_process_waits_for_the_compiler_only_where_that_pays(fresh: pyte
 
 
 def test_code_on_disk_is_worth_less_rows(fresh: pytest.MonkeyPatch) -> None:
-    fresh.setattr(code_cache, "is_kept", lambda name: name == "gpupipe_kernels.interpreters.interpret_cpu")
+    fresh.setattr(code_cache, "is_kept", lambda name: name == "gpupipe_kernels.interpreters.numba.interpreter")
     assert choose_interpreter(program(), rows_worth(LOAD_SECONDS) - 10, 1) == "numpy"
     assert choose_interpreter(program(), rows_worth(LOAD_SECONDS) + 10, 1) == "numba"
 
@@ -72,11 +72,11 @@ def test_users_kernels_and_a_switched_off_compiler_leave_numpy(fresh: pytest.Mon
 def test_it_counts_instructions_by_what_they_cost_and_threads() -> None:
     writer = Writer()
     for i in range(4):
-        writer.put(Op.LOAD, 0, (F32, 0), params=(0.0,))
+        writer.put(Opcode.LOAD, 0, (F32, 0), params=(0.0,))
         if i < 3:
-            writer.put(Op.STORE, 0, arg=i)
+            writer.put(Opcode.STORE, 0, arg=i)
     few = writer.program()
-    writer.put(Op.BEARING, 0, arg=0, params=(1.0, 0.0))
+    writer.put(Opcode.BEARING, 0, arg=0, params=(1.0, 0.0))
     assert saved_seconds(few, 10**9, 1) == pytest.approx(0.7)
     assert saved_seconds(writer.program(), 10**9, 4) == pytest.approx((0.7 + 100) / 4)
 

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from gpupipe_kernels import code_cache
-from gpupipe_kernels.code_cache import OTHERS_KEPT, SECONDS_IN_USE, SECONDS_KEPT, cache_folder, can_keep, mark_kept
+from gpupipe_kernels.code_cache import (
+    OTHERS_KEPT,
+    SECONDS_IN_USE,
+    SECONDS_KEPT,
+    cache_folder,
+    can_keep,
+    mark_kept,
+)
 
 HOUR, DAY = 3600, 86_400
 Put = Callable[[str, float], Path]

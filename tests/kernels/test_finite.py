@@ -10,13 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpupipe_kernels.interpreters import interpret_cpu, interpret_numpy
+from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.kernels.finite import EXACT, VALUES, every_finite_instruction, finite_or_not, in_float64
 
 PROGRAM = every_finite_instruction()
 ANY = st.floats(width=32) | st.sampled_from(np.array(VALUES, np.float32).tolist())
 PAIRS = arrays(np.float32, st.tuples(st.just(2), st.integers(1, 40)), elements=ANY)
-INTERPRETERS = pytest.mark.parametrize("interpreter", [interpret_numpy, interpret_cpu])
+INTERPRETERS = pytest.mark.parametrize("interpreter", [numpy_interpreter, numba_interpreter])
 
 
 def compute(interpreter: Any, x: np.ndarray) -> np.ndarray:
@@ -52,5 +53,5 @@ def test_every_pair_of_extremes(interpreter: Any) -> None:
 @settings(deadline=None, max_examples=50)
 def test_compiled_and_not_agree_on_what_is_null(x: np.ndarray) -> None:
     assume(not (np.abs(np.abs(x.astype(np.float64)) * 1e20 / np.finfo(np.float32).max - 1) < 1e-3).any())
-    a, b = compute(interpret_numpy, x), compute(interpret_cpu, x)
+    a, b = compute(numpy_interpreter, x), compute(numba_interpreter, x)
     np.testing.assert_array_equal(np.isnan(a), np.isnan(b))

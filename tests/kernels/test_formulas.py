@@ -13,13 +13,29 @@ from numba import njit, vectorize
 
 from gpupipe_kernels import reference
 from gpupipe_kernels.formulas import calendar
-from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_turns, wave, wave_parameters
+from gpupipe_kernels.formulas.angle import (
+    arctangent,
+    cosine_of_turns,
+    sine_of_turns,
+    wave,
+    wave_parameters,
+)
 from gpupipe_kernels.formulas.calendar32 import part
-from gpupipe_kernels.formulas.cells import between, bin_of, clip, elapsed, entry, fill, finite, part_index, part_value
+from gpupipe_kernels.formulas.cells import (
+    between,
+    bin_of,
+    clip,
+    elapsed,
+    entry,
+    fill,
+    finite,
+    part_index,
+    part_value,
+)
 from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import expm1, yeo_johnson
-from gpupipe_kernels.opcodes import NAT, Part
+from gpupipe_kernels.program.opcodes import NAT, CalendarPart
 
 F = np.float32
 NAN = F(math.nan)
@@ -157,8 +173,8 @@ def test_a_point_has_no_distance_to_itself_and_its_bearing_is_0() -> None:
     assert far.tolist() == where.tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("which", list(Part))
-def test_calendar_parts_in_32_bits_are_those_of_python_integers(which: Part) -> None:
+@pytest.mark.parametrize("which", list(CalendarPart))
+def test_calendar_parts_in_32_bits_are_those_of_python_integers(which: CalendarPart) -> None:
     rng = np.random.default_rng(7)
     days = np.arange(-100 * 366, 100 * 366) * DAY
     ends = [-(2**63) + 1, 2**63 - 1, -1, 0, DAY - 1, DAY, -DAY, -DAY - 1]
@@ -169,8 +185,8 @@ def test_calendar_parts_in_32_bits_are_those_of_python_integers(which: Part) -> 
 
 def test_a_missing_time_is_nan_or_the_last_entry() -> None:
     times = np.array([NAT, 3 * DAY])
-    np.testing.assert_array_equal(over(part_value, times, np.int32(Part.DAY)), F([math.nan, 4]))
-    np.testing.assert_array_equal(over(part_index, times, np.int32(Part.DAY), np.int32(32)), [32, 4])
+    np.testing.assert_array_equal(over(part_value, times, np.int32(CalendarPart.DAY)), F([math.nan, 4]))
+    np.testing.assert_array_equal(over(part_index, times, np.int32(CalendarPart.DAY), np.int32(32)), [32, 4])
     np.testing.assert_array_equal(over(elapsed, times, float(DAY), 1 / DAY), F([math.nan, 2]))
     np.testing.assert_array_equal(over(between, times, times[::-1].copy(), 1.0), F([math.nan, math.nan]))
     np.testing.assert_array_equal(over(between, times, np.int64(DAY), 1 / DAY), F([math.nan, 2]))

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 
 from gpupipe_kernels import catalog
-from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.proof import fuzz
-from gpupipe_kernels.proof.fuzz import BLOCK, Case, Mismatch, compare, difference, extremes, inputs_of
+from gpupipe_kernels.proof.fuzz import (
+    BLOCK,
+    FuzzCase,
+    Mismatch,
+    compare,
+    difference,
+    extremes,
+    inputs_of,
+)
 
 NAT = -(2**63)
 
@@ -22,9 +30,9 @@ def twice(x: Any) -> Any:
     return x * np.float32(2.0)
 
 
-def kernel(**changes: Any) -> Kernel:
+def kernel(**changes: Any) -> KernelDeclaration:
     """A kernel that needs no compiler."""
-    right = Kernel(
+    right = KernelDeclaration(
         name="twice",
         summary="twice the number",
         inputs=(Argument("x", "float32", null=np.nan),),
@@ -131,7 +139,7 @@ def test_a_kernel_that_ignores_strides_is_found() -> None:
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
-    case = Case(3, 100, "extremes")
+    case = FuzzCase(3, 100, "extremes")
     np.testing.assert_array_equal(inputs_of(kernel(), case), inputs_of(kernel(), case))
 
 

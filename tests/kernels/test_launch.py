@@ -158,10 +158,10 @@ if hasattr(np, "row_stack"):
 from types import SimpleNamespace
 from numba import cuda, float64, int64
 from numba.cuda import dispatcher
-from gpupipe_kernels.reduce import device_loops
+from gpupipe_kernels.reduce.cuda import loops
 dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
-device_loops.join._compiled
-print(len(cuda.compile_ptx(device_loops.join.function, (float64[::1], int64, float64[::1]), cc=(9, 0))[0]))
+loops.join._compiled
+print(len(cuda.compile_ptx(loops.join.function, (float64[::1], int64, float64[::1]), cc=(9, 0))[0]))
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
-from gpupipe_kernels.opcodes import Op
+from gpupipe_kernels.program.opcodes import Opcode
 from tests.kernels.programs import I8, I64, Writer
 
 BLOCK = np.arange(60, dtype=np.int16).reshape(3, 20)
@@ -67,8 +67,8 @@ def test_another_layout_dtype_or_width_is_refused(out: np.ndarray) -> None:
 
 def test_only_the_blocks_that_a_program_reads_are_taken() -> None:
     writer = Writer()
-    writer.put(Op.EQUAL, 0, (I8, 1), arg=1)
-    writer.put(Op.BETWEEN, 1, (I64, 0), arg=2, params=(1.0,))
+    writer.put(Opcode.EQUAL, 0, (I8, 1), arg=1)
+    writer.put(Opcode.BETWEEN, 1, (I64, 0), arg=2, params=(1.0,))
     program, blocks = writer.program(), {"int8": np.zeros((2, 5), np.int8), "int64": np.zeros((3, 5), np.int64)}
     assert blocks_read(program, blocks | {"float32": np.zeros((1, 99))}, 5).keys() == {"int8", "int64"}
     for wrong in (

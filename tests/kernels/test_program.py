@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupipe_kernels.opcodes import BLOCKS, Field, Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
+from gpupipe_kernels.program.program import Program
 
 I8, F64 = BLOCKS.index("int8"), BLOCKS.index("float64")
 SOUND = np.array(
     [
-        [Op.LOAD, 0, F64, 0, 0, 0, 0, 0],
-        [Op.FILL, 0, -1, -1, 0, 1, 0, 0],
-        [Op.INDEX, -1, I8, 0, 0, 0, 0, 0],
-        [Op.INDEX_PAIR, -1, I8, 1, 4, 0, 0, 0],
-        [Op.TAKE, 1, -1, -1, 0, 0, 0, 20],
+        [Opcode.LOAD, 0, F64, 0, 0, 0, 0, 0],
+        [Opcode.FILL, 0, -1, -1, 0, 1, 0, 0],
+        [Opcode.INDEX, -1, I8, 0, 0, 0, 0, 0],
+        [Opcode.INDEX_PAIR, -1, I8, 1, 4, 0, 0, 0],
+        [Opcode.TAKE, 1, -1, -1, 0, 0, 0, 20],
     ],
     np.int32,
 )
@@ -55,7 +55,7 @@ def test_an_instruction_that_reaches_outside_is_refused(row: int, field: Field, 
 
 @given(st.integers(0, 4), st.integers(0, 7), st.integers(-(2**31), 2**31 - 1))
 def test_whatever_is_accepted_runs_without_reaching_outside(row: int, field: int, value: int) -> None:
-    from gpupipe_kernels.interpreters.interpret_numpy import run
+    from gpupipe_kernels.interpreters.numpy.interpreter import run
 
     changed = SOUND.copy()
     changed[row, field] = value
@@ -75,30 +75,30 @@ def columns_and_codes(*rows: tuple[int, ...], width: int) -> None:
 
 
 def load(to: int) -> tuple[int, ...]:
-    return (Op.LOAD, to, F64, 0, 0, 0, 0, 0)
+    return (Opcode.LOAD, to, F64, 0, 0, 0, 0, 0)
 
 
-def then(op: Op, to: int, arg: int = 0) -> tuple[int, ...]:
-    return (op, to, -1, -1, arg, 0, 0, 8 if op == Op.TAKE else 0)
+def then(op: Opcode, to: int, arg: int = 0) -> tuple[int, ...]:
+    return (op, to, -1, -1, arg, 0, 0, 8 if op == Opcode.TAKE else 0)
 
 
-INDEX = (Op.INDEX, -1, I8, 0, 0, 0, 0, 0)
+INDEX = (Opcode.INDEX, -1, I8, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        [load(0), then(Op.LOG1P, 1)],
-        [load(0), load(1), then(Op.LOG1P, 0)],
-        [load(0), INDEX, then(Op.LOG1P, 0), then(Op.TAKE, 1)],
-        [INDEX, then(Op.LOG1P, 0), then(Op.TAKE, 1)],
-        [INDEX, then(Op.TAKE, 0), then(Op.TAKE, 1), then(Op.LOG1P, 0)],
-        [load(0), then(Op.STORE, 1), load(1), then(Op.ADD, 1)],
-        [load(0), then(Op.STORE, 0), load(1), then(Op.ADD, 1)],
-        [load(0), then(Op.STORE, 0), load(1), then(Op.ADD, 0)],
-        [load(0), then(Op.STORE, 0), load(0), then(Op.ADD, 1)],
-        [load(0), then(Op.STORE, 0), INDEX, then(Op.TAKE, 1), then(Op.ADD, 0)],
-        [then(Op.STORE, 0), load(0), then(Op.ADD, 0), load(1)],
+        [load(0), then(Opcode.LOG1P, 1)],
+        [load(0), load(1), then(Opcode.LOG1P, 0)],
+        [load(0), INDEX, then(Opcode.LOG1P, 0), then(Opcode.TAKE, 1)],
+        [INDEX, then(Opcode.LOG1P, 0), then(Opcode.TAKE, 1)],
+        [INDEX, then(Opcode.TAKE, 0), then(Opcode.TAKE, 1), then(Opcode.LOG1P, 0)],
+        [load(0), then(Opcode.STORE, 1), load(1), then(Opcode.ADD, 1)],
+        [load(0), then(Opcode.STORE, 0), load(1), then(Opcode.ADD, 1)],
+        [load(0), then(Opcode.STORE, 0), load(1), then(Opcode.ADD, 0)],
+        [load(0), then(Opcode.STORE, 0), load(0), then(Opcode.ADD, 1)],
+        [load(0), then(Opcode.STORE, 0), INDEX, then(Opcode.TAKE, 1), then(Opcode.ADD, 0)],
+        [then(Opcode.STORE, 0), load(0), then(Opcode.ADD, 0), load(1)],
     ],
 )
 def test_a_value_of_another_column_is_refused(rows: list[tuple[int, ...]]) -> None:
@@ -110,13 +110,25 @@ def test_a_column_of_two_segments_or_of_none_is_refused() -> None:
     with pytest.raises(ValueError, match="instruction 2: LOAD writes column 0, which another segment has written"):
         columns_and_codes(load(0), load(1), load(0), width=2)
     with pytest.raises(ValueError, match="the program writes 1 of 2 columns"):
-        columns_and_codes(load(0), then(Op.LOG1P, 0), width=2)
+        columns_and_codes(load(0), then(Opcode.LOG1P, 0), width=2)
 
 
 def test_columns_of_one_segment_may_follow_each_other() -> None:
-    columns_and_codes(INDEX, then(Op.TAKE, 1), then(Op.LOG1P, 1), then(Op.TAKE, 0), then(Op.LOG1P, 0), width=2)
-    columns_and_codes(INDEX, then(Op.TAKE, 0), then(Op.STORE, 0), INDEX, then(Op.TAKE, 0), then(Op.ADD, 0), width=1)
-    nested = [load(1), then(Op.STORE, 1), load(1), then(Op.STORE, 1, 1), load(1), then(Op.ADD, 1, 1), then(Op.ADD, 1)]
+    columns_and_codes(
+        INDEX, then(Opcode.TAKE, 1), then(Opcode.LOG1P, 1), then(Opcode.TAKE, 0), then(Opcode.LOG1P, 0), width=2
+    )
+    columns_and_codes(
+        INDEX, then(Opcode.TAKE, 0), then(Opcode.STORE, 0), INDEX, then(Opcode.TAKE, 0), then(Opcode.ADD, 0), width=1
+    )
+    nested = [
+        load(1),
+        then(Opcode.STORE, 1),
+        load(1),
+        then(Opcode.STORE, 1, 1),
+        load(1),
+        then(Opcode.ADD, 1, 1),
+        then(Opcode.ADD, 1),
+    ]
     columns_and_codes(load(0), *nested, width=2)
 
 

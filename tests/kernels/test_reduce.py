@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpupipe_kernels.reduce import choice, host_loops, numba_engine, numpy_engine
-from gpupipe_kernels.reduce.engines import BLOCK_ROWS, FLOAT32_MAX, LANES, Cells
+from gpupipe_kernels.reduce import choice
+from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES, CellLayout
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.reduce.numba import loops
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 
 ENGINES = [numpy_engine, numba_engine]
-TILE = host_loops.TILE
+TILE = loops.TILE
 SIZES = [
     0,
     1,
@@ -186,7 +189,7 @@ def test_rows_are_tallied_in_their_cells(engine: Any, n: int, steps: tuple[Any, 
     for target in (None, y):
         counts, totals = np.zeros(size, np.int64), np.zeros(0 if target is None else size)
         start, stop = n // 7, n - n // 9
-        engine.tally(Cells(blocks, steps, size, target), start, stop, counts, totals)
+        engine.tally(CellLayout(blocks, steps, size, target), start, stop, counts, totals)
         np.testing.assert_array_equal(counts, np.bincount(cell[start:stop], minlength=size))
         if target is not None:
             exact = np.zeros(size)
@@ -199,7 +202,7 @@ def test_tables_that_cannot_be_written_are_read(engine: Any) -> None:
     for block in blocks.values():
         block.flags.writeable = False
     counts = np.zeros(4, np.int64)
-    engine.tally(Cells(blocks, (("int8", 0, 0),), 4), 0, 1000, counts, np.empty(0))
+    engine.tally(CellLayout(blocks, (("int8", 0, 0),), 4), 0, 1000, counts, np.empty(0))
     engine.count(blocks["int8"][0], counts)
     assert counts.sum() == 2000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpupipe_kernels.proof.sass import Code, Registers, Thread
+from gpupipe_kernels.proof.sass import SassCode, SassRegisters, SassThread
 
 LOOP = """
 .text.kernel:
@@ -37,8 +37,10 @@ JUMP = """
 """
 
 
-def thread(text: str, constants: dict[tuple[int, int], int], **special: int) -> Thread:
-    return Thread(Code.parse(text), Registers(constants, {}, {f"SR_{name}": value for name, value in special.items()}))
+def thread(text: str, constants: dict[tuple[int, int], int], **special: int) -> SassThread:
+    return SassThread(
+        SassCode.parse(text), SassRegisters(constants, {}, {f"SR_{name}": value for name, value in special.items()})
+    )
 
 
 @pytest.mark.parametrize("times", [1, 3])

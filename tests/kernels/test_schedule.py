@@ -5,21 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpupipe_kernels.interpreters.schedule import ARG, DST, LAST, OP, ROW, schedule
-from gpupipe_kernels.opcodes import Op
+from gpupipe_kernels.interpreters.schedule import (
+    ARG,
+    DST,
+    LAST,
+    OP,
+    ROW,
+    schedule,
+)
+from gpupipe_kernels.program.opcodes import Opcode
 from tests.kernels.programs import F32, I8, Writer
 
 
 def writer() -> Writer:
     made = Writer()
-    made.put(Op.EQUAL, 0, (I8, 1), arg=1)
-    made.put(Op.LOAD, 1, (F32, 0), params=(2.5,))
-    made.put(Op.FILL, 1, params=(7.0,))
-    made.put(Op.EQUAL, 2, (I8, 0), arg=2)
-    made.put(Op.EQUAL, 3, (I8, 1), arg=3)
-    made.put(Op.INDEX, -1, (I8, 1))
-    made.put(Op.TAKE, 4, table=[1, 2, 3])
-    made.put(Op.TAKE, 5, table=[4, 5, 6])
+    made.put(Opcode.EQUAL, 0, (I8, 1), arg=1)
+    made.put(Opcode.LOAD, 1, (F32, 0), params=(2.5,))
+    made.put(Opcode.FILL, 1, params=(7.0,))
+    made.put(Opcode.EQUAL, 2, (I8, 0), arg=2)
+    made.put(Opcode.EQUAL, 3, (I8, 1), arg=3)
+    made.put(Opcode.INDEX, -1, (I8, 1))
+    made.put(Opcode.TAKE, 4, table=[1, 2, 3])
+    made.put(Opcode.TAKE, 5, table=[4, 5, 6])
     return made
 
 
@@ -40,12 +47,12 @@ def test_segments_are_ordered_by_panels_of_what_they_write() -> None:
 
 def test_the_last_instruction_of_a_cell_is_marked() -> None:
     made = Writer()
-    made.put(Op.LOAD, 0, (F32, 0), params=(0.0,))
-    made.put(Op.SCALE, 0, params=(1.0, 0.0))
-    made.put(Op.STORE, 0, arg=0)
-    made.put(Op.LOAD, 0, (F32, 1), params=(0.0,))
-    made.put(Op.ADD, 0, arg=0)
-    made.put(Op.LOAD, 1, (F32, 1), params=(0.0,))
+    made.put(Opcode.LOAD, 0, (F32, 0), params=(0.0,))
+    made.put(Opcode.SCALE, 0, params=(1.0, 0.0))
+    made.put(Opcode.STORE, 0, arg=0)
+    made.put(Opcode.LOAD, 0, (F32, 1), params=(0.0,))
+    made.put(Opcode.ADD, 0, arg=0)
+    made.put(Opcode.LOAD, 1, (F32, 1), params=(0.0,))
     assert schedule(made.program()).instructions[:, LAST].tolist() == [0, 0, 0, 0, 1, 1]
     assert schedule(writer().program()).instructions[:, LAST].tolist() == [1, 1, 1, 0, 1, 1, 0, 1]
 
@@ -58,8 +65,8 @@ def test_parameters_lie_beside_their_instruction() -> None:
 
 def test_adding_nothing_keeps_the_sign_of_zero() -> None:
     made = Writer()
-    made.put(Op.LOAD, 0, (F32, 0), params=(0.0,))
-    made.put(Op.SCALE, 0, params=(2.0, 0.0))
+    made.put(Opcode.LOAD, 0, (F32, 0), params=(0.0,))
+    made.put(Opcode.SCALE, 0, params=(2.0, 0.0))
     assert np.signbit(schedule(made.program()).scalars[1, 1])
 
 
@@ -72,6 +79,6 @@ def test_an_empty_program_has_no_groups(panel: int) -> None:
 
 def test_a_parameter_beyond_float32_is_infinite() -> None:
     made = Writer()
-    made.put(Op.LOAD, 0, (F32, 0), params=(1e300,))
+    made.put(Opcode.LOAD, 0, (F32, 0), params=(1e300,))
     plan = schedule(made.program())
-    assert (plan.instructions[0, OP], plan.scalars[0, 0], plan.wide[0, 0]) == (Op.LOAD, np.inf, 1e300)
+    assert (plan.instructions[0, OP], plan.scalars[0, 0], plan.wide[0, 0]) == (Opcode.LOAD, np.inf, 1e300)

@@ -18,11 +18,17 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
 from gpupipe_kernels import text
-from gpupipe_kernels.text import Analyzer, Count, Grams, Value, characters
-from gpupipe_kernels.text.compiled import count_on_host, hash_on_host, kinds_on_host
-from gpupipe_kernels.text.counts import count_characters
-from gpupipe_kernels.text.grams import hash_grams
-from gpupipe_kernels.text.murmur3 import murmur3
+from gpupipe_kernels.text import (
+    Analyzer,
+    Grams,
+    GramValue,
+    TextCount,
+    characters,
+)
+from gpupipe_kernels.text.numba.engine import count_on_host, hash_on_host, kinds_on_host
+from gpupipe_kernels.text.numpy.counts import count_characters
+from gpupipe_kernels.text.numpy.grams import hash_grams
+from gpupipe_kernels.text.numpy.murmur3 import murmur3
 
 # Letters of one to four bytes, all that separates, and any other character.
 ALPHABET = st.sampled_from("abAB1_é漢ß. ,!\n\t\0　\x85😀") | st.characters(exclude_categories=["Cs"])
@@ -45,7 +51,7 @@ def arrow(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
 def vectorizer(grams: Grams) -> HashingVectorizer:
     return HashingVectorizer(
         analyzer=Analyzer(grams.analyzer).name.lower(), ngram_range=(grams.n_min, grams.n_max), token_pattern=r"\w+",
-        n_features=grams.n_buckets, alternate_sign=bool(grams.signed), binary=grams.value == Value.BINARY,
+        n_features=grams.n_buckets, alternate_sign=bool(grams.signed), binary=grams.value == GramValue.BINARY,
         norm="l2" if grams.l2 else None, lowercase=False,
     )  # fmt: skip
 
@@ -67,7 +73,7 @@ def test_a_logarithm_keeps_the_sign_of_the_count(hash_texts: Callable[..., Any],
     texts = ["to be or not to be", "be be be be", "", "so be it"]
     counts = vectorizer(Grams(n_buckets=8, signed=signed, l2=0)).transform(texts).toarray().T
     expected = np.sign(counts) * np.log1p(np.abs(counts))
-    got = hash_texts(*arrow(texts), *Grams(n_buckets=8, signed=signed, value=Value.LOG, l2=0))
+    got = hash_texts(*arrow(texts), *Grams(n_buckets=8, signed=signed, value=GramValue.LOG, l2=0))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert counts.max() > 1
 
@@ -93,7 +99,7 @@ def test_classes_are_those_of_pythons_strings() -> None:
 
 
 def naive_counts(text: str) -> list[int]:
-    """Return the counts in the order of `Count`, the obvious way."""
+    """Return the counts in the order of `TextCount`, the obvious way."""
     return [
         len(text), len(text.encode()), len(re.findall(r"\w+", text)), len(re.findall(r"[^\n]*\n|[^\n]+", text)),
         sum(c.isalpha() for c in text), sum(c.isupper() for c in text), sum(c.isdecimal() for c in text),
@@ -106,7 +112,7 @@ def naive_counts(text: str) -> list[int]:
 @given(texts=TEXTS)
 @example(texts=["a\n", "", "\n", "word", "word_2 x"])
 def test_counts_are_those_of_pythons_strings(count_texts: Callable[..., Any], texts: list[str]) -> None:
-    expected = np.array([naive_counts(text) for text in texts]).reshape(-1, len(Count)).T
+    expected = np.array([naive_counts(text) for text in texts]).reshape(-1, len(TextCount)).T
     np.testing.assert_array_equal(count_texts(*arrow(texts)), expected)
 
 
@@ -157,7 +163,7 @@ def test_bytes_that_are_not_utf8_have_no_class_and_do_no_harm(data: bytes, analy
 def test_no_texts_have_no_columns() -> None:
     data, offsets = arrow([])
     assert hash_grams(data, offsets, *Grams()).shape == hash_on_host(data, offsets, *Grams()).shape == (64, 0)
-    assert count_characters(data, offsets).shape == count_on_host(data, offsets).shape == (len(Count), 0)
+    assert count_characters(data, offsets).shape == count_on_host(data, offsets).shape == (len(TextCount), 0)
 
 
 def test_small_inputs_load_no_compiler() -> None:
@@ -174,7 +180,7 @@ def test_code_that_is_loaded_is_run_where_it_pays(monkeypatch: pytest.MonkeyPatc
     data, offsets = arrow(["a few words"] * 3)
     hash_on_host(data, offsets, *Grams())  # loads it
     ran = []
-    monkeypatch.setattr("gpupipe_kernels.text.compiled.hash_on_host", lambda *_, **__: ran.append("compiled"))
+    monkeypatch.setattr("gpupipe_kernels.text.numba.engine.hash_on_host", lambda *_, **__: ran.append("compiled"))
     monkeypatch.setattr(text, "hash_grams", lambda *_: ran.append("numpy"))
     text.hash_texts(data, offsets, Grams())
     monkeypatch.setattr(text, "WORTH_RUNNING", 10)
@@ -186,7 +192,7 @@ def test_code_that_is_loaded_is_run_where_it_pays(monkeypatch: pytest.MonkeyPatc
 def test_code_on_disk_is_worth_less_text_than_code_to_compile(
     monkeypatch: pytest.MonkeyPatch, kept: bool, expected: str
 ) -> None:
-    monkeypatch.delitem(sys.modules, "gpupipe_kernels.text.compiled")
+    monkeypatch.delitem(sys.modules, "gpupipe_kernels.text.numba.engine")
     monkeypatch.setattr(text, "is_kept", lambda _: kept)
     limit = getattr(text, expected)
     assert not text._is_worth_it("text_hash_block", np.array([7, 6 + limit]))
@@ -196,8 +202,8 @@ def test_code_on_disk_is_worth_less_text_than_code_to_compile(
 @pytest.mark.parametrize("name", ["text_kinds", "text_hash", "text_counts"])
 def test_the_device_loops_do_the_same_in_the_simulator(name: str) -> None:
     script = (
-        "from gpupipe_kernels.text import compiled; from gpupipe_kernels.proof import fuzz;"
-        f"kernel = next(kernel for kernel in compiled.KERNELS if kernel.name == {name!r});"
+        "from gpupipe_kernels.text.kernels import KERNELS; from gpupipe_kernels.proof import fuzz;"
+        f"kernel = next(kernel for kernel in KERNELS if kernel.name == {name!r});"
         "outcome = fuzz.compare(kernel, fuzz.on_device(kernel), 0, 40);"
         "assert not outcome.failure, outcome.failure; assert outcome.cases >= 3"
     )

@@ -21,7 +21,13 @@ from hypothesis.extra.numpy import arrays
 
 from gpupipe_kernels.proof import device_compilers, machine_code
 from gpupipe_kernels.user.file import declared
-from gpupipe_kernels.user.kernel import KernelError, UserKernel, kernel, load, restore
+from gpupipe_kernels.user.kernel import (
+    KernelError,
+    UserKernel,
+    kernel,
+    load,
+    restore,
+)
 from gpupipe_kernels.user.language import MATH
 
 ROOT = Path(__file__).parents[2]

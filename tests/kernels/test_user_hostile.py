@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpupipe_kernels.user.compile import Compiled
+from gpupipe_kernels.user.compilation import CompiledKernel
 from gpupipe_kernels.user.kernel import KernelError, UserKernel, restore
 from gpupipe_kernels.user.language import BUILTINS, MATH, NUMPY
-from gpupipe_kernels.user.source import Piece
+from gpupipe_kernels.user.source import KernelStatement
 
 HEAD = "import math\nimport gpupipe\n\n\n"
 DECORATOR = '@gpupipe.kernel(out="float32", nulls="propagate")\n'
@@ -39,7 +39,7 @@ def assert_is_arithmetic(kernel: UserKernel) -> None:
     """Check the code that a kernel is compiled from, by what CPython made of it."""
     pieces = kernel.pieces
     known = BUILTINS | MATH | NUMPY | {piece.name for piece in pieces}
-    plain = Compiled(kernel).plain
+    plain = CompiledKernel(kernel).plain
     functions = [piece for piece in pieces if piece.function is not None]
     found = [plain, *(value for value in plain.__globals__.values() if hasattr(value, "py_func"))]
     codes = [getattr(function, "py_func", function) for function in found]
@@ -55,7 +55,7 @@ def assert_is_arithmetic(kernel: UserKernel) -> None:
         }
 
 
-def assert_reads_as_it_runs(piece: Piece) -> None:
+def assert_reads_as_it_runs(piece: KernelStatement) -> None:
     """Check that the text which people read has the statement that is compiled, and none beside it."""
     (read,) = ast.parse(piece.text + "\n\n").body  # a backslash may end it
     assert isinstance(read, ast.FunctionDef) and piece.function is not None
@@ -118,10 +118,10 @@ def test_what_is_run_is_checked_where_it_is_run() -> None:
     """A kernel whose pieces were exchanged after they had been read, as on a worker that was sent others."""
     (attack,) = ast.parse(f"def f(a, b={ATTACK}):\n    return a\n").body
     kernel = restore(TEXT, "stored.py")
-    kernel.pieces = (*kernel.pieces[:-1], Piece("f", "def f(a, b): ...", attack))
+    kernel.pieces = (*kernel.pieces[:-1], KernelStatement("f", "def f(a, b): ...", attack))
     with pytest.raises(KernelError, match="plain parameters only"):
         kernel.compile()
-    kernel.pieces = (Piece("math", "import math", ast.parse("import os").body[0]),)
+    kernel.pieces = (KernelStatement("math", "import math", ast.parse("import os").body[0]),)
     with pytest.raises(KernelError, match="more than numbers and functions"):
         kernel.compile()
 

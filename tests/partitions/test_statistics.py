@@ -31,7 +31,7 @@ from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import FIRST_LEVEL, Column, declare
-from gpupipe_kernels.opcodes import Part
+from gpupipe_kernels.program.opcodes import CalendarPart
 
 N = 1000
 CUTS = {
@@ -105,7 +105,7 @@ def index(table: Any, *names: str) -> Codes:
 
 def codes(table: Any) -> list[Codes]:
     bins = Codes("bins", ("far",), (IndexStep("INDEX_BIN", "far", stride=3, edges=(1e9 - 1, 1e9, 1e9 + 1)),), 7, ())
-    hours = Codes("hours", ("since",), (IndexStep("INDEX_PART", "since", part=int(Part.HOUR)),), 25, ())
+    hours = Codes("hours", ("since",), (IndexStep("INDEX_PART", "since", part=int(CalendarPart.HOUR)),), 25, ())
     pair = index(table, "city", "plan")
     grouped = Codes("grouped", ("city",), index(table, "city").index, index(table, "city").size, ("a", "b"),
                     np.arange(index(table, "city").size) % (FIRST_LEVEL + 2))  # fmt: skip

@@ -19,7 +19,7 @@ from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions
 from gpupipe.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.program import Program
+    from gpupipe_kernels.program.program import Program
 
 # estimator name → the module that holds the class of that name
 ESTIMATORS: dict[str, str] = {
@@ -44,8 +44,8 @@ ESTIMATORS: dict[str, str] = {
 }
 # interpreter → the module whose `run` it is; that of "numba" loads a compiler
 INTERPRETERS = {
-    "numpy": "gpupipe_kernels.interpreters.interpret_numpy",
-    "numba": "gpupipe_kernels.interpreters.interpret_cpu",
+    "numpy": "gpupipe_kernels.interpreters.numpy.interpreter",
+    "numba": "gpupipe_kernels.interpreters.numba.interpreter",
 }
 TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
 INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}

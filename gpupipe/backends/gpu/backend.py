@@ -25,7 +25,7 @@ from gpupipe.backends.base import (
 from gpupipe.errors import DeviceError
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.program import Program
+    from gpupipe_kernels.program.program import Program
 
 
 class GpuBackend(Backend):
@@ -100,16 +100,16 @@ class GpuBackend(Backend):
         engine: str | None = None,
     ) -> None:
         """Run `program` in one launch; see `Backend.run_program`."""
-        from gpupipe_kernels.interpreters import interpret_cuda
+        from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
-        ready = interpret_cuda.device_program(program)
+        ready = cuda_interpreter.device_program(program)
         there = ready.n_bytes
-        self.last_interpreter = interpret_cuda.run(ready, blocks, out, fold)
+        self.last_interpreter = cuda_interpreter.run(ready, blocks, out, fold)
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
         """Return the device's reductions; see `Backend.reductions`."""
-        from gpupipe_kernels.reduce import cuda_engine
+        from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 
         return cuda_engine
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.proof.twenty_columns import bytes_per_row, table, twenty_columns
 
 __all__ = ["bytes_per_row", "copy_bandwidth", "program_line", "run_program", "table", "twenty_columns"]
@@ -41,7 +41,7 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
     import numpy as np
     from numba import cuda
 
-    from gpupipe_kernels.interpreters.interpret_cuda import DeviceProgram, run
+    from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
 
     blocks = _on_device(table(min(n_rows, 1_000_000)), n_rows)
     out = cuda.device_array((n_rows, program.n_columns), np.float32, order=ORDERS[order])

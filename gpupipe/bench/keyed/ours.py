@@ -34,7 +34,7 @@ def compiled(events: Events, clock: StageClock) -> Columns:
     return columns
 
 
-def _running(history: keyed.History, spend: keyed.Column, stock: Array, seen: keyed.Queries) -> dict[str, Array]:
+def _running(history: keyed.History, spend: keyed.KeyedColumn, stock: Array, seen: keyed.Queries) -> dict[str, Array]:
     return {
         "count": keyed.count(seen),
         "sum": keyed.aggregate(spend, seen, "sum"),
@@ -49,12 +49,12 @@ def _running(history: keyed.History, spend: keyed.Column, stock: Array, seen: ke
     }
 
 
-def _windows(spend: keyed.Column, seen: keyed.Queries) -> dict[str, Array]:
+def _windows(spend: keyed.KeyedColumn, seen: keyed.Queries) -> dict[str, Array]:
     window = keyed.last_span(seen, SPAN)
     return {"30 d sum": keyed.aggregate(spend, window, "sum"), "30 d count": keyed.count(window)}
 
 
-def _joined_back(history: keyed.History, spend: keyed.Column, stock: Array) -> dict[str, Array]:
+def _joined_back(history: keyed.History, spend: keyed.KeyedColumn, stock: Array) -> dict[str, Array]:
     customers = np.arange(len(history.start) - 1, dtype=np.int32)
     before = keyed.queries_before(history, customers, np.array(CUT_OFF))
     return {

@@ -12,19 +12,19 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import Builder
 from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Times, Virtual
-from gpupipe_kernels.opcodes import PART_SIZES, Part
+from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 # part → (the calendar part that is looked up, its values' phase in 0..1)
 PERIODS = {
-    "minute": (Part.MINUTE, 60, 0),
-    "hour": (Part.HOUR, 24, 0),
-    "weekday": (Part.WEEKDAY, 7, 0),
-    "day": (Part.DAY, 31, 1),
-    "month": (Part.MONTH, 12, 1),
-    "day_of_year": (Part.DAY_OF_YEAR, 366, 1),
+    "minute": (CalendarPart.MINUTE, 60, 0),
+    "hour": (CalendarPart.HOUR, 24, 0),
+    "weekday": (CalendarPart.WEEKDAY, 7, 0),
+    "day": (CalendarPart.DAY, 31, 1),
+    "month": (CalendarPart.MONTH, 12, 1),
+    "day_of_year": (CalendarPart.DAY_OF_YEAR, 366, 1),
 }
 
 
@@ -66,7 +66,7 @@ class Cyclic(Op):
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday are read off one table of 168, at one index.
-            shared = Part.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
+            shared = CalendarPart.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
             part = shared if name in ("hour", "weekday") else which
             codes = part_codes(column, part)
             values = [_value(name, part, i) - first for i in range(PART_SIZES[part])]
@@ -81,13 +81,13 @@ class Cyclic(Op):
             builder.put(replace(wave, name=f"{column.name}_{label}"), "cyclic")
 
 
-def _value(name: str, part: Part, index: int) -> int:
-    if part is Part.HOUR_OF_WEEK:
+def _value(name: str, part: CalendarPart, index: int) -> int:
+    if part is CalendarPart.HOUR_OF_WEEK:
         return index % 24 if name == "hour" else index // 24
     return index
 
 
-def part_codes(column: Times, part: Part) -> Codes:
+def part_codes(column: Times, part: CalendarPart) -> Codes:
     """Return a part of a time as a categorical column: null, or one of the part's values."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import Builder
 from gpupipe.features.program.expressions import Numbers, Start, Times, Virtual
-from gpupipe_kernels.opcodes import Part
+from gpupipe_kernels.program.opcodes import CalendarPart
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -40,7 +40,7 @@ class DatetimeParts(Op):
             if name == "elapsed_days":
                 start = Start("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
             else:
-                start = Start("PART", column.source, arg=int(Part[name.upper()]))
+                start = Start("PART", column.source, arg=int(CalendarPart[name.upper()]))
             made = Numbers(f"{column.name}_{name}", column.inputs, start)
             if made.name not in builder.made:
                 builder.add(made)

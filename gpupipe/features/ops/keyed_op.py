@@ -219,7 +219,7 @@ class View:
         return self.events.table.schema[name].kind if name in self.events.table.schema else "numeric"
 
     def numbers(self, name: str) -> Any:
-        """Return a numeric or boolean column of the events as a `gpupipe_kernels.keyed.Column`, NaN where null."""
+        """Return a numeric or boolean column of the events as a `gpupipe_kernels.keyed.KeyedColumn`, NaN where null."""
         return self.sources.once(("column", id(self.history), name, self.past), lambda: self._numbers(name))
 
     def _numbers(self, name: str) -> Any:

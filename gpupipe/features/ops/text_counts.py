@@ -58,11 +58,11 @@ class TextCounts(TextOp):
         """Return counts and flags of distinct texts, shape (len(counts) + len(patterns), len(texts))."""
         import numpy as np
 
-        from gpupipe_kernels.text import Count, count_texts
+        from gpupipe_kernels.text import TextCount, count_texts
 
         values = np.empty((len(self.column_names()), len(texts)), np.float32)
         if self.counts:
-            rows = [Count[count.upper()] for count in self.counts]
+            rows = [TextCount[count.upper()] for count in self.counts]
             values[: len(rows)] = count_texts(*buffers(texts), n_threads)[rows]
         for i, pattern in enumerate(self.patterns.values(), start=len(self.counts)):
             values[i] = _found(pattern, texts)

@@ -71,13 +71,13 @@ class TextHash(TextOp):
             raise SchemaError(f"column {name!r} holds text that is not UTF-8: {error}", fix="re-encode it") from None
 
     def _grams(self) -> Grams:
-        from gpupipe_kernels.text import Analyzer, Grams, Value
+        from gpupipe_kernels.text import Analyzer, Grams, GramValue
 
         return Grams(
             Analyzer[self.analyzer.upper()],
             *self.ngrams,
             self.buckets,
             int(self.alternate_sign),
-            Value[self.value.upper()],
+            GramValue[self.value.upper()],
             int(self.norm == "l2"),
         )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 
 from gpupipe.features.program.expressions import Numbers, combined, registers
-from gpupipe_kernels.opcodes import N_REGISTERS
+from gpupipe_kernels.program.opcodes import N_REGISTERS
 
 Value = Numbers | float
 

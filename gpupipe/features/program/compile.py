@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Start, Step
-from gpupipe_kernels.opcodes import PART_SIZES, STARTS_SEGMENT, Op, Part
-from gpupipe_kernels.program import Call, Program, block_id
+from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Opcode
+from gpupipe_kernels.program.program import Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
 
@@ -59,14 +59,14 @@ class _Writer:
     def _start(self, column: Numbers, dst: int, register: int) -> float:
         """Write the first value; return the shift that has been subtracted of it already."""
         start = column.start
-        op = Op[start.op]
+        op = Opcode[start.op]
         if start.operands:
             self._combine(op, start, dst, register)
             return 0.0
-        if op is Op.TAKE:
+        if op is Opcode.TAKE:
             self._take(start.codes, start.table, dst)  # type: ignore[arg-type]
             return 0.0
-        if op is Op.LOAD:
+        if op is Opcode.LOAD:
             # Centring in the source's precision keeps what float32 would lose of a large mean with a small spread.
             center = _center_of(column.steps)
             if self.places[start.source][0] == "float32":
@@ -77,12 +77,12 @@ class _Writer:
         self._put(op, dst, start.source, arg=arg, params=start.params)
         return 0.0
 
-    def _combine(self, op: Op, start: Start, dst: int, register: int) -> None:
+    def _combine(self, op: Opcode, start: Start, dst: int, register: int) -> None:
         """Write the operands, all but the last to registers, and the instruction that takes them."""
         *stored, last = start.operands
         for i, operand in enumerate(stored, start=register):
             self.column(operand, dst, i)
-            self._put(Op.STORE, dst, arg=i)
+            self._put(Opcode.STORE, dst, arg=i)
         self.column(last, dst, register + len(stored))
         self._put(op, dst, arg=register, params=start.params, size=0 if start.call is None else self._call(start.call))
 
@@ -97,36 +97,36 @@ class _Writer:
             center, factor = step.params
             params = (factor, (shift - center) * factor)
             if params != (1.0, 0.0):
-                self._put(Op.SCALE, dst, params=params)
+                self._put(Opcode.SCALE, dst, params=params)
         elif step.op in KEEPS_SHIFT:
-            self._put(Op[step.op], dst, params=tuple(p - shift for p in step.params))
+            self._put(Opcode[step.op], dst, params=tuple(p - shift for p in step.params))
         else:
-            self._put(Op[step.op], dst, params=step.params)
+            self._put(Opcode[step.op], dst, params=step.params)
 
     def _take(self, codes: Codes, table: np.ndarray, dst: int) -> None:
         by_fold = table.ndim == 2 and self.folds
         self._index(codes.index, codes.size, by_fold)
         values = table.reshape(-1) if by_fold or table.ndim == 1 else table[0]
-        self._put(Op.TAKE, dst, lut=values)
+        self._put(Opcode.TAKE, dst, lut=values)
 
     def _index(self, steps: tuple[IndexStep, ...], size: int, by_fold: bool) -> None:
         if self.index == (steps, by_fold):
             return  # the register holds it already
         for step in steps:
-            op = Op[step.op]
-            if op is Op.INDEX_PART:
-                self._put(op, -1, step.source, arg=step.part, size=PART_SIZES[Part(step.part)])
-            elif op is Op.INDEX_BIN:
+            op = Opcode[step.op]
+            if op is Opcode.INDEX_PART:
+                self._put(op, -1, step.source, arg=step.part, size=PART_SIZES[CalendarPart(step.part)])
+            elif op is Opcode.INDEX_BIN:
                 self._put(op, -1, step.source, arg=step.stride, lut=np.array(step.edges, np.float32))
             else:
                 self._put(op, -1, step.source, arg=step.stride)
         if by_fold:
-            self._put(Op.INDEX_FOLD, -1, arg=size)
+            self._put(Opcode.INDEX_FOLD, -1, arg=size)
         self.index = (steps, by_fold)
 
     def _put(
         self,
-        op: Op,
+        op: Opcode,
         dst: int,
         source: str = "",
         arg: int = 0,

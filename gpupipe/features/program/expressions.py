@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError
 from gpupipe.table.schema import FIRST_LEVEL, NULL
-from gpupipe_kernels.opcodes import N_REGISTERS
+from gpupipe_kernels.program.opcodes import N_REGISTERS
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.program import Call
+    from gpupipe_kernels.program.program import Call
 
 Array = Any
 
@@ -27,7 +27,7 @@ Array = Any
 class IndexStep:
     """One step of the computation of an index.
 
-    ``op`` is an index instruction (`gpupipe_kernels.opcodes.Op`): ``INDEX`` takes the codes of `source`,
+    ``op`` is an index instruction (`gpupipe_kernels.program.opcodes.Opcode`): ``INDEX`` takes the codes of `source`,
     ``INDEX_PAIR`` adds them to `stride` times the index so far, ``INDEX_PART`` takes calendar part `part` of `source`,
     ``INDEX_BIN`` counts the `edges` that are at most `source`.
     """

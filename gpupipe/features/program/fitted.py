@@ -21,7 +21,7 @@ from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
-from gpupipe_kernels.program import Program, block_id
+from gpupipe_kernels.program.program import Program, block_id
 from gpupipe_kernels.user.language import KernelError
 
 if TYPE_CHECKING:

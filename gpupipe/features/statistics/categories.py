@@ -14,8 +14,8 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe_kernels.formulas.calendar import part
-from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
-from gpupipe_kernels.reduce.engines import Cells, Engine
+from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
+from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
 Array = Any
 Tables = tuple[Array, Array]  # rows, and sums of the target
@@ -29,12 +29,12 @@ class Counter:
     ----------
     table : Table
     backend : Backend
-    engine : Engine
+    engine : ReductionEngine
     first_row : int
         The position of the first row among the rows that are fitted: a fold is a hash of it.
     """
 
-    def __init__(self, table: Table, backend: Backend, engine: Engine, first_row: int = 0) -> None:
+    def __init__(self, table: Table, backend: Backend, engine: ReductionEngine, first_row: int = 0) -> None:
         self.table, self.backend, self.engine, self.first_row = table, backend, engine, first_row
 
     def codes(self, names: Sequence[str]) -> list[Array]:
@@ -117,7 +117,7 @@ class Counter:
             return 0.0
         return float(self.backend.to_host(abs(y).max()))
 
-    def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> Cells:
+    def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> CellLayout:
         """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
         first, *others = column.index
         steps = [(*self.table.places[step.source], step.stride) for step in others]
@@ -129,7 +129,7 @@ class Counter:
         if group is not None:
             steps.append((*_add(made, group[0]), group[1]))
         blocks = {**self.table.blocks, **{name: self._stacked(rows) for name, rows in made.items()}}
-        return Cells(blocks, tuple(steps), column.size * (group[1] if group else 1))
+        return CellLayout(blocks, tuple(steps), column.size * (group[1] if group else 1))
 
     def _made(self, step: IndexStep, size: int) -> Array:
         """Return the index that a step computes of a number or a time, shape (n_rows,)."""
@@ -142,11 +142,11 @@ class Counter:
         over_parts(self.backend, fill, [step], len(source))
         return out
 
-    def _tally(self, cells: list[Cells], many: int = 0) -> list[list[Tables]]:
+    def _tally(self, cells: list[CellLayout], many: int = 0) -> list[list[Tables]]:
         heights = [self._height(c.size, len(cells)) if c.y is None else _fixed_height(c.size, many) for c in cells]
         return over_parts(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
 
-    def _tally_parts(self, cells: Cells, start: int, stop: int) -> Tables:
+    def _tally_parts(self, cells: CellLayout, start: int, stop: int) -> Tables:
         """Return the tables of some rows; sums are added up in parts that do not depend on how many rows they are."""
         xp, to_host = self.backend.xp, self.backend.to_host
         counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
@@ -213,7 +213,7 @@ def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:
     """Return the index of each value of a time or a number: its calendar part, or its bin."""
     xp = backend.xp
     if step.op == "INDEX_PART":
-        return xp.where(source == NAT, PART_SIZES[Part(step.part)], part(source, step.part))
+        return xp.where(source == NAT, PART_SIZES[CalendarPart(step.part)], part(source, step.part))
     edges = backend.to_device(np.array(step.edges, np.float32))
     bins = xp.searchsorted(edges, source.astype(np.float32), side="right")
     return xp.where(xp.isnan(source), 0, bins + step.stride)

@@ -13,7 +13,7 @@ from gpupipe.features.statistics.quantiles import Inside, interpolated, places
 from gpupipe.features.statistics.reductions import Found, Sweeper
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 
 Array = Any
 
@@ -21,7 +21,7 @@ MOST_ROWS_MADE = 2**22  # by a program at once: 16 MiB a column
 
 
 class DeviceSweeper(Sweeper):
-    """The reductions of `Sweeper`, of columns on a device; `engine` is `gpupipe_kernels.reduce.cuda_engine`.
+    """The reductions of `Sweeper`, of columns on a device; `engine` is `gpupipe_kernels.reduce.cuda.engine`.
 
     The same rows give the same bits at every call. Quantiles, extremes and counts are those of the host to the last
     bit; moments are added up in another order.

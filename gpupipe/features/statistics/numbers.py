@@ -19,7 +19,7 @@ from gpupipe.features.statistics.power_exponent import exponent
 from gpupipe.features.statistics.reductions import Sweeper
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashing import mix
-from gpupipe_kernels.reduce.engines import FLOAT32_MAX
+from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Array = Any
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.formulas.hashing import mix
-from gpupipe_kernels.reduce.engines import LANES, Engine
+from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 
 Array = Any
 Ranks = tuple[int, int]  # two places in the order of the values from 0 on, the lesser first
@@ -53,7 +53,7 @@ class Inside:
 
 
 def insides(given: Array, out: Array, found: Array) -> list[Inside]:
-    """Return what `Engine.sweep` has found in the brackets that it was given."""
+    """Return what `ReductionEngine.sweep` has found in the brackets that it was given."""
     return [
         Inside(low, high, n_below, n, values[: n if low < high else 0].copy())
         for (low, high), (n_below, n), values in zip(given.tolist(), found.tolist(), out, strict=True)
@@ -67,7 +67,7 @@ def joined(parts: Sequence[Inside]) -> Inside:
     return Inside(parts[0].low, parts[0].high, n_below, n, values)
 
 
-def brackets(x: Array, shares: Sequence[float], engine: Engine) -> Array:
+def brackets(x: Array, shares: Sequence[float], engine: ReductionEngine) -> Array:
     """Return for each share two values between which that quantile of `x` very probably lies, shape (k, 2).
 
     Nulls of `x` do not count. There are no brackets where it would not pay to look for them.
@@ -80,7 +80,7 @@ def pays(n_rows: int, shares: Sequence[float]) -> bool:
     return n_rows > FEW_VALUES and len(shares) <= MOST_BRACKETS
 
 
-def bracketed(sample: Array, shares: Sequence[float], engine: Engine, n_rows: int) -> Array:
+def bracketed(sample: Array, shares: Sequence[float], engine: ReductionEngine, n_rows: int) -> Array:
     """Return the `brackets` of a column of so many rows, of which those of `sampled` are known."""
     if not pays(n_rows, shares):
         return np.empty((0, 2), sample.dtype)
@@ -88,7 +88,9 @@ def bracketed(sample: Array, shares: Sequence[float], engine: Engine, n_rows: in
     return np.array([_bracket(sample, share, share, engine) for share in shares], sample.dtype).reshape(-1, 2)
 
 
-def quantiles(x: Array, n_null: int, shares: Sequence[float], found: Sequence[Inside], engine: Engine) -> list[float]:
+def quantiles(
+    x: Array, n_null: int, shares: Sequence[float], found: Sequence[Inside], engine: ReductionEngine
+) -> list[float]:
     """Return the quantiles of `x`, linearly interpolated; 0 if all is null.
 
     Parameters
@@ -114,7 +116,7 @@ def selected(
     n: int,
     shares: Sequence[float],
     found: Sequence[Inside],
-    engine: Engine,
+    engine: ReductionEngine,
     otherwise: Callable[[list[int]], Mapping[int, float]],
 ) -> list[float]:
     """Return the quantiles of `n` values, linearly interpolated; 0 of none.
@@ -148,14 +150,14 @@ def interpolated(ends: Sequence[tuple[float, float]], at: Sequence[float]) -> li
     return [_between(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
 
 
-def _chosen(inside: Inside, ranks: Ranks, engine: Engine) -> tuple[float, float]:
+def _chosen(inside: Inside, ranks: Ranks, engine: ReductionEngine) -> tuple[float, float]:
     """Return the values of two ranks, which `inside` holds."""
     if inside.low == inside.high:
         return inside.low, inside.high
     return ranked(inside.values, (ranks[0] - inside.n_below, ranks[1] - inside.n_below), engine)
 
 
-def ranked(values: Array, ranks: Ranks, engine: Engine) -> tuple[float, float]:
+def ranked(values: Array, ranks: Ranks, engine: ReductionEngine) -> tuple[float, float]:
     """Return the values of two ranks of an array without NaN."""
     n = len(values)
     if n > FEW_VALUES:
@@ -170,7 +172,7 @@ def ranked(values: Array, ranks: Ranks, engine: Engine) -> tuple[float, float]:
     return float(ordered[ranks[0]]), float(ordered[ranks[1]])
 
 
-def _bracket(sample: Array, low: float, high: float, engine: Engine) -> tuple[float, float]:
+def _bracket(sample: Array, low: float, high: float, engine: ReductionEngine) -> tuple[float, float]:
     """Return the values of `sample` some deviations of a rank before one share and behind another; inf off its ends."""
     n = len(sample)
     if n == 0:

@@ -15,8 +15,8 @@ from gpupipe.features.statistics.moments import Moments, value_amid
 from gpupipe.features.statistics.quantiles import Inside, brackets, insides, joined, quantiles
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART, over_parts
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
-from gpupipe_kernels.reduce.engines import LANES, Engine
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 
 Array = Any
 
@@ -52,10 +52,10 @@ class Sweeper:
     Parameters
     ----------
     backend : Backend
-    engine : Engine
+    engine : ReductionEngine
     """
 
-    def __init__(self, backend: Backend, engine: Engine) -> None:
+    def __init__(self, backend: Backend, engine: ReductionEngine) -> None:
         self.backend, self.engine = backend, engine
         self._room = _Room()
 

@@ -22,7 +22,7 @@ from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 
 Result = TypeVar("Result")
 Array = Any

@@ -18,8 +18,8 @@ from gpupipe.partitions.number_columns import Asked, arrays, picked
 from gpupipe.partitions.statistics.rank_selection import ranked
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.program import Program
-from gpupipe_kernels.reduce.engines import Engine
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.reduce.engine import ReductionEngine
 
 Item = TypeVar("Item")
 Array = Any
@@ -36,10 +36,10 @@ class ClusterSweeper(Sweeper):
         Aligned.
     backend : Backend
         The host of the leading process.
-    engine : Engine
+    engine : ReductionEngine
     """
 
-    def __init__(self, table: PartitionedTable, backend: Backend, engine: Engine) -> None:
+    def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
         super().__init__(backend, engine)
         self.table = table
 

@@ -16,7 +16,7 @@ from gpupipe.models import FittedModel, Prediction, load_fitted
 from gpupipe.pipeline.checkpoints.keys import Key
 from gpupipe.pipeline.model.feature_files import read_features, write_features
 from gpupipe.pipeline.training import Trained
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.program import Program
 
 TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
 

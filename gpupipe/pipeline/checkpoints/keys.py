@@ -23,13 +23,13 @@ from gpupipe.io.read import input_files
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
-from gpupipe_kernels import program
+from gpupipe_kernels.code_cache import SOURCES as KERNELS
 
 Array = Any
 
 # The packages that make a stage. All others but those that make no result count as the code of reading.
 SOURCES = {"features": ("features",), "training": ("models", "tensors")}
-OURS, KERNELS = Path(__file__).parents[2], Path(program.__file__).parent
+OURS = Path(__file__).parents[2]
 NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")
 # Sections that change nothing, and those that have a part of their own.
 WITHOUT = {

@@ -16,7 +16,7 @@ from gpupipe.pipeline.model.derivation import read_derivation, write_derivation
 from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_states, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
-from gpupipe_kernels.program import Call, Program, block_id
+from gpupipe_kernels.program.program import Call, Program, block_id
 
 TRAINING = "training_summary.json"
 

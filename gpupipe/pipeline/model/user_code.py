@@ -11,7 +11,7 @@ from gpupipe_kernels.user.kernel import KernelError, UserKernel, restore
 
 if TYPE_CHECKING:
     from gpupipe.artifact import ArtifactReader, ArtifactWriter
-    from gpupipe_kernels.program import Call
+    from gpupipe_kernels.program.program import Call
 
 
 def write_kernels(writer: ArtifactWriter, calls: Iterable[Call]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Random bits for the rows of an array, wherever it lies: of `philox` on the host, of `device_loops` on the device."""
+"""Random bits for the rows of an array, wherever it lies: by `philox` on the host, by `cuda.loops` on the device."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def fill(out: Any, seed: int, stream: int, start: int) -> None:
     if isinstance(out, np.ndarray):
         out[:] = on_host(len(out), seed, stream, start)
     else:
-        from gpupipe_kernels.draws.device_loops import fill_on_device
+        from gpupipe_kernels.draws.cuda.loops import fill_on_device
 
         fill_on_device(out, seed, stream, start)

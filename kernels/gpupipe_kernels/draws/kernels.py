@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import cuda
 
-from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.draws.device_loops import (
+from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.draws.cuda.loops import (
     MULTIPLIER_0,
     MULTIPLIER_1,
     ROUNDS,
@@ -47,7 +47,7 @@ def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 KERNELS = (
-    Kernel(
+    KernelDeclaration(
         "draw_words", "64 random bits of each row: Philox4x64-10 of seed, stream and position",
         (Argument("n_rows", "int64", ()), Argument("seed", "uint64", ()), Argument("stream", "uint64", ()),
          Argument("start", "uint64", ())),

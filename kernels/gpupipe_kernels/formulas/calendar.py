@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpupipe_kernels.opcodes import Part
+from gpupipe_kernels.program.opcodes import CalendarPart
 
 MICROSECONDS_A_DAY = 86_400_000_000
 
@@ -36,43 +36,43 @@ def _is_leap(year: Any) -> Any:
 
 
 def part(time: Any, which: int) -> Any:
-    """Return calendar part `which` (a `Part`) of `time`, int64 microseconds; NAT must be masked by the caller."""
-    if which == Part.HOUR:
+    """Return a `CalendarPart` of `time`, int64 microseconds; the caller masks NAT."""
+    if which == CalendarPart.HOUR:
         hours = time // 3_600_000_000
         return hours - hours // 24 * 24
-    if which == Part.HOUR_OF_WEEK:
+    if which == CalendarPart.HOUR_OF_WEEK:
         hours = time // 3_600_000_000 + 72  # 1970-01-01 was a Thursday
         return hours - hours // 168 * 168
-    if which == Part.MINUTE:
+    if which == CalendarPart.MINUTE:
         minutes = time // 60_000_000
         return minutes - minutes // 60 * 60
-    if which == Part.SECOND:
+    if which == CalendarPart.SECOND:
         seconds = time // 1_000_000
         return seconds - seconds // 60 * 60
     days = time // MICROSECONDS_A_DAY
     if hasattr(days, "astype"):
         days = days.astype("int32")  # they fit, and NumPy divides them in a third of the time
     weekday = days + 3 - (days + 3) // 7 * 7
-    if which == Part.WEEKDAY:
+    if which == CalendarPart.WEEKDAY:
         return weekday
-    if which == Part.IS_WEEKEND:
+    if which == CalendarPart.IS_WEEKEND:
         return weekday // 5
     return _civil_part(days, which)
 
 
 def _civil_part(days: Any, which: int) -> Any:
     year, month, day, march_day = civil(days)
-    if which == Part.YEAR:
+    if which == CalendarPart.YEAR:
         return year
-    if which == Part.QUARTER:
+    if which == CalendarPart.QUARTER:
         return (month + 2) // 3
-    if which == Part.MONTH:
+    if which == CalendarPart.MONTH:
         return month
-    if which == Part.DAY:
+    if which == CalendarPart.DAY:
         return day
-    if which == Part.IS_MONTH_START:
+    if which == CalendarPart.IS_MONTH_START:
         return 1 // day
-    if which == Part.DAY_OF_YEAR:
+    if which == CalendarPart.DAY_OF_YEAR:
         early = (14 - month) // 12  # 1 in January and February
         return march_day + 1 + (1 - early) * (59 + _is_leap(year)) - early * 306
     following = civil(days + 1)

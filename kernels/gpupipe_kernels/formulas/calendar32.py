@@ -11,7 +11,7 @@ from typing import Any
 from numpy import int32, int64, uint32, uint64
 
 from gpupipe_kernels.launch import formula
-from gpupipe_kernels.opcodes import Part
+from gpupipe_kernels.program.opcodes import CalendarPart
 
 DAY = 86_400_000_000
 UNITS = DAY >> 13  # a day is as many times 2**13
@@ -40,11 +40,11 @@ def clock_part(time: Any, day: Any, which: Any) -> Any:
     second = uint32(uint32(rest >> int64(6)) // uint32(15_625))
     weekday = uint32(uint32(uint32(day) + THURSDAY) % uint32(7))
     found = hour
-    found = uint32(minute % uint32(60)) if which == Part.MINUTE else found
-    found = uint32(second % uint32(60)) if which == Part.SECOND else found
-    found = weekday if which == Part.WEEKDAY else found
-    found = uint32(weekday // uint32(5)) if which == Part.IS_WEEKEND else found
-    found = uint32(weekday * uint32(24) + hour) if which == Part.HOUR_OF_WEEK else found
+    found = uint32(minute % uint32(60)) if which == CalendarPart.MINUTE else found
+    found = uint32(second % uint32(60)) if which == CalendarPart.SECOND else found
+    found = weekday if which == CalendarPart.WEEKDAY else found
+    found = uint32(weekday // uint32(5)) if which == CalendarPart.IS_WEEKEND else found
+    found = uint32(weekday * uint32(24) + hour) if which == CalendarPart.HOUR_OF_WEEK else found
     return int32(found)
 
 
@@ -69,19 +69,19 @@ def date_part(day: Any, which: Any) -> Any:
     month = uint32(shifted - uint32(9)) if late == uint32(1) else uint32(shifted + uint32(3))
     of_year = uint32(march_day - uint32(305)) if late == uint32(1) else uint32(march_day + uint32(60) + leap)
     found = int32(civil) + int32(int32(400) * int32(int32(era) - int32(ERAS)))
-    found = int32(uint32(month + uint32(2)) // uint32(3)) if which == Part.QUARTER else found
-    found = int32(month) if which == Part.MONTH else found
-    found = int32(march_day - first) + int32(1) if which == Part.DAY else found
-    found = int32(of_year) if which == Part.DAY_OF_YEAR else found
-    found = int32(march_day == first) if which == Part.IS_MONTH_START else found
-    found = int32(march_day == last) if which == Part.IS_MONTH_END else found
+    found = int32(uint32(month + uint32(2)) // uint32(3)) if which == CalendarPart.QUARTER else found
+    found = int32(month) if which == CalendarPart.MONTH else found
+    found = int32(march_day - first) + int32(1) if which == CalendarPart.DAY else found
+    found = int32(of_year) if which == CalendarPart.DAY_OF_YEAR else found
+    found = int32(march_day == first) if which == CalendarPart.IS_MONTH_START else found
+    found = int32(march_day == last) if which == CalendarPart.IS_MONTH_END else found
     return int32(found)
 
 
 @formula
 def is_of_clock(which: Any) -> Any:
     """Return whether `clock_part` knows a part, or `date_part`."""
-    return which >= Part.WEEKDAY and which <= Part.IS_WEEKEND
+    return which >= CalendarPart.WEEKDAY and which <= CalendarPart.IS_WEEKEND
 
 
 @formula

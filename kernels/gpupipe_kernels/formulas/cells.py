@@ -1,6 +1,6 @@
 """What the simple instructions make of a cell: one scalar formula for each, which both compiled interpreters call.
 
-Their null policy is that of `gpupipe_kernels.opcodes`.
+Their null policy is that of `gpupipe_kernels.program.opcodes`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numpy import float32, float64, int32, uint64
 
 from gpupipe_kernels.formulas.calendar32 import part
 from gpupipe_kernels.launch import array_formula, formula
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 
 NAN = float32(float("nan"))
 INF = float32(float("inf"))

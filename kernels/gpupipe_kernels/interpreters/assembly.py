@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import BLOCKS, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import BLOCKS, CalendarPart, Opcode
+from gpupipe_kernels.program.program import Program
 
 Instruction = tuple[int, ...]
 
 
 def load(dtype: str, row: int = 0, to: int = 0, param: int = 0) -> Instruction:
     """Return an instruction that loads row `row` of a block into column `to`, less the parameter at `param`."""
-    return (Op.LOAD, to, BLOCKS.index(dtype), row, 0, param, 0, 0)
+    return (Opcode.LOAD, to, BLOCKS.index(dtype), row, 0, param, 0, 0)
 
 
 def store(register: int, to: int = 0) -> Instruction:
     """Return an instruction that puts the cell of column `to` on the stack, as register `register`."""
-    return (Op.STORE, to, -1, -1, register, 0, 0, 0)
+    return (Opcode.STORE, to, -1, -1, register, 0, 0, 0)
 
 
-def apply(op: Op, to: int = 0, param: int = 0) -> Instruction:
+def apply(op: Opcode, to: int = 0, param: int = 0) -> Instruction:
     """Return an instruction that works on the cell of column `to`, and the stack from register 0 on."""
     return (op, to, -1, -1, 0, param, 0, 0)
 
@@ -33,12 +33,12 @@ def assemble(rows: Any, params: Sequence[float], luts: Any = (), n_columns: int 
     return Program(np.array(rows, np.int32), np.array(params, np.float64), np.array(luts, np.float32), n_columns)
 
 
-def of_number(op: Op, *params: float) -> Program:
+def of_number(op: Opcode, *params: float) -> Program:
     """Return an instruction of one float32 column with its parameters; the LOAD takes off 0."""
     return assemble([load("float32"), apply(op, param=1)], [0.0, *params])
 
 
-def of_points(op: Op, radius: float, origin: float) -> Program:
+def of_points(op: Opcode, radius: float, origin: float) -> Program:
     """Return an instruction of two points: four float32 columns, latitude and longitude of each."""
     loads = [step for i in range(3) for step in (load("float32", i), store(i))]
     return assemble([*loads, load("float32", 3), apply(op, param=1)], [0.0, radius, origin])
@@ -47,48 +47,50 @@ def of_points(op: Op, radius: float, origin: float) -> Program:
 def arithmetic() -> Program:
     """Return sum, difference, product and quotient of two float32 columns."""
     rows: list[Instruction] = []
-    for to, op in enumerate((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE)):
+    for to, op in enumerate((Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE)):
         rows += [load("float32", 0, to), store(0, to), load("float32", 1, to), apply(op, to)]
     return assemble(rows, [0.0], n_columns=4)
 
 
 def impute(fill: float, low: float, high: float, factor: float, offset: float) -> Program:
     """Return whether a float32 column is null, and the column filled, clipped and scaled."""
-    null = (Op.IS_NULL, 0, BLOCKS.index("float32"), 0, 0, 0, 0, 0)
-    chain = [load("float32", 0, 1), apply(Op.FILL, 1, 1), apply(Op.CLIP, 1, 2), apply(Op.SCALE, 1, 4)]
+    null = (Opcode.IS_NULL, 0, BLOCKS.index("float32"), 0, 0, 0, 0, 0)
+    chain = [load("float32", 0, 1), apply(Opcode.FILL, 1, 1), apply(Opcode.CLIP, 1, 2), apply(Opcode.SCALE, 1, 4)]
     return assemble([null, *chain], [0.0, fill, low, high, factor, offset], n_columns=2)
 
 
 def standardize(mean: float, scale: float) -> Program:
     """Return ``(x - mean) * scale`` of a float64 column."""
-    return assemble([load("float64"), apply(Op.SCALE, param=1)], [mean, scale, 0.0])
+    return assemble([load("float64"), apply(Opcode.SCALE, param=1)], [mean, scale, 0.0])
 
 
 def bins(*edges: float) -> Program:
     """Return in which bin a float32 column is, from 1; 0 where it is null."""
     n = len(edges)
-    rows = [(Op.INDEX_BIN, -1, BLOCKS.index("float32"), 0, 1, 0, 0, n), (Op.TAKE, 0, -1, -1, 0, 0, n, n + 2)]
+    rows = [(Opcode.INDEX_BIN, -1, BLOCKS.index("float32"), 0, 1, 0, 0, n), (Opcode.TAKE, 0, -1, -1, 0, 0, n, n + 2)]
     return assemble(rows, [], [*edges, *range(n + 2)])
 
 
 def calendar_parts() -> Program:
     """Return every calendar part of a time."""
     return assemble(
-        [(Op.PART, part, BLOCKS.index("int64"), 0, part, 0, 0, 0) for part in Part], [], n_columns=len(Part)
+        [(Opcode.PART, part, BLOCKS.index("int64"), 0, part, 0, 0, 0) for part in CalendarPart],
+        [],
+        n_columns=len(CalendarPart),
     )
 
 
 def elapsed(origin: float, unit: float) -> Program:
     """Return the time since `origin` in `unit` microseconds, and microseconds from a second time to the first."""
     block = BLOCKS.index("int64")
-    since, between = (Op.ELAPSED, 0, block, 0, 0, 0, 0, 0), (Op.BETWEEN, 1, block, 0, 1, 1, 0, 0)
+    since, between = (Opcode.ELAPSED, 0, block, 0, 0, 0, 0, 0), (Opcode.BETWEEN, 1, block, 0, 1, 1, 0, 0)
     return assemble([since, between], [origin, 1 / unit], n_columns=2)
 
 
 def lookup(n_codes: int) -> Program:
     """Return whether an int16 code is 1, and the entry of a pair of codes below `n_codes` in a table."""
     block = BLOCKS.index("int16")
-    equal = (Op.EQUAL, 0, block, 0, 1, 0, 0, 0)
-    pair = [(Op.INDEX, -1, block, 0, 0, 0, 0, 0), (Op.INDEX_PAIR, -1, block, 1, n_codes, 0, 0, 0)]
-    take = (Op.TAKE, 1, -1, -1, 0, 0, 0, n_codes * n_codes)
+    equal = (Opcode.EQUAL, 0, block, 0, 1, 0, 0, 0)
+    pair = [(Opcode.INDEX, -1, block, 0, 0, 0, 0, 0), (Opcode.INDEX_PAIR, -1, block, 1, n_codes, 0, 0, 0)]
+    take = (Opcode.TAKE, 1, -1, -1, 0, 0, 0, n_codes * n_codes)
     return assemble([equal, *pair, take], [], np.arange(n_codes * n_codes) * 0.5, n_columns=2)

@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 
 from gpupipe_kernels import code_cache
-from gpupipe_kernels.opcodes import Field, Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import Field, Opcode
+from gpupipe_kernels.program.program import Program
 
 Interpreter = Literal["numpy", "numba"]
 
-NAME = "gpupipe_kernels.interpreters.interpret_cpu"
+NAME = "gpupipe_kernels.interpreters.numba.interpreter"
 
 # Seconds until the Numba interpreter computes, in fresh processes: it is imported and read from disk, or compiled.
 LOAD_SECONDS = 0.45
@@ -28,8 +28,9 @@ COMPILE_SECONDS = 8.0
 # over a million rows, on one thread of an EPYC 9004.
 SAVED_NS = 0.1
 SAVED_NS_OF = {
-    Op.LOG1P: 2.0, Op.SINE: 15.0, Op.YEO_JOHNSON: 11.0, Op.HAVERSINE: 50.0, Op.BEARING: 100.0, Op.INDEX_BIN: 14.0,
-    Op.PART: 8.0, Op.INDEX_PART: 2.5, Op.ELAPSED: 2.0, Op.BETWEEN: 3.5,
+    Opcode.LOG1P: 2.0, Opcode.SINE: 15.0, Opcode.YEO_JOHNSON: 11.0, Opcode.HAVERSINE: 50.0, Opcode.BEARING: 100.0,
+    Opcode.INDEX_BIN: 14.0,
+    Opcode.PART: 8.0, Opcode.INDEX_PART: 2.5, Opcode.ELAPSED: 2.0, Opcode.BETWEEN: 3.5,
 }  # fmt: skip
 
 
@@ -56,5 +57,7 @@ def choose_interpreter(program: Program, n_rows: int, n_threads: int) -> Interpr
 def saved_seconds(program: Program, n_rows: int, n_threads: int) -> float:
     """Return by how many seconds the Numba interpreter is faster, once it is at hand."""
     ops, counts = np.unique(program.instructions[:, Field.OP], return_counts=True)
-    ns = sum(SAVED_NS_OF.get(Op(op), SAVED_NS) * int(n) for op, n in zip(ops.tolist(), counts.tolist(), strict=True))
+    ns = sum(
+        SAVED_NS_OF.get(Opcode(op), SAVED_NS) * int(n) for op, n in zip(ops.tolist(), counts.tolist(), strict=True)
+    )
     return ns * 1e-9 * n_rows / n_threads

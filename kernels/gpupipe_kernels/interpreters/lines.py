@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpupipe_kernels.opcodes import BLOCKS, Field, Op
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
+from gpupipe_kernels.program.program import Program
 
 
 def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
@@ -32,7 +32,13 @@ def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dic
         rows = table[table[:, Field.BLOCK] == number]
         if len(rows) == 0:
             continue
-        columns = max(rows[:, Field.ROW].max(), rows[rows[:, Field.OP] == Op.BETWEEN, Field.ARG].max(initial=0)) + 1
+        columns = (
+            max(
+                rows[:, Field.ROW].max(),
+                rows[rows[:, Field.OP] == Opcode.BETWEEN, Field.ARG].max(initial=0),
+            )
+            + 1
+        )
         block = blocks.get(name)
         if block is None or block.dtype != name or block.shape[0] < columns or block.shape[1] != n_rows:
             got = "none" if block is None else f"{block.dtype} of shape {tuple(block.shape)}"

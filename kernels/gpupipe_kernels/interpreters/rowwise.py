@@ -11,21 +11,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
 from gpupipe_kernels import reference
-from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
-from gpupipe_kernels.interpreters import assembly, interpret_cpu, interpret_cuda, samples
+from gpupipe_kernels.interpreters import assembly, samples
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
+from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.launch import is_simulated
-from gpupipe_kernels.opcodes import NAT, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.typing import HostArray
 
 RADIUS_KM = 6_371.0088
 DEVICE_THREADS = 8 if is_simulated() else 0  # of eight rows each: a tile is then two blocks of `fuzz`
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -40,40 +40,40 @@ class Rowwise:
 
     program: Callable[..., Program]
 
-    def cpu(self, block: Array, *scalars: Any) -> Any:
+    def cpu(self, block: HostArray, *scalars: Any) -> Any:
         """Return the matrix of the block, column-major; a program of one column returns it."""
         program = self.program(*scalars)
         out = np.empty((block.shape[1], program.n_columns), np.float32, order="F")
-        interpret_cpu.run(program, {block.dtype.name: block}, out)
+        numba_interpreter.run(program, {block.dtype.name: block}, out)
         return out[:, 0] if program.n_columns == 1 else out
 
     def gpu(self, block: Any, *scalars: Any) -> Any:
         """The same of and as device arrays."""
         program = self.program(*scalars)
         out = cuda.device_array((block.shape[1], program.n_columns), np.float32, order="F")
-        interpret_cuda.run(program, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
+        cuda_interpreter.run(program, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
         return out[:, 0] if program.n_columns == 1 else out
 
 
-def _of_number(op: Op) -> Rowwise:
+def _of_number(op: Opcode) -> Rowwise:
     return Rowwise(partial(assembly.of_number, op))
 
 
-def _of_points(op: Op, radius: float) -> Rowwise:
+def _of_points(op: Opcode, radius: float) -> Rowwise:
     return Rowwise(partial(assembly.of_points, op, radius))
 
 
-def _arithmetic_in_float64(x: Array) -> Any:
+def _arithmetic_in_float64(x: HostArray) -> Any:
     a, b = x.astype(np.float64)
     return reference.in_float32(np.stack([a + b, a - b, a * b, a / b], axis=1))
 
 
-def _impute_in_float64(x: Array, fill: float, low: float, high: float, factor: float, offset: float) -> Array:
+def _impute_in_float64(x: HostArray, fill: float, low: float, high: float, factor: float, offset: float) -> HostArray:
     null, wide = np.isnan(x[0]), x[0].astype(np.float64)
     return np.stack([null, np.clip(np.where(null, fill, wide), low, high) * factor + offset], axis=1)
 
 
-def _calendar_of_numpy(time: Array) -> Array:
+def _calendar_of_numpy(time: HostArray) -> HostArray:
     """Return the parts by NumPy's own calendar, of the same moment of 1970 to 2370: it repeats after 400 years."""
     cycle, moment = np.divmod(time[0], 146_097 * MICROSECONDS_A_DAY)
     t = moment.view("datetime64[us]")
@@ -85,36 +85,36 @@ def _calendar_of_numpy(time: Array) -> Array:
     weekday = (day.astype(np.int64) + 3) % 7
     of_day = moment - day.astype("datetime64[us]").view(np.int64)
     parts = {
-        Part.YEAR: year.astype(np.int64) + 1970 + 400 * cycle,
-        Part.QUARTER: month_of_year // 3 + 1,
-        Part.MONTH: month_of_year + 1,
-        Part.DAY: day_of_month + 1,
-        Part.DAY_OF_YEAR: (day - year.astype("datetime64[D]")).astype(np.int64) + 1,
-        Part.WEEKDAY: weekday,
-        Part.HOUR: of_day // 3_600_000_000,
-        Part.MINUTE: of_day // 60_000_000 % 60,
-        Part.SECOND: of_day // 1_000_000 % 60,
-        Part.HOUR_OF_WEEK: (hour.astype(np.int64) + 72) % 168,
-        Part.IS_WEEKEND: weekday >= 5,
-        Part.IS_MONTH_START: day_of_month == 0,
-        Part.IS_MONTH_END: (day + 1).astype("datetime64[M]") != month,
+        CalendarPart.YEAR: year.astype(np.int64) + 1970 + 400 * cycle,
+        CalendarPart.QUARTER: month_of_year // 3 + 1,
+        CalendarPart.MONTH: month_of_year + 1,
+        CalendarPart.DAY: day_of_month + 1,
+        CalendarPart.DAY_OF_YEAR: (day - year.astype("datetime64[D]")).astype(np.int64) + 1,
+        CalendarPart.WEEKDAY: weekday,
+        CalendarPart.HOUR: of_day // 3_600_000_000,
+        CalendarPart.MINUTE: of_day // 60_000_000 % 60,
+        CalendarPart.SECOND: of_day // 1_000_000 % 60,
+        CalendarPart.HOUR_OF_WEEK: (hour.astype(np.int64) + 72) % 168,
+        CalendarPart.IS_WEEKEND: weekday >= 5,
+        CalendarPart.IS_MONTH_START: day_of_month == 0,
+        CalendarPart.IS_MONTH_END: (day + 1).astype("datetime64[M]") != month,
     }
-    return np.where(time[0] == NAT, np.nan, np.stack([parts[part] for part in Part])).T
+    return np.where(time[0] == NAT, np.nan, np.stack([parts[part] for part in CalendarPart])).T
 
 
-def _elapsed_in_python(time: Array, origin: float, unit: float) -> Array:
+def _elapsed_in_python(time: HostArray, origin: float, unit: float) -> HostArray:
     a, b = time.astype(object)  # whole numbers of any length
     since = np.where(a == NAT, np.nan, (a - int(origin)) / unit)
     between = np.where((a == NAT) | (b == NAT), np.nan, (a - b) / unit)
     return np.stack([since, between], axis=1).astype(np.float64)
 
 
-def _degrees(points: Array, origin: float) -> tuple[Array, Array, Array, Array]:
+def _degrees(points: HostArray, origin: float) -> tuple[HostArray, HostArray, HostArray, HostArray]:
     lat1, lon1, lat2, lon2 = points.astype(np.float64)
     return lat1 + origin, lon1, lat2 + origin, lon2
 
 
-def _lookup_in_numpy(codes: Array, n_codes: int) -> Array:
+def _lookup_in_numpy(codes: HostArray, n_codes: int) -> HostArray:
     return np.stack([codes[0] == 1, (codes[0].astype(np.int64) * n_codes + codes[1]) * 0.5], axis=1)
 
 
@@ -138,9 +138,9 @@ def _matrix(n_columns: int) -> tuple[Argument, ...]:
 def _kernel(
     name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], nulls: str, rtol: float,
     atol: float, made: Callable[..., Any], run: Rowwise, sample: Callable[..., tuple[Any, ...]],
-) -> Kernel:  # fmt: skip
-    return Kernel(
-        name, summary, inputs, outputs, nulls, rtol, atol, made, run.cpu, run.gpu, sample, interpret_cuda.LOOPS[:1]
+) -> KernelDeclaration:  # fmt: skip
+    return KernelDeclaration(
+        name, summary, inputs, outputs, nulls, rtol, atol, made, run.cpu, run.gpu, sample, cuda_interpreter.LOOPS[:1]
     )
 
 
@@ -158,7 +158,8 @@ KERNELS = (
         Rowwise(assembly.bins), lambda rng, n: (samples.numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
     ),
     _kernel(
-        "calendar_parts", "every calendar part of a time, in the order of Part", (_of("int64", 1),), _matrix(len(Part)),
+        "calendar_parts", "every calendar part of a time, in the order of CalendarPart",
+        (_of("int64", 1),), _matrix(len(CalendarPart)),
         "null", 0.0, 0.0,
         _calendar_of_numpy, Rowwise(assembly.calendar_parts), lambda rng, n: (samples.times(rng, n, 1),),
     ),
@@ -177,7 +178,7 @@ KERNELS = (
     ),
     _kernel(
         "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as from -1 down", 3e-7, 1e-44,
-        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), _of_number(Op.LOG1P),
+        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), _of_number(Opcode.LOG1P),
         lambda rng, n: (samples.numbers(rng, n).astype(np.float32),),
     ),
     _kernel(
@@ -190,19 +191,19 @@ KERNELS = (
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
         "latitudes relative to an origin", POINTS, COLUMN, "null where any is", 1e-6, 1e-6 * RADIUS_KM,
         lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
-        _of_points(Op.HAVERSINE, RADIUS_KM), samples.points,
+        _of_points(Opcode.HAVERSINE, RADIUS_KM), samples.points,
     ),
     _kernel(
         # No tolerance holds for points that are nearly the same, or nearly antipodes: any course leads there.
         "bearing", "initial course between such points in degrees, 0 to 360; antipodes apart",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null where any is", 0.0, 1e-2,
-        lambda x, origin: reference.bearing(*_degrees(x, origin)), _of_points(Op.BEARING, 1.0),
+        lambda x, origin: reference.bearing(*_degrees(x, origin)), _of_points(Opcode.BEARING, 1.0),
         lambda rng, n: samples.points(rng, n, n_kinds=3),
     ),
     _kernel(
         "sine", "sin(x * factor + offset)",
         (_of("float32", 1, least=-1e4, greatest=1e4), *_scalars("factor", "offset")), COLUMN, "null", 0.0, 1e-6,
-        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_number(Op.SINE),
+        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_number(Opcode.SINE),
         lambda rng, n: (rng.uniform(-1e4, 1e4, (1, n)).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
     ),
     _kernel(
@@ -215,7 +216,7 @@ KERNELS = (
         "yeo_johnson", "the power transformation of Yeo and Johnson",
         (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
         lambda x, exponent: reference.in_float32(reference.yeo_johnson(x[0].astype(np.float64), exponent)),
-        _of_number(Op.YEO_JOHNSON),
+        _of_number(Opcode.YEO_JOHNSON),
         lambda rng, n: (samples.numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
     ),
 )  # fmt: skip

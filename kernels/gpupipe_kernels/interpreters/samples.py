@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from gpupipe_kernels.opcodes import NAT
-
-Array = npt.NDArray[Any]
+from gpupipe_kernels.program.opcodes import NAT
+from gpupipe_kernels.typing import HostArray
 
 
-def numbers(rng: np.random.Generator, n: int, k: int = 1) -> Array:
+def numbers(rng: np.random.Generator, n: int, k: int = 1) -> HostArray:
     """Return numbers of many sizes, nulls and zeros among them."""
     x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 7, (k, n))
     return rng.permuted(np.where(rng.random((k, n)) < 0.1, rng.choice([np.nan, 0.0], (k, n)), x), axis=1)
 
 
-def points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[Array, float]:
+def points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[HostArray, float]:
     """Return latitudes relative to an origin, and longitudes: neighbours, anything, and antipodes (kind 3)."""
     origin = 40.0
     lat1, lon1 = rng.uniform(-90, 90, n), rng.uniform(-180, 180, n)
@@ -31,7 +27,7 @@ def points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[Array, f
     return block.astype(np.float32), origin
 
 
-def times(rng: np.random.Generator, n: int, k: int) -> Array:
+def times(rng: np.random.Generator, n: int, k: int) -> HostArray:
     """Return times of 313 BC to 11103, nulls among them."""
     found = rng.integers(-(2**56), 2**58, (k, n))
     found[rng.random((k, n)) < 0.1] = NAT

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.formulas.angle import wave_parameters
-from gpupipe_kernels.opcodes import READS_ACCUMULATOR, Field, Op
-from gpupipe_kernels.program import PARAMS_READ, Program
+from gpupipe_kernels.program.opcodes import READS_ACCUMULATOR, Field, Opcode
+from gpupipe_kernels.program.program import PARAMS_READ, Program
 
 OP, DST, BLOCK, ROW, ARG, LAST, LUT, SIZE = map(int, Field)
 """`Field`, as numbers that compiled code can index by. Parameters lie in tables of their own here: in place of PARAM,
@@ -90,18 +90,18 @@ def _is_last(table: npt.NDArray[np.int32]) -> Any:
     """Return where the accumulator is finished: the instruction behind does not work on it."""
     ops = table[:, OP]
     goes_on = np.append(np.isin(ops, sorted(READS_ACCUMULATOR)), False)[1:]
-    return (table[:, DST] >= 0) & (ops != Op.STORE) & ~goes_on
+    return (table[:, DST] >= 0) & (ops != Opcode.STORE) & ~goes_on
 
 
 def _parameters(row: list[int], program: Program) -> list[float]:
-    n = PARAMS_READ.get(Op(row[Field.OP]), 0)
+    n = PARAMS_READ.get(Opcode(row[Field.OP]), 0)
     values: list[float] = program.params[row[Field.PARAM] : row[Field.PARAM] + n].tolist()
     return values + [0.0] * (2 - n)
 
 
 def _scalars(op: int, pair: list[float]) -> tuple[float, float, float]:
     first, second = pair
-    if op == Op.SINE:
+    if op == Opcode.SINE:
         return wave_parameters(first, second)
     # x + -0.0 is x for every x; 0.0 would turn -0.0 around.
-    return first, -0.0 if op == Op.SCALE and second == 0.0 else second, 0.0
+    return first, -0.0 if op == Opcode.SCALE and second == 0.0 else second, 0.0

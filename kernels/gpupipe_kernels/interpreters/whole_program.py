@@ -7,20 +7,28 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
-from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.interpreters import assembly, interpret_cpu, interpret_cuda, interpret_numpy, samples
+from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.interpreters import assembly, samples
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
+from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
+from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.interpreters.rowwise import DEVICE_THREADS, RADIUS_KM
-from gpupipe_kernels.interpreters.specialise import compile_source
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.opcodes import BLOCKS, NAT, PART_SIZES, Field, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import (
+    BLOCKS,
+    NAT,
+    PART_SIZES,
+    CalendarPart,
+    Field,
+    Opcode,
+)
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.typing import HostArray
 
 N_CODES, N_FOLDS = 7, 3
-
-Array = npt.NDArray[Any]
 
 
 @cache
@@ -28,25 +36,25 @@ def program() -> Program:
     """Return the program: 31 columns, which a row-major matrix takes in two panels."""
     parts = [
         assembly.arithmetic(), assembly.bins(-1.0, 0.0, 1.0), assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
-        assembly.of_number(Op.LOG1P), assembly.of_number(Op.YEO_JOHNSON, 0.5),
-        assembly.of_number(Op.SINE, 1e-4, 0.7), assembly.standardize(1e6, 0.3), assembly.calendar_parts(),
+        assembly.of_number(Opcode.LOG1P), assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
+        assembly.of_number(Opcode.SINE, 1e-4, 0.7), assembly.standardize(1e6, 0.3), assembly.calendar_parts(),
         assembly.elapsed(1.6e15, 1e6), assembly.lookup(N_CODES), _out_of_fold(), _hours(),
     ]  # fmt: skip
-    points = assembly.of_points(Op.HAVERSINE, RADIUS_KM, 40.0)
+    points = assembly.of_points(Opcode.HAVERSINE, RADIUS_KM, 40.0)
     points.instructions[:, Field.ROW] += np.where(points.instructions[:, Field.ROW] >= 0, 2, 0)
     return _joined([*parts, points])
 
 
 def _out_of_fold() -> Program:
-    index = (Op.INDEX, -1, BLOCKS.index("int16"), 1, 0, 0, 0, 0)
-    fold, take = (Op.INDEX_FOLD, -1, -1, -1, N_CODES, 0, 0, 0), (Op.TAKE, 0, -1, -1, 0, 0, 0, N_CODES * N_FOLDS)
+    index = (Opcode.INDEX, -1, BLOCKS.index("int16"), 1, 0, 0, 0, 0)
+    fold, take = (Opcode.INDEX_FOLD, -1, -1, -1, N_CODES, 0, 0, 0), (Opcode.TAKE, 0, -1, -1, 0, 0, 0, N_CODES * N_FOLDS)
     return assembly.assemble([index, fold, take], [], np.arange(N_CODES * N_FOLDS) * 0.25)
 
 
 def _hours() -> Program:
-    n = PART_SIZES[Part.HOUR]
-    index = (Op.INDEX_PART, -1, BLOCKS.index("int64"), 0, Part.HOUR, 0, 0, n)
-    return assembly.assemble([index, (Op.TAKE, 0, -1, -1, 0, 0, 0, n + 1)], [], np.arange(n + 1) * 0.125)
+    n = PART_SIZES[CalendarPart.HOUR]
+    index = (Opcode.INDEX_PART, -1, BLOCKS.index("int64"), 0, CalendarPart.HOUR, 0, 0, n)
+    return assembly.assemble([index, (Opcode.TAKE, 0, -1, -1, 0, 0, 0, n + 1)], [], np.arange(n + 1) * 0.125)
 
 
 def _joined(parts: list[Program]) -> Program:
@@ -70,16 +78,16 @@ def _blocks(f32: Any, f64: Any, i64: Any, i16: Any) -> Mapping[str, Any]:
     return {"float32": f32, "float64": f64, "int64": i64, "int16": i16}
 
 
-def _in_numpy(*inputs: Array) -> tuple[Array, Array]:
+def _in_numpy(*inputs: HostArray) -> tuple[HostArray, HostArray]:
     out = np.empty((inputs[0].shape[1], program().n_columns), np.float32, order="F")
-    interpret_numpy.run(program(), _blocks(*inputs[:4]), out, inputs[4])
+    numpy_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4])
     return out, out
 
 
-def _on_host(*inputs: Array) -> tuple[Array, Array]:
+def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
     columns, lines = (np.empty((inputs[0].shape[1], program().n_columns), np.float32, order) for order in ("F", "C"))
     for out in (columns, lines):
-        interpret_cpu.run(program(), _blocks(*inputs[:4]), out, inputs[4])
+        numba_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4])
     return columns, lines
 
 
@@ -87,7 +95,7 @@ def _on_device(*inputs: Any) -> tuple[Any, Any]:
     shape = (inputs[0].shape[1], program().n_columns)
     columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
-        interpret_cuda.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS)
+        cuda_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS)
     return columns, lines
 
 
@@ -96,16 +104,16 @@ def _specialised(*inputs: Any) -> tuple[Any, Any]:
     columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
         blocks = _blocks(*inputs[:4])
-        interpret_cuda.run(program(), blocks, out, inputs[4], threads=DEVICE_THREADS, specialised=True)
+        cuda_interpreter.run(program(), blocks, out, inputs[4], threads=DEVICE_THREADS, specialised=True)
     return columns, lines
 
 
 def _specialised_loops() -> tuple[DeviceLoop, ...]:
-    ready = interpret_cuda.device_program(program())
-    return tuple(compile_source(ready.source(order, n), ()) for order, n in interpret_cuda.THREADS.items())
+    ready = cuda_interpreter.device_program(program())
+    return tuple(compile_source(ready.source(order, n), ()) for order, n in cuda_interpreter.THREADS.items())
 
 
-def _sample(rng: np.random.Generator, n: int) -> tuple[Array, ...]:
+def _sample(rng: np.random.Generator, n: int) -> tuple[HostArray, ...]:
     points, _ = samples.points(rng, n)
     f32 = np.concatenate([samples.numbers(rng, n, 2).astype(np.float32), points])
     codes, fold = rng.integers(0, N_CODES, (2, n)).astype(np.int16), rng.integers(0, N_FOLDS, n).astype(np.int8)
@@ -122,12 +130,12 @@ INPUTS = (
 OUTPUTS = tuple(Argument(order, "float32", ("rows", "columns")) for order in ("column_major", "row_major"))
 
 KERNELS = (
-    Kernel(
+    KernelDeclaration(
         "program", "every kind of instruction at once, into a column-major matrix and into a row-major one",
         INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
-        interpret_cuda.LOOPS,
+        cuda_interpreter.LOOPS,
     ),
-    Kernel(
+    KernelDeclaration(
         "specialised_program", "the same by a kernel that is compiled for this program",
         INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _specialised, _sample,
         _specialised_loops(),

@@ -22,13 +22,13 @@ A minimal use, of a table that refers to itself::
     keyed.aggregate(spend, keyed.last_span(before, 30 * DAY), "sum")
     keyed.time_since(before, "last", unit=DAY)
 
-Three engines compute the same: NumPy (`numpy_engine`), compiled loops on the host (`numba_engine`) and CUDA kernels
-(`cuda_engine`). `order_events` chooses one, by where the arrays lie and how long they are.
+Three engines compute the same: NumPy (``keyed.numpy``), compiled loops on the host (``keyed.numba``) and CUDA kernels
+(``keyed.cuda``). `order_events` chooses one, by where the arrays lie and how long they are.
 """
 
 from __future__ import annotations
 
-from gpupipe_kernels.keyed.engines import Column, History, Queries
+from gpupipe_kernels.keyed.engine import History, KeyedColumn, Queries
 from gpupipe_kernels.keyed.features import (
     aggregate,
     aggregate_codes,
@@ -43,8 +43,8 @@ from gpupipe_kernels.keyed.history import column, gaps, in_order, order_events
 from gpupipe_kernels.keyed.queries import last_rows, last_span, queries_before, queries_of_events
 
 __all__ = [
-    "Column",
     "History",
+    "KeyedColumn",
     "Queries",
     "aggregate",
     "aggregate_codes",

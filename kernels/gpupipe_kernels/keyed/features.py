@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
-from gpupipe_kernels.keyed.engines import MOMENTS, Codes, Column, Queries
+from gpupipe_kernels.keyed.engine import MOMENTS, KeyedCodes, KeyedColumn, Queries
 from gpupipe_kernels.keyed.history import checked, column
+from gpupipe_kernels.typing import Array
 
-Array = Any
 Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"]
 
 
@@ -17,12 +17,12 @@ def count(queries: Queries) -> Array:
     return queries.history.engine.count(queries.history.events, queries)
 
 
-def aggregate(values: Array | Column, queries: Queries, function: Function) -> Array:
+def aggregate(values: Array | KeyedColumn, queries: Queries, function: Function) -> Array:
     """Return an aggregate of the values that each query sees.
 
     Parameters
     ----------
-    values : array of numbers, shape (history.n_events,), or Column
+    values : array of numbers, shape (history.n_events,), or KeyedColumn
         In the order of the history; NaN is null. Values beyond 1e100 count as infinite in sums, means and deviations.
     queries : Queries
     function : {"count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"}
@@ -85,7 +85,7 @@ def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: 
     return queries.history.engine.pick(_codes(codes, queries, null).known, queries, _back(which), null)
 
 
-def lag(values: Array | Column, queries: Queries, k: int) -> Array:
+def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
     """Return the value of the `k`-th last event that each query sees, null or not, as pandas' ``shift``; NaN for none.
 
     Where a query includes its own event, lag 1 is that event's value, and lag 2 the one before.
@@ -100,12 +100,12 @@ def lag(values: Array | Column, queries: Queries, k: int) -> Array:
     return queries.history.engine.pick(_column(values, queries).events, queries, k, math.nan)
 
 
-def decayed_sum(values: Array | Column | None, queries: Queries, half_life: float) -> Array:
+def decayed_sum(values: Array | KeyedColumn | None, queries: Queries, half_life: float) -> Array:
     """Return the sum of ``x * 2 ** (-age / half_life)`` of what each query sees; of the weights alone without values.
 
     Parameters
     ----------
-    values : array of numbers, shape (history.n_events,), or Column, optional
+    values : array of numbers, shape (history.n_events,), or KeyedColumn, optional
         As for `aggregate`; an infinite value is infinite at any age.
     queries : Queries
         Not of a window: the half-life is one.
@@ -169,23 +169,23 @@ def time_since(
     return history.engine.since(events, queries, _back(which), unit)
 
 
-def _nunique(codes: Codes, queries: Queries) -> Array:
+def _nunique(codes: KeyedCodes, queries: Queries) -> Array:
     if queries.windowed:
         raise ValueError("nunique is of all events before the cut-off, not of a window")
     return queries.history.engine.nunique(codes, queries)
 
 
-def _column(values: Array | Column, queries: Queries) -> Column:
-    made = values if isinstance(values, Column) else column(queries.history, values)
+def _column(values: Array | KeyedColumn, queries: Queries) -> KeyedColumn:
+    made = values if isinstance(values, KeyedColumn) else column(queries.history, values)
     if made.history is not queries.history:
         raise ValueError("the column is of another history than the queries")
     return made
 
 
-def _codes(codes: Array, queries: Queries, null: int) -> Codes:
+def _codes(codes: Array, queries: Queries, null: int) -> KeyedCodes:
     engine = queries.history.engine
     values = engine.given(checked(queries.history, codes), "int32")
-    return Codes(queries.history, values, engine.known_codes(values, null))
+    return KeyedCodes(queries.history, values, engine.known_codes(values, null))
 
 
 def _back(which: str) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpupipe_kernels.keyed.engines import MEAN, SUM
-from gpupipe_kernels.keyed.numpy_events import NOISE
+from gpupipe_kernels.keyed.engine import MEAN, SUM
+from gpupipe_kernels.keyed.numpy.events import NOISE
 from gpupipe_kernels.keyed.pairs import deviation, in_range
 from gpupipe_kernels.launch import array_formula, formula
-from gpupipe_kernels.opcodes import NAT
-
-Array = Any
+from gpupipe_kernels.program.opcodes import NAT
+from gpupipe_kernels.typing import Array
 
 
 @formula
@@ -70,7 +69,7 @@ def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
 
 @array_formula
 def least(tree: Array, low: Any, high: Any) -> Any:
-    """Return the least of the leaves ``low:high`` of a tree, see `numpy_tree`; there is at least one."""
+    """Return the least of the leaves ``low:high`` of a tree, see `keyed.numpy.tree`; there is at least one."""
     n = tree.size // 2
     low, high = low + n, high + n
     found = tree[low]

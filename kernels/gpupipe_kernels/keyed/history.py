@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe_kernels.keyed.choice import choose
-from gpupipe_kernels.keyed.engines import Allocate, Column, History
-
-Array = Any
+from gpupipe_kernels.keyed.engine import Allocate, History, KeyedColumn
+from gpupipe_kernels.typing import Array
 
 MOST_EVENTS = 2**31 - 1  # positions are int32
 
@@ -70,7 +67,7 @@ def order_events(
     return History(order, start, sorted_time, len(key), chosen)
 
 
-def column(history: History, values: Array) -> Column:
+def column(history: History, values: Array) -> KeyedColumn:
     """Return a column that several features are made of, so that each finds what another has already worked out.
 
     Parameters
@@ -84,7 +81,7 @@ def column(history: History, values: Array) -> Column:
     ValueError
         If it is of another length.
     """
-    return Column(history, history.engine.numbers(checked(history, values)))
+    return KeyedColumn(history, history.engine.numbers(checked(history, values)))
 
 
 def in_order(history: History, values: Array) -> Array:

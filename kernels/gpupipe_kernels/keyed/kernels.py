@@ -6,17 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.keyed import device_events, device_loops, device_scan, naive
-from gpupipe_kernels.keyed.engines import History
+from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.keyed import naive
+from gpupipe_kernels.keyed.cuda import events as event_loops
+from gpupipe_kernels.keyed.cuda import loops, scan
+from gpupipe_kernels.keyed.engine import History
 from gpupipe_kernels.keyed.features import Function
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
+from gpupipe_kernels.typing import HostArray
 
-Array = npt.NDArray[Any]
 Tables = tuple[Any, ...]
 
 AGGREGATES: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last", "nunique")
@@ -31,7 +32,7 @@ def _aggregate(history: History, x: Any) -> Tables:
     return tuple(keyed.aggregate(column, queries, function) for function in AGGREGATES)
 
 
-def _aggregate_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array) -> Tables:
+def _aggregate_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: int, x: HostArray) -> Tables:
     seen, x = naive.seen_by_events(key, time, False), _of_rows(order, len(key), x)
     return tuple(naive.aggregate(x, seen, function) for function in AGGREGATES)
 
@@ -42,7 +43,9 @@ def _rolling(history: History, x: Any, rows: int, span: int) -> Tables:
     return tuple(keyed.aggregate(column, window, function) for window in windows for function in WINDOWED)
 
 
-def _rolling_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, rows: int, span: int) -> Tables:
+def _rolling_naive(
+    order: HostArray, key: HostArray, time: HostArray, n_keys: int, x: HostArray, rows: int, span: int
+) -> Tables:
     seen, x = naive.seen_by_events(key, time, True), _of_rows(order, len(key), x)
     windows = [r[-rows:] for r in seen], naive.within_span(seen, time, time, span, True)
     return tuple(naive.aggregate(x, window, function) for window in windows for function in WINDOWED)
@@ -58,7 +61,13 @@ def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
 
 
 def _before_naive(
-    order: Array, key: Array, time: Array, n_keys: int, x: Array, query_key: Array, cutoff: Array
+    order: HostArray,
+    key: HostArray,
+    time: HostArray,
+    n_keys: int,
+    x: HostArray,
+    query_key: HostArray,
+    cutoff: HostArray,
 ) -> Tables:
     seen = naive.seen_before(key, time, query_key, cutoff)
     x, count = _of_rows(order, len(key), x), np.array([len(rows) for rows in seen], np.float64)
@@ -72,7 +81,7 @@ def _lag(history: History, x: Any, k: int) -> Tables:
     return keyed.lag(x, keyed.queries_of_events(history), k), keyed.gaps(history)
 
 
-def _lag_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, k: int) -> Tables:
+def _lag_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: int, x: HostArray, k: int) -> Tables:
     seen = naive.seen_by_events(key, time, False)
     return naive.lag(_of_rows(order, len(key), x), seen, k), naive.time_since(time, seen, time, "last")[order]
 
@@ -82,7 +91,9 @@ def _decayed(history: History, x: Any, half_life: float) -> Tables:
     return keyed.decayed_sum(x, queries, half_life), keyed.decayed_sum(None, queries, half_life)
 
 
-def _decayed_naive(order: Array, key: Array, time: Array, n_keys: int, x: Array, half_life: float) -> Tables:
+def _decayed_naive(
+    order: HostArray, key: HostArray, time: HostArray, n_keys: int, x: HostArray, half_life: float
+) -> Tables:
     seen, x = naive.seen_by_events(key, time, False), _of_rows(order, len(key), x)
     return tuple(naive.decayed_sum(v, time, seen, time, half_life) for v in (x, np.ones(len(key))))
 
@@ -91,7 +102,7 @@ def _sessions(history: History, gap: int) -> Tables:
     return keyed.sessions(keyed.queries_of_events(history), gap)
 
 
-def _sessions_naive(order: Array, key: Array, time: Array, n_keys: int, gap: int) -> Tables:
+def _sessions_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: int, gap: int) -> Tables:
     return naive.sessions(time, naive.seen_by_events(key, time, False), time, gap)
 
 
@@ -101,14 +112,14 @@ def _codes(history: History, codes: Any) -> Tables:
     return *picked, keyed.aggregate_codes(codes, queries, "nunique")
 
 
-def _codes_naive(order: Array, key: Array, time: Array, n_keys: int, codes: Array) -> Tables:
+def _codes_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: int, codes: HostArray) -> Tables:
     known = _of_rows(order, len(key), np.where(codes == 0, np.nan, codes))
     seen = naive.seen_by_events(key, time, False)
     picked = (np.nan_to_num(naive.aggregate(known, seen, which)).astype(np.int32) for which in ("first", "last"))
     return *picked, naive.aggregate(known, seen, "nunique")
 
 
-def _of_rows(order: Array, n_rows: int, values: Array) -> Array:
+def _of_rows(order: HostArray, n_rows: int, values: HostArray) -> HostArray:
     """Return values in the order of the table; NaN in rows that are no events."""
     table = np.full(n_rows, np.nan)
     table[order] = values
@@ -126,7 +137,7 @@ def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     return order, key, time, int(key.max(initial=-1)) + 1 + N_SPARE_KEYS
 
 
-def _numbers(rng: np.random.Generator, n: int) -> Array:
+def _numbers(rng: np.random.Generator, n: int) -> HostArray:
     return np.where(rng.random(n) < 0.1, np.nan, rng.normal(5.0, 3.0, n).round(2))
 
 
@@ -156,14 +167,14 @@ def _sample_sessions(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 def _kernel(
     name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], compute: Callable[..., Any],
     reference: Callable[..., Any], sample: Callable[..., Any], device: tuple[DeviceLoop, ...],
-) -> Kernel:  # fmt: skip
-    def cpu(order: Array, key: Array, time: Array, n_keys: int, *rest: Any) -> Any:
+) -> KernelDeclaration:  # fmt: skip
+    def cpu(order: HostArray, key: HostArray, time: HostArray, n_keys: int, *rest: Any) -> Any:
         return compute(keyed.order_events(key, time, n_keys, engine="numba", n_threads=2), *rest)
 
     def gpu(order: Any, key: Any, time: Any, n_keys: int, *rest: Any) -> Any:
         return compute(keyed.order_events(key, time, n_keys, order=order), *rest)
 
-    return Kernel(
+    return KernelDeclaration(
         name, summary, (*EVENTS, *inputs), outputs, "skipped; a row without key or time sees nothing", 2e-6, 2e-6,
         reference, cpu, gpu, sample, (*PREPARES, *device),
     )  # fmt: skip
@@ -182,25 +193,25 @@ EVENTS = (
 X = Argument("x", "float64", ("events",), null=np.nan)
 CODES = Argument("codes", "int32", ("events",), null=0, least=0, greatest=1000)
 
-PREPARES = (device_events.starts, device_events.take, device_events.of_events, device_events.fill, device_events.heads)
-RANKS = (device_scan.count_tiles, device_scan.join_counts, device_scan.rank)
-KEEPS = (device_events.numbers, device_events.known_numbers, device_events.compact, *RANKS)
-SUMS = (device_scan.sum_tiles, device_scan.join_tiles, device_scan.running_sums, device_events.beyond)
-TREES = (device_events.leaves, device_events.branches, device_loops.extreme)
-LEVELS = (device_events.pairs, device_events.insert, device_events.is_first, device_loops.nunique)
+PREPARES = (event_loops.starts, event_loops.take, event_loops.of_events, event_loops.fill, event_loops.heads)
+RANKS = (scan.count_tiles, scan.join_counts, scan.rank)
+KEEPS = (event_loops.numbers, event_loops.known_numbers, event_loops.compact, *RANKS)
+SUMS = (scan.sum_tiles, scan.join_tiles, scan.running_sums, event_loops.beyond)
+TREES = (event_loops.leaves, event_loops.branches, loops.extreme)
+LEVELS = (event_loops.pairs, event_loops.insert, event_loops.is_first, loops.nunique)
 
 KERNELS = (
     _kernel(
         "keyed_aggregate", "what the events before each row come to",
         (X,), _outputs(*AGGREGATES), _aggregate, _aggregate_naive, _sample_numbers(),
-        (*KEEPS, *SUMS, *TREES, *LEVELS, device_loops.count, device_loops.moment, device_loops.pick),
+        (*KEEPS, *SUMS, *TREES, *LEVELS, loops.count, loops.moment, loops.pick),
     ),
     _kernel(
         "keyed_rolling", "what the last events up to each row come to, by rows and by time",
         (X, Argument("rows", "int64", ()), Argument("span", "int64", ())),
         _outputs(*(f"{name}_{by}" for by in ("rows", "span") for name in WINDOWED)),
         _rolling, _rolling_naive, _sample_numbers(3, 7_000_000),
-        (*KEEPS, *SUMS, *TREES, device_loops.count, device_loops.moment, device_loops.span, device_events.last_rows),
+        (*KEEPS, *SUMS, *TREES, loops.count, loops.moment, loops.span, event_loops.last_rows),
     ),
     _kernel(
         "keyed_before", "what the events before a cut-off come to",
@@ -208,29 +219,29 @@ KERNELS = (
         _outputs("count", "sum", "nunique", "since", "decayed", "newest_sum", "newest_max"),
         _before, _before_naive, _sample_before,
         (
-            *KEEPS, *SUMS, *TREES, *LEVELS, device_loops.before, device_loops.count, device_loops.moment,
-            device_loops.since, device_loops.decayed, device_events.last_rows,
+            *KEEPS, *SUMS, *TREES, *LEVELS, loops.before, loops.count, loops.moment,
+            loops.since, loops.decayed, event_loops.last_rows,
         ),
     ),
     _kernel(
         "keyed_lag", "the value of an earlier event, and the time from the one before",
         (X, Argument("k", "int64", ())), (*_outputs("lag"), Argument("gaps", "float64", ("events",))),
-        _lag, _lag_naive, _sample_numbers(2), (device_events.numbers, device_loops.pick, device_loops.gaps),
+        _lag, _lag_naive, _sample_numbers(2), (event_loops.numbers, loops.pick, loops.gaps),
     ),
     _kernel(
         "keyed_decayed_sum", "sums in which the past fades",
         (X, Argument("half_life", "float64", ())), _outputs("sum", "count"), _decayed, _decayed_naive,
-        _sample_numbers(HALF_LIFE), (*KEEPS, *SUMS, device_loops.decayed),
+        _sample_numbers(HALF_LIFE), (*KEEPS, *SUMS, loops.decayed),
     ),
     _kernel(
         "keyed_sessions", "the sessions before each row, by gap",
         (Argument("gap", "int64", ()),), _outputs("count", "events", "age"), _sessions, _sessions_naive,
-        _sample_sessions, (*RANKS, device_events.session_begins, device_events.positions, device_loops.session),
+        _sample_sessions, (*RANKS, event_loops.session_begins, event_loops.positions, loops.session),
     ),
     _kernel(
         "keyed_codes", "first, last and number of different categories before each row",
         (CODES,), (*_outputs("first", "last", dtype="int32"), *_outputs("nunique")), _codes, _codes_naive,
         _sample_codes,
-        (device_events.known_codes, device_events.compact, *RANKS, *LEVELS, device_loops.pick_codes),
+        (event_loops.known_codes, event_loops.compact, *RANKS, *LEVELS, loops.pick_codes),
     ),
 )  # fmt: skip

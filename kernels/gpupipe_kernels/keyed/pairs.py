@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpupipe_kernels.keyed.numpy_events import LARGEST
+from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import array_formula, formula
-
-Array = Any
+from gpupipe_kernels.typing import Array
 
 SPLIT = 134_217_729.0  # 2 ** 27 + 1 cuts the 53 bits of a float64 into two halves whose products are exact
 

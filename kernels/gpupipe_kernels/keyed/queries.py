@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.keyed.engines import History, Queries
-
-Array = Any
+from gpupipe_kernels.keyed.engine import History, Queries
+from gpupipe_kernels.typing import Array
 
 LONGEST_SPAN = 2**62
 

@@ -16,20 +16,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gpupipe_kernels.contract import Argument, Kernel
+from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.launch import THREADS_A_BLOCK, is_simulated
+from gpupipe_kernels.typing import HostArray
 
 BLOCK = THREADS_A_BLOCK  # rows
 MOST_SIMULATED_ROWS = 2 * BLOCK + 1  # the simulator runs but 10 000 threads a second
 MOST_SHRINK_ROWS = 33
 
-Array = npt.NDArray[Any]
-
 
 @dataclass(frozen=True)
-class Outcome:
+class KernelComparison:
     """How a kernel compared on one processor.
 
     Attributes
@@ -53,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Case:
+class FuzzCase:
     """Inputs of a comparison, and how they are made again.
 
     Attributes
@@ -74,12 +72,12 @@ class Mismatch(Exception):
     """A kernel did not do what its declaration says; the message says how."""
 
 
-def compare(kernel: Kernel, run: Callable[..., Any], seed: int, n_rows: int) -> Outcome:
+def compare(kernel: KernelDeclaration, run: Callable[..., Any], seed: int, n_rows: int) -> KernelComparison:
     """Compare `run`, which takes and returns host arrays, with the reference of `kernel`.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : KernelDeclaration
     run : callable
         ``kernel.cpu``, or what `on_device` returns.
     seed : int
@@ -92,29 +90,29 @@ def compare(kernel: Kernel, run: Callable[..., Any], seed: int, n_rows: int) -> 
         try:
             error = _error_of(kernel, run, case)
         except Mismatch as mismatch:
-            return Outcome(n_cases, *worst, strides, _smallest(kernel, run, case, str(mismatch)))
+            return KernelComparison(n_cases, *worst, strides, _smallest(kernel, run, case, str(mismatch)))
         n_cases += 1
         if error is None:
             strides = "refused"
         else:
             worst = max(worst[0], error[0]), max(worst[1], error[1])
-    return Outcome(n_cases, *worst, strides, "")
+    return KernelComparison(n_cases, *worst, strides, "")
 
 
-def _cases(kernel: Kernel, seed: int, n_rows: int) -> Iterator[Case]:
+def _cases(kernel: KernelDeclaration, seed: int, n_rows: int) -> Iterator[FuzzCase]:
     for n in (*(n for n in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1) if n < n_rows), n_rows):
-        yield Case(seed, n, "sample")
+        yield FuzzCase(seed, n, "sample")
     if any(argument.null is not None for argument in kernel.inputs):
         for n in (1, n_rows):
-            yield Case(seed, n, "all null")
-            yield Case(seed, n, "extremes")
-    yield Case(seed, n_rows, "strided")
+            yield FuzzCase(seed, n, "all null")
+            yield FuzzCase(seed, n, "extremes")
+    yield FuzzCase(seed, n_rows, "strided")
 
 
-def _smallest(kernel: Kernel, run: Callable[..., Any], failed: Case, how: str) -> str:
+def _smallest(kernel: KernelDeclaration, run: Callable[..., Any], failed: FuzzCase, how: str) -> str:
     """Return the words for the smallest case of the same variation that fails too."""
     for n in range(min(failed.n_rows, MOST_SHRINK_ROWS)):
-        case = Case(failed.seed, n, failed.variation)
+        case = FuzzCase(failed.seed, n, failed.variation)
         try:
             _error_of(kernel, run, case)
         except Mismatch as mismatch:
@@ -122,7 +120,7 @@ def _smallest(kernel: Kernel, run: Callable[..., Any], failed: Case, how: str) -
     return f"{failed}: {how}"
 
 
-def _error_of(kernel: Kernel, run: Callable[..., Any], case: Case) -> tuple[float, float] | None:
+def _error_of(kernel: KernelDeclaration, run: Callable[..., Any], case: FuzzCase) -> tuple[float, float] | None:
     """Return the largest error and its share of the tolerance; None where strided inputs were refused."""
     inputs = inputs_of(kernel, case)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -139,7 +137,7 @@ def _error_of(kernel: Kernel, run: Callable[..., Any], case: Case) -> tuple[floa
         return _compare_all(kernel, expected, got)
 
 
-def inputs_of(kernel: Kernel, case: Case) -> tuple[Any, ...]:
+def inputs_of(kernel: KernelDeclaration, case: FuzzCase) -> tuple[Any, ...]:
     """Return the inputs of `kernel` for a case."""
     rng = np.random.default_rng([case.seed, case.n_rows])
     inputs = kernel.sample(rng, case.n_rows)
@@ -155,7 +153,7 @@ def inputs_of(kernel: Kernel, case: Case) -> tuple[Any, ...]:
     return tuple(changed)
 
 
-def extremes(argument: Argument) -> Array:
+def extremes(argument: Argument) -> HostArray:
     """Return the values of an input that arithmetic stumbles over, null among them."""
     dtype = np.dtype(argument.dtype)
     if dtype.kind == "f":
@@ -169,7 +167,7 @@ def extremes(argument: Argument) -> Array:
     return np.array([argument.null, *ends, *allowed], dtype)
 
 
-def _strided(array: Array) -> Array:
+def _strided(array: HostArray) -> HostArray:
     """Return equal values of which every third element of a longer array is one."""
     if array.ndim == 0:
         return array
@@ -178,7 +176,7 @@ def _strided(array: Array) -> Array:
     return apart
 
 
-def _compare_all(kernel: Kernel, expected: tuple[Any, ...], got: tuple[Any, ...]) -> tuple[float, float]:
+def _compare_all(kernel: KernelDeclaration, expected: tuple[Any, ...], got: tuple[Any, ...]) -> tuple[float, float]:
     if not len(expected) == len(got) == len(kernel.outputs):
         raise Mismatch(f"{len(got)} results; {len(kernel.outputs)} are declared, the reference has {len(expected)}")
     worst = (0.0, 0.0)
@@ -190,7 +188,7 @@ def _compare_all(kernel: Kernel, expected: tuple[Any, ...], got: tuple[Any, ...]
     return worst
 
 
-def difference(expected: Array, got: Array, rtol: float, atol: float) -> tuple[float, float]:
+def difference(expected: HostArray, got: HostArray, rtol: float, atol: float) -> tuple[float, float]:
     """Return the largest absolute difference, and the largest as a share of ``atol + rtol * abs(expected)``.
 
     Raises
@@ -213,7 +211,7 @@ def difference(expected: Array, got: Array, rtol: float, atol: float) -> tuple[f
     return float(apart.max()), float((apart / allowed).max())
 
 
-def on_device(kernel: Kernel) -> Callable[..., Any]:
+def on_device(kernel: KernelDeclaration) -> Callable[..., Any]:
     """Return a function of host arrays that runs `kernel` on the device and brings its results back."""
     from numba import cuda
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.interpreters.device_loops import LOOPS, PANEL, PARAMETERS
-from gpupipe_kernels.interpreters.device_program import DeviceProgram, Order
-from gpupipe_kernels.interpreters.device_step import ROWS_A_THREAD
-from gpupipe_kernels.interpreters.interpret_cuda import THREADS
-from gpupipe_kernels.interpreters.specialise import compile_source
+from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
+from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
+from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof.device_compilers import find_nvdisasm, find_ptxas, ptx_of
-from gpupipe_kernels.proof.sass import Code, Registers, Thread, constant_words
+from gpupipe_kernels.proof.sass import SassCode, SassRegisters, SassThread, constant_words
 from gpupipe_kernels.proof.twenty_columns import bytes_per_row, twenty_columns
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -35,7 +35,7 @@ GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuModel:
     """The limits of a GPU that bound a launch.
 
     Attributes
@@ -54,18 +54,18 @@ class Gpu:
     copy_bytes_a_second: float
 
 
-GPUS = {"H100": Gpu("sm_90", 132, 1.755e9, 3.0e12), "H200": Gpu("sm_90", 132, 1.755e9, 4.3e12)}
+GPUS = {"H100": GpuModel("sm_90", 132, 1.755e9, 3.0e12), "H200": GpuModel("sm_90", 132, 1.755e9, 4.3e12)}
 """SXM5 boards."""
 WARP_INSTRUCTIONS_A_CYCLE = 2.4
 """Of a multiprocessor, which issues 4 at best; kernels like these reach 2.2 to 2.6."""
 
 
-def share_of_copy(gpu: Gpu, instructions: float, n_bytes: float) -> float:
+def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
     """Return the predicted share of the copy bandwidth of a launch.
 
     Parameters
     ----------
-    gpu : Gpu
+    gpu : GpuModel
     instructions : float
         Warp instructions for `COUNTED_ROWS` rows.
     n_bytes : float
@@ -94,7 +94,7 @@ def count(program: DeviceProgram, order: Order, specialised: bool) -> dict[str, 
 
 
 def _count(
-    code: Code, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str
+    code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str
 ) -> int:
     n_parts, steps, writes = len(program.tables(order).parts), 0, 0
     for part in range(n_parts if order == "columns" else 1):
@@ -108,8 +108,8 @@ def _count(
 
 
 def _run(
-    code: Code, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str, part: int,
-    n_tiles: int,
+    code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str,
+    part: int, n_tiles: int,
 ) -> tuple[int, int]:  # fmt: skip
     threads, tables = THREADS[order], program.tables(order)
     arrays = (tables.lines, tables.parts, tables.scalars, tables.wide, tables.luts)
@@ -143,11 +143,11 @@ def _run(
     for place, value in ((BLOCK_AT, threads), (GRID_AT, 1)):
         constants[0, place[architecture]] = value
     special = {"SR_TID.X": 0, "SR_CTAID.X": 0, "SR_CTAID.Y": part, "SR_CgaCtaId": 0}
-    thread = Thread(code, Registers(constants, memory, special))
+    thread = SassThread(code, SassRegisters(constants, memory, special))
     return thread.run(), thread.n_writes
 
 
-def disassemble(loop: DeviceLoop) -> dict[str, tuple[Code, dict[tuple[int, int], int]]]:
+def disassemble(loop: DeviceLoop) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
     """Return the machine code of a loop for each architecture, and the constants that come with it."""
     ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
     if ptxas is None or nvdisasm is None:
@@ -160,7 +160,7 @@ def disassemble(loop: DeviceLoop) -> dict[str, tuple[Code, dict[tuple[int, int],
                 continue
             subprocess.run([ptxas, f"-arch={architecture}", "-o", cubin, "-"], input=ptx, text=True, check=True)
             said = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
-            found[architecture] = Code.parse(said), constant_words(cubin.read_bytes())
+            found[architecture] = SassCode.parse(said), constant_words(cubin.read_bytes())
     return found
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import BLOCKS, PART_SIZES, Op, Part
-from gpupipe_kernels.program import Program
+from gpupipe_kernels.program.opcodes import BLOCKS, PART_SIZES, CalendarPart, Opcode
+from gpupipe_kernels.program.program import Program
 
 N_NUMBERS, N_LOGARITHMS, N_CODES, N_LEVELS = 10, 2, 2, 1000
 
@@ -17,18 +17,18 @@ def twenty_columns() -> Program:
     i8, i16, _, f32, _, i64 = range(len(BLOCKS))
     rows: list[tuple[int, ...]] = []
     for i in range(N_NUMBERS):
-        chain = [(Op.LOAD, f32, i, 0), (Op.FILL, -1, -1, 1), (Op.SCALE, -1, -1, 2)]
+        chain = [(Opcode.LOAD, f32, i, 0), (Opcode.FILL, -1, -1, 1), (Opcode.SCALE, -1, -1, 2)]
         rows += [(op, i, block, row, 0, param, 0, 0) for op, block, row, param in chain]
     for i in range(N_NUMBERS, N_NUMBERS + N_LOGARITHMS):
-        rows += [(Op.LOAD, i, f32, i, 0, 4, 0, 0), (Op.LOG1P, i, -1, -1, 0, 0, 0, 0)]
-    rows += [(Op.EQUAL, 12 + code, i8, 0, code, 0, 0, 0) for code in range(4)]
+        rows += [(Opcode.LOAD, i, f32, i, 0, 4, 0, 0), (Opcode.LOG1P, i, -1, -1, 0, 0, 0, 0)]
+    rows += [(Opcode.EQUAL, 12 + code, i8, 0, code, 0, 0, 0) for code in range(4)]
     for i in range(N_CODES):
-        rows += [(Op.INDEX, -1, i16, i, 0, 0, 0, 0), (Op.TAKE, 16 + i, -1, -1, 0, 0, i * N_LEVELS, N_LEVELS)]
-    n_hours = PART_SIZES[Part.HOUR_OF_WEEK]
-    rows += [(Op.INDEX_PART, -1, i64, 0, Part.HOUR_OF_WEEK, 0, 0, n_hours)]
+        rows += [(Opcode.INDEX, -1, i16, i, 0, 0, 0, 0), (Opcode.TAKE, 16 + i, -1, -1, 0, 0, i * N_LEVELS, N_LEVELS)]
+    n_hours = PART_SIZES[CalendarPart.HOUR_OF_WEEK]
+    rows += [(Opcode.INDEX_PART, -1, i64, 0, CalendarPart.HOUR_OF_WEEK, 0, 0, n_hours)]
     for i in range(2):
         at = N_CODES * N_LEVELS + i * (n_hours + 1)
-        rows += [(Op.TAKE, 18 + i, -1, -1, 0, 0, at, n_hours + 1)]
+        rows += [(Opcode.TAKE, 18 + i, -1, -1, 0, 0, at, n_hours + 1)]
     hours = np.arange(n_hours + 1) * (2 * np.pi / n_hours)
     luts = np.concatenate([np.arange(N_CODES * N_LEVELS) / N_LEVELS, np.sin(hours), np.cos(hours)])
     params = np.array([5.0, 0.0, 0.5, 0.0, 0.0])

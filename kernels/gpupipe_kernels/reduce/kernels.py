@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import cuda
 
-from gpupipe_kernels.contract import Argument, Kernel
-from gpupipe_kernels.reduce import cuda_engine, device_loops, numba_engine
-from gpupipe_kernels.reduce.engines import FLOAT32_MAX, LANES, Cells
-
-Array = npt.NDArray[Any]
+from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.reduce.cuda import engine as cuda_engine
+from gpupipe_kernels.reduce.cuda import loops
+from gpupipe_kernels.reduce.engine import FLOAT32_MAX, LANES, CellLayout
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.typing import HostArray
 
 PIVOT = 3.5
 SIZES = (7, 300, 5_000)  # of tables: the last is too large for shared memory
 
 
-def _sums_of_numpy(x: Array, pivot: float) -> Array:
+def _sums_of_numpy(x: HostArray, pivot: float) -> HostArray:
     away = x.astype(np.float64) - pivot
     near = away[np.abs(away) <= FLOAT32_MAX]
     return np.array([len(near), np.isnan(x).sum(), near.sum(), np.square(near).sum()])
 
 
-def _sums_cpu(x: Array, pivot: float) -> Array:
+def _sums_cpu(x: HostArray, pivot: float) -> HostArray:
     sums, none = np.zeros((2, LANES)), np.empty((0, 2), x.dtype)
     counts = numba_engine.sweep(x, pivot, sums, none, none, np.zeros((0, 2), np.int64))
     return np.array([*counts, *sums.sum(axis=1)])
@@ -40,11 +40,11 @@ def _sums_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     return np.where(rng.random(n) < 0.1, np.nan, rng.normal(5.0, 300.0, n)), PIVOT
 
 
-def _counts_of_numpy(codes: Array, size: int) -> Array:
+def _counts_of_numpy(codes: HostArray, size: int) -> HostArray:
     return np.bincount(codes, minlength=size)
 
 
-def _counts_cpu(codes: Array, size: int) -> Array:
+def _counts_cpu(codes: HostArray, size: int) -> HostArray:
     counts = np.zeros(size, np.int64)
     numba_engine.count(codes, counts)
     return counts
@@ -61,13 +61,13 @@ def _counts_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     return (rng.beta(1, 3, n) * size).astype(np.int32), size
 
 
-def _totals_of_numpy(cell: Array, y: Array, largest: float, size: int) -> Array:
+def _totals_of_numpy(cell: HostArray, y: HostArray, largest: float, size: int) -> HostArray:
     return np.bincount(cell, y, minlength=size).astype(np.float64)  # of no rows they would be integers
 
 
-def _totals_cpu(cell: Array, y: Array, largest: float, size: int) -> Array:
+def _totals_cpu(cell: HostArray, y: HostArray, largest: float, size: int) -> HostArray:
     counts, totals = np.zeros(size, np.int64), np.zeros(size)
-    cells = Cells({"made_int32": cell[None]}, (("made_int32", 0, 0),), size, y)
+    cells = CellLayout({"made_int32": cell[None]}, (("made_int32", 0, 0),), size, y)
     numba_engine.tally(cells, 0, len(cell), counts, totals)
     return totals
 
@@ -88,7 +88,7 @@ def _totals_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     return cell, y, float(np.abs(y).max(initial=0.0)), size
 
 
-def _folds_in_python(start: int, seed: int, n_folds: int, n_rows: int) -> Array:
+def _folds_in_python(start: int, seed: int, n_folds: int, n_rows: int) -> HostArray:
     bits = seed * 0x9E3779B1 % 2**32
     hashes = (_mixed((_mixed(start + i) + bits) % 2**32) for i in range(n_rows))
     return np.array([h * n_folds // 2**32 + 1 for h in hashes], np.int8)
@@ -101,7 +101,7 @@ def _mixed(h: int) -> int:
     return h ^ h >> 16
 
 
-def _folds_cpu(start: int, seed: int, n_folds: int, n_rows: int) -> Array:
+def _folds_cpu(start: int, seed: int, n_folds: int, n_rows: int) -> HostArray:
     out = np.empty(n_rows, np.int8)
     numba_engine.fold(start, seed, n_folds, out)
     return out
@@ -122,26 +122,26 @@ def _scalars(*names: str) -> tuple[Argument, ...]:
 
 
 KERNELS = (
-    Kernel(
+    KernelDeclaration(
         "reduce_sums", "how many values and nulls, and the sums of their distances from a pivot and of the squares",
         (Argument("x", "float64", null=np.nan), Argument("pivot", "float64", ())),
         (Argument("sums", "float64", ("4",)),), "counted; what float32 does not hold is left out", 1e-12, 1e-9,
-        _sums_of_numpy, _sums_cpu, _sums_gpu, _sums_sample, (device_loops.add_up, device_loops.join),
+        _sums_of_numpy, _sums_cpu, _sums_gpu, _sums_sample, (loops.add_up, loops.join),
     ),
-    Kernel(
+    KernelDeclaration(
         "reduce_count", "rows of each code", (Argument("codes", "int32"), *_scalars("size")),
         (Argument("counts", "int64", ("size",)),), "a code like any other", 0.0, 0.0,
-        _counts_of_numpy, _counts_cpu, _counts_gpu, _counts_sample, (device_loops.count,),
+        _counts_of_numpy, _counts_cpu, _counts_gpu, _counts_sample, (loops.count,),
     ),
-    Kernel(
+    KernelDeclaration(
         "reduce_total", "the sum of a number over the rows of each cell",
         (Argument("cell", "int32"), Argument("y", "float64"), Argument("largest", "float64", ()), *_scalars("size")),
         (Argument("totals", "float64", ("size",)),), "none", 1e-12, 1e-9,
-        _totals_of_numpy, _totals_cpu, _totals_gpu, _totals_sample, (device_loops.total,),
+        _totals_of_numpy, _totals_cpu, _totals_gpu, _totals_sample, (loops.total,),
     ),
-    Kernel(
+    KernelDeclaration(
         "reduce_fold", "the fold of each row: a hash of seed and position",
         _scalars("start", "seed", "n_folds", "n_rows"), (Argument("fold", "int8"),), "none", 0.0, 0.0,
-        _folds_in_python, _folds_cpu, _folds_gpu, _folds_sample, (device_loops.fold,),
+        _folds_in_python, _folds_cpu, _folds_gpu, _folds_sample, (loops.fold,),
     ),
 )  # fmt: skip

@@ -5,24 +5,23 @@ n-grams are made of words or characters, and to which bucket an n-gram belongs i
 with the token pattern ``\\w+``, to the bit.
 
 ``characters``  the class of each byte's character
-``items``       texts cut into words or characters
-``grams``       hashed n-grams in NumPy      ``murmur3``   their hash      ``counts``   counts in NumPy
-``walks``       the same for one text, compiled, with its scalar ``formulas``
-``loops``       over all texts, on either processor
-``compiled``    the compiled kernels as they are called, and their declarations
+``numpy``       texts cut into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
+``walks``       the same for one text, compiled for either processor, with its scalar ``formulas``
+``numba``       loops over texts on the host; ``cuda``: on the device
+``kernels``     the declarations
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from gpupipe_kernels.code_cache import is_kept
-from gpupipe_kernels.text.counts import Count, count_characters
-from gpupipe_kernels.text.grams import Grams, Value, hash_grams
-from gpupipe_kernels.text.items import Analyzer
+from gpupipe_kernels.text.numpy.counts import TextCount, count_characters
+from gpupipe_kernels.text.numpy.grams import Grams, GramValue, hash_grams
+from gpupipe_kernels.text.numpy.items import Analyzer
+from gpupipe_kernels.typing import HostArray
 
-__all__ = ["Analyzer", "Count", "Grams", "Value", "count_texts", "hash_texts"]
+__all__ = ["Analyzer", "GramValue", "Grams", "TextCount", "count_texts", "hash_texts"]
 
 # Bytes of text from which on the compiled loops are the faster way, measured on two cores: NumPy takes about 37 ns a
 # byte, the loops 11; Numba takes 0.9 s to read them from disk, and 4.6 s to compile them.
@@ -30,31 +29,29 @@ WORTH_RUNNING = 1 << 18
 WORTH_LOADING = 1 << 25
 WORTH_COMPILING = 1 << 27
 
-Array = Any
 
-
-def hash_texts(data: Array, offsets: Array, grams: Grams, n_threads: int = 1) -> Array:
+def hash_texts(data: HostArray, offsets: HostArray, grams: Grams, n_threads: int = 1) -> HostArray:
     """Return the vectors of texts: see `grams.hash_grams`; by NumPy where compiled code does not pay."""
     if not _is_worth_it("text_hash_block", offsets):
         return hash_grams(data, offsets, *grams)
-    from gpupipe_kernels.text import compiled
+    from gpupipe_kernels.text.numba import engine
 
-    return compiled.hash_on_host(data, offsets, *grams, n_threads=n_threads)
+    return engine.hash_on_host(data, offsets, *grams, n_threads=n_threads)
 
 
-def count_texts(data: Array, offsets: Array, n_threads: int = 1) -> Array:
+def count_texts(data: HostArray, offsets: HostArray, n_threads: int = 1) -> HostArray:
     """Return the counts of texts: see `counts.count_characters`; by NumPy where compiled code does not pay."""
     if not _is_worth_it("text_counts_block", offsets):
         return count_characters(data, offsets)
-    from gpupipe_kernels.text import compiled
+    from gpupipe_kernels.text.numba import engine
 
-    return compiled.count_on_host(data, offsets, n_threads=n_threads)
+    return engine.count_on_host(data, offsets, n_threads=n_threads)
 
 
-def _is_worth_it(loop: str, offsets: Array) -> bool:
+def _is_worth_it(loop: str, offsets: HostArray) -> bool:
     """Return whether to run a compiled loop; asking does not load Numba."""
     n_bytes = int(offsets[-1] - offsets[0])
-    compiled = sys.modules.get("gpupipe_kernels.text.compiled")
-    if compiled is not None and compiled.is_loaded(loop):
+    engine = sys.modules.get("gpupipe_kernels.text.numba.engine")
+    if engine is not None and engine.is_loaded(loop):
         return n_bytes >= WORTH_RUNNING
     return n_bytes >= (WORTH_LOADING if is_kept(loop) else WORTH_COMPILING)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gpupipe_kernels.typing import HostArray
 
 WORD, SPACE, LETTER, UPPER, DIGIT, PUNCTUATION = (1 << bit for bit in range(6))
 CONTINUATION = 128  # this byte is not the first of its character
@@ -21,8 +22,6 @@ LAST_CODE_POINT = 0x10FFFF
 FIRST_WITHOUT_PUNCTUATION = 0x20000  # ideographs, private use: only letters and nothing follow
 
 BLOCK_BYTES = 1 << 16
-
-Array = npt.NDArray[Any]
 
 
 @cache
@@ -45,7 +44,7 @@ def classes(n_code_points: int = LAST_CODE_POINT + 1) -> npt.NDArray[np.uint8]:
     return found
 
 
-def byte_kinds(data: Array) -> npt.NDArray[np.uint8]:
+def byte_kinds(data: HostArray) -> npt.NDArray[np.uint8]:
     """Return the class bits of each byte's character, CONTINUATION set on all of its bytes but the first.
 
     Parameters
@@ -77,7 +76,7 @@ def byte_kinds(data: Array) -> npt.NDArray[np.uint8]:
     return kinds
 
 
-def blocks(offsets: Array, most_texts: int = BLOCK_BYTES) -> Iterator[slice]:
+def blocks(offsets: HostArray, most_texts: int = BLOCK_BYTES) -> Iterator[slice]:
     """Yield runs of texts so short that NumPy's arrays for each stay in the cache; a text is never cut."""
     start, n_texts = 0, len(offsets) - 1
     while start < n_texts:

@@ -8,9 +8,9 @@ import numpy as np
 
 from gpupipe_kernels.launch import formula
 from gpupipe_kernels.text.characters import LAST_CODE_POINT
-from gpupipe_kernels.text.grams import Value
+from gpupipe_kernels.text.numpy.grams import GramValue
 
-BINARY = int(Value.BINARY)
+BINARY = int(GramValue.BINARY)
 
 
 @formula

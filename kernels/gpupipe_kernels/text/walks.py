@@ -8,15 +8,29 @@ from typing import Any
 import numpy as np
 
 from gpupipe_kernels.launch import array_formula
-from gpupipe_kernels.text.characters import CONTINUATION, DIGIT, LETTER, PUNCTUATION, SPACE, UPPER, WORD
-from gpupipe_kernels.text.counts import LINE_FEED, Count
-from gpupipe_kernels.text.formulas import absorb, bucket, code_point, counted, finish
-from gpupipe_kernels.text.grams import Value
-from gpupipe_kernels.text.items import BLANK, Analyzer
+from gpupipe_kernels.text.characters import (
+    CONTINUATION,
+    DIGIT,
+    LETTER,
+    PUNCTUATION,
+    SPACE,
+    UPPER,
+    WORD,
+)
+from gpupipe_kernels.text.formulas import (
+    absorb,
+    bucket,
+    code_point,
+    counted,
+    finish,
+)
+from gpupipe_kernels.text.numpy.counts import LINE_FEED, TextCount
+from gpupipe_kernels.text.numpy.grams import GramValue
+from gpupipe_kernels.text.numpy.items import BLANK, Analyzer
 
-LOG = int(Value.LOG)
+LOG = int(GramValue.LOG)
 BY_WORD, BY_RUN = int(Analyzer.WORD), int(Analyzer.CHAR_WB)
-CHARACTERS, BYTES, WORDS, LINES, LETTERS, UPPERCASE, DIGITS, MARKS, SPACES = (int(count) for count in Count)
+CHARACTERS, BYTES, WORDS, LINES, LETTERS, UPPERCASE, DIGITS, MARKS, SPACES = (int(count) for count in TextCount)
 
 
 @array_formula

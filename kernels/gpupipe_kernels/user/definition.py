@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable
 from functools import cached_property
 
-from gpupipe_kernels.user.source import Piece, text_of
+from gpupipe_kernels.user.source import KernelStatement, text_of
 
 
-class Definition:
+class KernelDefinition:
     """A user's function with its null policy, as it is written. Two of the same text, output and policy are equal.
 
     Attributes
@@ -21,13 +21,18 @@ class Definition:
     """
 
     def __init__(
-        self, name: str, inputs: tuple[str, ...], out: str, nulls: str, collected: Callable[[], tuple[Piece, ...]]
+        self,
+        name: str,
+        inputs: tuple[str, ...],
+        out: str,
+        nulls: str,
+        collected: Callable[[], tuple[KernelStatement, ...]],
     ) -> None:
         self.name, self.parameters, self.out, self.nulls = name, inputs, out, nulls
         self._collected = collected
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[KernelStatement, ...]:
         """What the function uses, and the function: found when first asked for, so that helpers may follow it."""
         return self._collected()
 
@@ -47,7 +52,7 @@ class Definition:
         return len(self.parameters)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Definition) and self.source == other.source
+        return isinstance(other, KernelDefinition) and self.source == other.source
 
     def __hash__(self) -> int:
         return hash(self.source)

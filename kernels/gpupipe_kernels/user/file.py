@@ -10,7 +10,15 @@ import tokenize
 from pathlib import Path
 
 from gpupipe_kernels.user.language import KernelError, check, parameters
-from gpupipe_kernels.user.source import MODULES, Piece, check_names, function_piece, is_number, require_plain, verify
+from gpupipe_kernels.user.source import (
+    MODULES,
+    KernelStatement,
+    check_names,
+    function_statement,
+    is_number,
+    require_plain,
+    verify,
+)
 
 WRITE = "write @gp.kernel above it"
 
@@ -60,7 +68,7 @@ def parse(text: str, file: str) -> ast.Module:
         raise KernelError(f"is no Python: {error}", file) from None
 
 
-def read(text: str, file: str) -> tuple[tuple[Piece, ...], dict[str, str]]:
+def read(text: str, file: str) -> tuple[tuple[KernelStatement, ...], dict[str, str]]:
     """Return the pieces of a text that `gpupipe_kernels.user.source.text_of` wrote, and what its decorator says.
 
     Raises
@@ -75,26 +83,26 @@ def read(text: str, file: str) -> tuple[tuple[Piece, ...], dict[str, str]]:
     options = _options(kernel)
     if not isinstance(kernel, ast.FunctionDef) or options is None:
         raise KernelError("does not end with a kernel", file)
-    pieces.append(function_piece(kernel, text, file))
+    pieces.append(function_statement(kernel, text, file))
     verify(pieces)
     return tuple(pieces), options
 
 
-def _pieces(node: ast.stmt, text: str, file: str) -> list[Piece]:
+def _pieces(node: ast.stmt, text: str, file: str) -> list[KernelStatement]:
     source = ast.get_source_segment(text, node) or ""
     match node:
         case ast.ImportFrom(module="__future__") | ast.Import(names=[ast.alias(name="gpupipe", asname=None)]):
             return []
         case ast.Import(names=[ast.alias(name=module, asname=alias)]) if module in MODULES:
-            return [Piece(alias or module, source, node, file)]
+            return [KernelStatement(alias or module, source, node, file)]
         case ast.ImportFrom(module=str(module), names=[ast.alias(name=name, asname=alias)], level=0) if (
             name in MODULES.get(module, ())
         ):
-            return [Piece(alias or name, source, node, file)]
+            return [KernelStatement(alias or name, source, node, file)]
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_number(value):
-            return [Piece(name, source, node, file)]
+            return [KernelStatement(name, source, node, file)]
         case ast.FunctionDef(decorator_list=[]):
-            return [function_piece(node, text, file)]
+            return [function_statement(node, text, file)]
     raise KernelError("holds more than numbers and functions", f"{file}:{node.lineno}")
 
 

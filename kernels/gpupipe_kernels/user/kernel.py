@@ -17,14 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from gpupipe_kernels.opcodes import N_REGISTERS
-from gpupipe_kernels.user.definition import Definition
+from gpupipe_kernels.program.opcodes import N_REGISTERS
+from gpupipe_kernels.user.definition import KernelDefinition
 from gpupipe_kernels.user.file import declared, read
 from gpupipe_kernels.user.language import KernelError, parameters
-from gpupipe_kernels.user.source import collect, piece_of
+from gpupipe_kernels.user.source import collect, statement_of
 
 if TYPE_CHECKING:
-    from gpupipe_kernels.user.compile import Compiled
+    from gpupipe_kernels.user.compilation import CompiledKernel
 
 __all__ = ["KernelError", "UserKernel", "kernel", "load", "restore"]
 
@@ -82,8 +82,8 @@ def kernel(
     return UserKernel.of(function, out, nulls)
 
 
-class UserKernel(Definition):
-    """A user's function with its null policy: a `gpupipe_kernels.program.Call`, and a function of arrays.
+class UserKernel(KernelDefinition):
+    """A user's function with its null policy: a `gpupipe_kernels.program.program.Call`, and a function of arrays.
 
     Pickling keeps the text.
     """
@@ -91,7 +91,7 @@ class UserKernel(Definition):
     @classmethod
     def of(cls, function: Callable[..., Any], out: str, nulls: str) -> UserKernel:
         """Return the kernel of a function."""
-        piece = piece_of(function, n_decorators=1)
+        piece = statement_of(function, n_decorators=1)
         inputs = parameters(piece.function)  # type: ignore[arg-type]
         if not 1 <= len(inputs) <= MOST_INPUTS:
             what = f"{piece.name}: takes {len(inputs)} inputs; a kernel takes 1 to {MOST_INPUTS}"
@@ -101,9 +101,9 @@ class UserKernel(Definition):
         return made
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledKernel:
         """The function for both processors; nothing is compiled before it is used."""
-        from gpupipe_kernels.user.compile import compiled
+        from gpupipe_kernels.user.compilation import compiled
 
         return compiled(self)
 

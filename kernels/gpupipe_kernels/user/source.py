@@ -38,7 +38,7 @@ USABLE = "a kernel may use numbers, math, plain functions and other kernels"
 
 
 @dataclass(frozen=True)
-class Piece:
+class KernelStatement:
     """One statement of a kernel: an import, a number or a function.
 
     Attributes
@@ -128,7 +128,7 @@ def require_plain(text: str, file: str) -> None:
         raise KernelError(what, f"{file}:{line}", "remove it; lines end with a line feed")
 
 
-def piece_of(function: Callable[..., Any], n_decorators: int = 0) -> Piece:
+def statement_of(function: Callable[..., Any], n_decorators: int = 0) -> KernelStatement:
     """Return the text of a function without its decorators, verified to be in the language of kernels.
 
     Raises
@@ -151,10 +151,10 @@ def piece_of(function: Callable[..., Any], n_decorators: int = 0) -> Piece:
         raise KernelError(f"{name}: is no function of its own", where, "write it with def")
     if len(node.decorator_list) > n_decorators:
         raise KernelError(f"{name}: has decorators", where, "a kernel has one, and what it calls has none")
-    return function_piece(node, text, file, first)
+    return function_statement(node, text, file, first)
 
 
-def function_piece(node: ast.FunctionDef, text: str, file: str, first_line: int = 1) -> Piece:
+def function_statement(node: ast.FunctionDef, text: str, file: str, first_line: int = 1) -> KernelStatement:
     """Return the piece of a function, checked.
 
     Parameters
@@ -172,10 +172,10 @@ def function_piece(node: ast.FunctionDef, text: str, file: str, first_line: int 
         If it is not in the language of kernels.
     """
     lines = text.split("\n")[node.lineno - first_line : (node.end_lineno or node.lineno) - first_line + 1]
-    return Piece(node.name, "\n".join(lines), check(node, file), file)
+    return KernelStatement(node.name, "\n".join(lines), check(node, file), file)
 
 
-def collect(function: Callable[..., Any], piece: Piece) -> tuple[Piece, ...]:
+def collect(function: Callable[..., Any], piece: KernelStatement) -> tuple[KernelStatement, ...]:
     """Return what a function takes from around it, and its own `piece`, in an order in which they can be defined.
 
     Raises
@@ -183,13 +183,13 @@ def collect(function: Callable[..., Any], piece: Piece) -> tuple[Piece, ...]:
     KernelError
         If it uses something that is no number, function of ``math``, plain function or kernel.
     """
-    found: dict[str, Piece] = {}
+    found: dict[str, KernelStatement] = {}
     _add_function(function, piece, found, ())
     verify(tuple(found.values()))
     return tuple(found.values())
 
 
-def verify(pieces: Sequence[Piece]) -> None:
+def verify(pieces: Sequence[KernelStatement]) -> None:
     """Check that the pieces are what they are said to be, and that each uses only what is defined before it.
 
     Raises
@@ -240,7 +240,7 @@ def check_names(function: ast.FunctionDef, file: str, defined: Mapping[str, ast.
 
 
 def _add_function(
-    function: Callable[..., Any], piece: Piece, found: dict[str, Piece], callers: tuple[str, ...]
+    function: Callable[..., Any], piece: KernelStatement, found: dict[str, KernelStatement], callers: tuple[str, ...]
 ) -> None:
     callers = (*callers, piece.name)
     around = inspect.getclosurevars(function)
@@ -253,24 +253,24 @@ def _add_function(
     _put(piece, found)
 
 
-def _add(name: str, value: Any, found: dict[str, Piece], callers: tuple[str, ...], where: str) -> None:
+def _add(name: str, value: Any, found: dict[str, KernelStatement], callers: tuple[str, ...], where: str) -> None:
     """Add what gives a name its value."""
-    known: tuple[Piece, ...] = getattr(value, "pieces", ())
+    known: tuple[KernelStatement, ...] = getattr(value, "pieces", ())
     if isinstance(value, FunctionType):
-        piece = piece_of(value)
+        piece = statement_of(value)
         _add_function(value, piece, found, callers)
     elif known:  # another kernel
         for piece in known:
             _put(piece, found)
     else:
         text = _assignment(name, value, where)
-        piece = Piece(name, text, ast.parse(text).body[0], where.rpartition(":")[0])
+        piece = KernelStatement(name, text, ast.parse(text).body[0], where.rpartition(":")[0])
         _put(piece, found)
     if piece.name != name:
         raise KernelError(f"{name} is another name of {piece.name}", where, "call it by its own")
 
 
-def _put(piece: Piece, found: dict[str, Piece]) -> None:
+def _put(piece: KernelStatement, found: dict[str, KernelStatement]) -> None:
     other = found.setdefault(piece.name, piece)
     if other.text != piece.text:
         raise KernelError(
@@ -291,7 +291,7 @@ def _assignment(name: str, value: Any, where: str) -> str:
     raise KernelError(f"cannot use {name}, which is of type {type(value).__name__}", where, USABLE)
 
 
-def text_of(pieces: Sequence[Piece], decorator: str) -> str:
+def text_of(pieces: Sequence[KernelStatement], decorator: str) -> str:
     """Return a kernel's text: a file that can be read back, and that a configuration may name."""
     *used, kernel = pieces
     imports = sorted(p.text for p in used if isinstance(p.node, (ast.Import, ast.ImportFrom)))

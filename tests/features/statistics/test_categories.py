@@ -16,8 +16,9 @@ from gpupipe.features.statistics.categories import Counter, computed_index, regr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
-from gpupipe_kernels.opcodes import NAT, PART_SIZES, Part
-from gpupipe_kernels.reduce import numba_engine, numpy_engine
+from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 
 N = 70_000
 SIZES = {"a": ("int8", 6), "b": ("int8", 40), "c": ("int16", 500)}
@@ -98,10 +99,15 @@ def test_a_bin_and_a_calendar_part_are_indices_too(counter: Counter, table: Tabl
     edges = (-1.0, 0.0, 0.5)
     bins = IndexStep("INDEX_BIN", "x", stride=3, edges=edges)
     bucket = np.where(np.isnan(x), 0, 3 + (x[:, None] >= np.array(edges, np.float32)).sum(axis=1))
-    hour = pd.to_datetime(t.where(t != NAT), unit="us").dt.hour.fillna(PART_SIZES[Part.HOUR]).astype(int).to_numpy()
-    part = IndexStep("INDEX_PART", "t", part=int(Part.HOUR))
+    hour = (
+        pd.to_datetime(t.where(t != NAT), unit="us")
+        .dt.hour.fillna(PART_SIZES[CalendarPart.HOUR])
+        .astype(int)
+        .to_numpy()
+    )
+    part = IndexStep("INDEX_PART", "t", part=int(CalendarPart.HOUR))
     with_b = IndexStep("INDEX_PAIR", "b", stride=SIZES["b"][1])
-    cases = [(bins, bucket, 7), (part, hour, PART_SIZES[Part.HOUR] + 1)]
+    cases = [(bins, bucket, 7), (part, hour, PART_SIZES[CalendarPart.HOUR] + 1)]
     for step, index, size in cases:
         alone = Codes("alone", ("x",), (step,), size, ())
         pair = Codes("pair", ("x", "b"), (step, with_b), size * SIZES["b"][1], ())

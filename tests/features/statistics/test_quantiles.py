@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.features.statistics import quantiles as module
+from gpupipe.features import quantiles as module
 from gpupipe.features.statistics.quantiles import brackets, insides, joined, quantiles, ranked
-from gpupipe_kernels.reduce import numba_engine, numpy_engine
-from gpupipe_kernels.reduce.engines import LANES
+from gpupipe_kernels.reduce.engine import LANES
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 
 ENGINES = {"numpy": numpy_engine, "numba": numba_engine}
 SHARES = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0]

@@ -14,7 +14,8 @@ from gpupipe.features.statistics.reductions import Sweeper
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
-from gpupipe_kernels.reduce import numba_engine, numpy_engine
+from gpupipe_kernels.reduce.numba import engine as numba_engine
+from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 
 N = 2 * ROWS_A_PART + 12_345
 ENGINES = [numpy_engine, numba_engine]

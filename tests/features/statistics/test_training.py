@@ -19,7 +19,7 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.reduce import choice
 
 N = 120

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpupipe_kernels import keyed
 from gpupipe_kernels.keyed import naive
-from gpupipe_kernels.keyed.engines import History
+from gpupipe_kernels.keyed.engine import History
 from tests.kernels.keyed.tables import Table
 
 Array = Any
@@ -69,7 +69,7 @@ def all_queries(
     return queries
 
 
-def compare_numbers(table: Table, queries: keyed.Queries, seen: list[list[int]], column: keyed.Column) -> None:
+def compare_numbers(table: Table, queries: keyed.Queries, seen: list[list[int]], column: keyed.KeyedColumn) -> None:
     assert_same(keyed.count(queries), [len(rows) for rows in seen])
     for function in FUNCTIONS:
         assert_same(keyed.aggregate(column, queries, function), naive.aggregate(table.x, seen, function))
@@ -96,7 +96,7 @@ def compare_codes(table: Table, queries: keyed.Queries, seen: list[list[int]], c
 
 
 def compare_whole_histories(
-    table: Table, queries: keyed.Queries, seen: list[list[int]], cutoff: Array, column: keyed.Column, codes: Array
+    table: Table, queries: keyed.Queries, seen: list[list[int]], cutoff: Array, column: keyed.KeyedColumn, codes: Array
 ) -> None:
     known = np.where(table.codes == 0, np.nan, table.codes)
     assert_same(keyed.aggregate(column, queries, "nunique"), naive.aggregate(table.x, seen, "nunique"))

@@ -17,9 +17,9 @@ import numpy as np
 from numba import cuda
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import device_events
-from gpupipe_kernels.keyed.device_scan import THREADS, TILE
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.keyed.cuda import events as event_loops
+from gpupipe_kernels.keyed.cuda.scan import THREADS, TILE
+from gpupipe_kernels.program.opcodes import NAT
 from tests.kernels.keyed.comparison import assert_same, compare, host
 from tests.kernels.keyed.tables import table
 
@@ -72,7 +72,7 @@ def float32_and_one_cut_off_are_taken() -> None:
 def codes_below_zero_are_values_of_their_own_key() -> None:
     """As slots of a table of more than 2**31 are: a billion distinct values are too many for here."""
     start, codes, out = np.array([0, 2, 4], np.int32), np.array([-1, 5, -1, 5], np.int32), put(np.zeros(4, np.int64))
-    device_events.pairs.launch(4, put(start), put(codes), out)
+    event_loops.pairs.launch(4, put(start), put(codes), out)
     assert len(set(host(out).tolist())) == 4
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 
 ODD_VALUES = np.array([np.inf, -np.inf, -0.0, 1e200, -1e200, 5e-324, 0.0])
 

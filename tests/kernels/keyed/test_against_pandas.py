@@ -35,7 +35,7 @@ def ordered(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(at=pd.to_datetime(frame["time"], unit="us")).sort_values(["key", "time"], kind="stable")
 
 
-def of_events(frame: pd.DataFrame, engine: str, current: bool) -> tuple[keyed.Queries, keyed.Column]:
+def of_events(frame: pd.DataFrame, engine: str, current: bool) -> tuple[keyed.Queries, keyed.KeyedColumn]:
     history = keyed.order_events(frame["key"].to_numpy(), frame["time"].to_numpy(), engine=engine, n_threads=2)
     column = keyed.column(history, frame["x"].to_numpy()[history.order])
     return keyed.queries_of_events(history, current), column

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import host_pieces, naive, numba_engine
+from gpupipe_kernels.keyed import naive
+from gpupipe_kernels.keyed.numba import engine as numba_engine
+from gpupipe_kernels.keyed.numba import slices
 from tests.kernels.keyed.comparison import assert_same, compare
 from tests.kernels.keyed.tables import table
 
@@ -27,9 +29,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     """Cut rows and events so that small tables have many blocks, and keys that are longer than a piece."""
-    pieces = mock.patch.object(host_pieces.pieces_of, "__defaults__", (BLOCK,))
+    sliced = mock.patch.object(slices.slices_of, "__defaults__", (BLOCK,))
     walked = mock.patch.object(numba_engine, "LONGEST_WALKED", 2 * BLOCK)
-    with pieces, walked, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):
+    with sliced, walked, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):
         yield
 
 
@@ -117,7 +119,7 @@ def test_threads_do_not_change_a_bit() -> None:
     events = table(3000, odd=True)
 
     def features(n_threads: int, piece: int) -> list[np.ndarray]:
-        with mock.patch.object(host_pieces.pieces_of, "__defaults__", (piece,)):
+        with mock.patch.object(slices.slices_of, "__defaults__", (piece,)):
             history = keyed.order_events(events.key, events.time, engine="numba", n_threads=n_threads)
             queries, x = keyed.queries_of_events(history), events.x[history.order]
             made = [keyed.aggregate(x, queries, function) for function in ("sum", "std", "max", "nunique")]
@@ -131,7 +133,7 @@ def test_threads_do_not_change_a_bit() -> None:
 
 @pytest.mark.parametrize("start", [[0], [0, 0], [0, 3, 3, 40, 41], [0, 16, 32], [0, 100], [0, 5, 90, 100]])
 def test_pieces_begin_where_a_key_does_or_at_multiples_from_there(start: list[int]) -> None:
-    cuts = host_pieces.pieces_of(np.array(start, np.int32), 16).cuts
+    cuts = slices.slices_of(np.array(start, np.int32), 16).cuts
     assert cuts[0] == 0 and cuts[-1] == start[-1] and (np.diff(cuts) >= 0).all() and (np.diff(cuts) < 32).all()
     for cut in cuts[1:-1]:
         begin = max(s for s in start if s <= cut)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
 from gpupipe_kernels.keyed import choice
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
 TIMES = st.integers(0, 3) | st.sampled_from([NAT, NAT + 1, 2**63 - 1]) | st.integers(-(2**62), 2**62)
@@ -129,7 +129,7 @@ def test_what_cannot_be_asked_is_refused(engine: str) -> None:
 def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     few = np.zeros(choice.ROWS_WORTH_RUNNING - 1, I32)
     assert choice.choose(few).name == "numpy"
-    monkeypatch.delitem(choice.sys.modules, "gpupipe_kernels.keyed.host_loops", raising=False)
+    monkeypatch.delitem(choice.sys.modules, "gpupipe_kernels.keyed.numba.loops", raising=False)
     for kept, rows in ((True, choice.ROWS_WORTH_LOADING), (False, choice.ROWS_WORTH_COMPILING)):
         monkeypatch.setattr(choice, "is_kept", lambda name, kept=kept: kept)
         assert choice.choose(np.zeros(rows - 1, np.int8)).name == "numpy"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.opcodes import NAT
+from gpupipe_kernels.program.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
 VALUES = st.floats(-1e6, 1e6, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 1e-30, 1e30, 0.1])

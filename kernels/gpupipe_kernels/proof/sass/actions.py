@@ -10,11 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpupipe_kernels.proof.sass.code import PREDICATE, Instruction
-from gpupipe_kernels.proof.sass.registers import MASK, MASK64, Registers, Value, next_register
+from gpupipe_kernels.proof.sass.code import PREDICATE, SassInstruction
+from gpupipe_kernels.proof.sass.registers import (
+    MASK,
+    MASK64,
+    SassRegisters,
+    Value,
+    next_register,
+)
 
 
-def _split(one: Instruction) -> tuple[str, list[str], list[str], list[str]]:
+def _split(one: SassInstruction) -> tuple[str, list[str], list[str], list[str]]:
     """Return the destination, predicates that are written, operands, predicates that are read."""
     rest: list[str] = list(one.operands)
     out: list[str] = []
@@ -27,7 +33,7 @@ def _split(one: Instruction) -> tuple[str, list[str], list[str], list[str]]:
     return first, out, operands, [text for text in rest if PREDICATE.match(text)]
 
 
-def _sum(known: Registers, texts: list[str], wide: bool, extended: bool, carries: list[bool | None]) -> Value:
+def _sum(known: SassRegisters, texts: list[str], wide: bool, extended: bool, carries: list[bool | None]) -> Value:
     """Return the sum of operands with its carries: -x counts as 2**bits - x, which carries where x is 0."""
     bits, total = 64 if wide else 32, 0
     for text in texts:
@@ -43,7 +49,7 @@ def _sum(known: Registers, texts: list[str], wide: bool, extended: bool, carries
     return total
 
 
-def _iadd(known: Registers, one: Instruction) -> None:
+def _iadd(known: SassRegisters, one: SassInstruction) -> None:
     to, out, operands, into = _split(one)
     wide = "64" in one.modifiers
     carries = [known.predicate(text) for text in into] if "X" in one.modifiers else []
@@ -54,7 +60,7 @@ def _iadd(known: Registers, one: Instruction) -> None:
         known.set_predicate(text, None if total is None else (total >> bits) > n)
 
 
-def _imad(known: Registers, one: Instruction) -> None:
+def _imad(known: SassRegisters, one: SassInstruction) -> None:
     to, out, operands, into = _split(one)
     modifiers = one.modifiers
     a, b = known.value(operands[0]), known.value(operands[1])
@@ -84,7 +90,7 @@ def _signed(value: Value, bits: int = 32) -> Value:
     return None if value is None else value - (1 << bits) if value >> bits - 1 else value
 
 
-def _lea(known: Registers, one: Instruction) -> None:
+def _lea(known: SassRegisters, one: SassInstruction) -> None:
     to, out, operands, into = _split(one)
     modifiers = one.modifiers
     if "HI" not in modifiers:
@@ -104,7 +110,7 @@ def _lea(known: Registers, one: Instruction) -> None:
         known.set_predicate(text, None if total is None else total >> 32 > 0)
 
 
-def _shf(known: Registers, one: Instruction) -> None:
+def _shf(known: SassRegisters, one: SassInstruction) -> None:
     to, _, operands, _ = _split(one)
     low, shift, high = (known.value(text) for text in operands)
     value: Value = None
@@ -122,7 +128,7 @@ def _shf(known: Registers, one: Instruction) -> None:
     known.set(to, value)
 
 
-def _lop3(known: Registers, one: Instruction) -> None:
+def _lop3(known: SassRegisters, one: SassInstruction) -> None:
     to, out, operands, into = _split(one)
     a, b, c, table = (known.value(text) for text in operands[:4])
     value: Value = None
@@ -139,7 +145,7 @@ def _lop3(known: Registers, one: Instruction) -> None:
         known.set_predicate(text, None if value is None else value != 0 or known.predicate(into[-1]))
 
 
-def _plop3(known: Registers, one: Instruction) -> None:
+def _plop3(known: SassRegisters, one: SassInstruction) -> None:
     (first, second), inputs = one.operands[:2], [known.predicate(text) for text in one.operands[2:5]]
     for text, table in ((first, one.operands[5]), (second, one.operands[6])):
         value: bool | None = None
@@ -155,7 +161,7 @@ _COMPARISONS = {
 }  # fmt: skip
 
 
-def _isetp(known: Registers, one: Instruction) -> None:
+def _isetp(known: SassRegisters, one: SassInstruction) -> None:
     first, second, left, right, *predicates = one.operands
     wide = bool({"U64", "S64"} & one.modifiers)
     a, b = (known.wide(left), known.wide(right)) if wide else (known.value(left), known.value(right))
@@ -183,7 +189,7 @@ def _combined(modifiers: frozenset[str], a: bool | None, b: bool | None) -> bool
     return False if False in (a, b) else None if None in (a, b) else True
 
 
-def _sel(known: Registers, one: Instruction) -> None:
+def _sel(known: SassRegisters, one: SassInstruction) -> None:
     to, _, operands, into = _split(one)
     chosen = known.predicate(into[-1])
     wide = "64" in one.modifiers
@@ -192,7 +198,7 @@ def _sel(known: Registers, one: Instruction) -> None:
     (known.set_wide if wide else known.set)(to, value)
 
 
-def _minmax(known: Registers, one: Instruction) -> None:
+def _minmax(known: SassRegisters, one: SassInstruction) -> None:
     to, _, operands, into = _split(one)
     wide = bool({"U64", "S64"} & one.modifiers)
     values = [(known.wide if wide else known.value)(text) for text in operands]
@@ -208,7 +214,7 @@ def _minmax(known: Registers, one: Instruction) -> None:
     (known.set_wide if wide else known.set)(to, None if value is None else value & MASK64)
 
 
-def _move(known: Registers, one: Instruction) -> None:
+def _move(known: SassRegisters, one: SassInstruction) -> None:
     to, source = one.operands[0], one.operands[-1]
     if "64" in one.modifiers:
         known.set_wide(to, known.wide(source))
@@ -216,7 +222,7 @@ def _move(known: Registers, one: Instruction) -> None:
         known.set(to, known.value(source))
 
 
-def _permute(known: Registers, one: Instruction) -> None:
+def _permute(known: SassRegisters, one: SassInstruction) -> None:
     """Pick bytes of two registers; a selector from 8 on stands for the sign of its byte."""
     to, *texts = one.operands
     a, selectors, b = (known.value(text) for text in texts)
@@ -230,7 +236,7 @@ def _permute(known: Registers, one: Instruction) -> None:
     known.set(to, value)
 
 
-def _halves(known: Registers, one: Instruction) -> None:
+def _halves(known: SassRegisters, one: SassInstruction) -> None:
     """Set two halves of a register: how constants are made where the other units are busy."""
     to, first, second, *halves = one.operands
     value: Value = None
@@ -240,7 +246,7 @@ def _halves(known: Registers, one: Instruction) -> None:
     known.set(to, value)
 
 
-def _special(known: Registers, one: Instruction) -> None:
+def _special(known: SassRegisters, one: SassInstruction) -> None:
     to, name = one.operands[0], one.operands[-1]
     if name == "SRZ":
         (known.set if "32" in one.modifiers else known.set_wide)(to, 0)
@@ -248,7 +254,7 @@ def _special(known: Registers, one: Instruction) -> None:
         known.set(to, known.special.get(name))
 
 
-def _load_constant(known: Registers, one: Instruction) -> None:
+def _load_constant(known: SassRegisters, one: SassInstruction) -> None:
     to, source = one.operands
     if source.startswith("c["):
         words = 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
@@ -261,7 +267,7 @@ def _load_constant(known: Registers, one: Instruction) -> None:
         known.forget(one)
 
 
-def _load(known: Registers, one: Instruction) -> None:
+def _load(known: SassRegisters, one: SassInstruction) -> None:
     to, source = one.operands[0], one.operands[-1]
     address = known.address(source)
     size = (
@@ -282,7 +288,7 @@ def _load(known: Registers, one: Instruction) -> None:
     known.forget(one)
 
 
-def _convert(known: Registers, one: Instruction) -> None:
+def _convert(known: SassRegisters, one: SassInstruction) -> None:
     """Compute a step of the division of integers by a reciprocal: only there is the input known."""
     to, source = one.operands[0], one.operands[-1]
     value = known.value(source)
@@ -301,16 +307,16 @@ def _float(bits: int) -> np.float32:
     return np.uint32(bits).view(np.float32)
 
 
-def _fchk(known: Registers, one: Instruction) -> None:
+def _fchk(known: SassRegisters, one: SassInstruction) -> None:
     known.set_predicate(one.operands[0], False)  # True is for denormal operands and the like
 
 
-def _iabs(known: Registers, one: Instruction) -> None:
+def _iabs(known: SassRegisters, one: SassInstruction) -> None:
     value = _signed(known.value(one.operands[1]))
     known.set(one.operands[0], None if value is None else abs(value))
 
 
-ACTIONS: dict[str, Callable[[Registers, Instruction], None]] = {
+ACTIONS: dict[str, Callable[[SassRegisters, SassInstruction], None]] = {
     "IADD3": _iadd, "IADD": _iadd, "VIADD": _iadd, "IMAD": _imad, "LEA": _lea, "SHF": _shf, "LOP3": _lop3,
     "PLOP3": _plop3, "ISETP": _isetp, "SEL": _sel, "IMNMX": _minmax, "VIMNMX": _minmax, "VIADDMNMX": _minmax,
     "MOV": _move, "R2UR": _move, "S2R": _special, "S2UR": _special, "CS2R": _special,

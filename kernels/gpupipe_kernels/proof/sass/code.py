@@ -14,7 +14,7 @@ _SECTION = re.compile(r"^\.text\.(\S+):")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One instruction: its guard, its opcode with modifiers, and its operands as nvdisasm prints them."""
 
     address: int
@@ -25,23 +25,23 @@ class Instruction:
 
 
 @dataclass
-class Code:
+class SassCode:
     """A kernel as nvdisasm prints it.
 
     Attributes
     ----------
-    instructions : list of Instruction
+    instructions : list of SassInstruction
     labels : dict of str to int
         Label to the position of the instruction that it is before.
     """
 
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[SassInstruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def parse(text: str) -> Code:
+    def parse(text: str) -> SassCode:
         """Return the code in what ``nvdisasm -c`` printed."""
-        code, inside = Code(), False
+        code, inside = SassCode(), False
         for line in text.splitlines():
             inside = inside or bool(_SECTION.match(line))
             if inside and (label := _LABEL.match(line)):
@@ -51,14 +51,14 @@ class Code:
         return code
 
 
-def _instruction(address: int, text: str) -> Instruction:
+def _instruction(address: int, text: str) -> SassInstruction:
     guard = ""
     if text.startswith("@"):
         guard, text = text[1:].split(None, 1)
     name, _, rest = text.partition(" ")
     base, *modifiers = name.split(".")
     operands = tuple(part.strip().replace(".reuse", "") for part in rest.split(",")) if rest.strip() else ()
-    return Instruction(address, guard, base, frozenset(modifiers), operands)
+    return SassInstruction(address, guard, base, frozenset(modifiers), operands)
 
 
 def constant_words(cubin: bytes) -> dict[tuple[int, int], int]:

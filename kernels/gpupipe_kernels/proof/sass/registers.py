@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpupipe_kernels.proof.sass.code import PREDICATE, Instruction
+from gpupipe_kernels.proof.sass.code import PREDICATE, SassInstruction
 
 MASK, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 Value = int | None
 """32 or 64 bits; None where they are unknown."""
 
 
-class Registers:
+class SassRegisters:
     """The state of a thread: registers, predicates, constants and memory.
 
     Parameters
@@ -110,7 +110,7 @@ class Registers:
         if name not in ("PT", "UPT"):
             self.predicates[name] = value
 
-    def forget(self, one: Instruction) -> None:
+    def forget(self, one: SassInstruction) -> None:
         """Make what an instruction writes unknown: one that is not computed, or may not be executed."""
         if not one.operands or one.name in ("STG", "STS", "ST", "BAR", "NOP", "BSSY", "BSYNC", "WARPSYNC", "MEMBAR"):
             return
@@ -134,5 +134,5 @@ def next_register(name: str) -> str:
     return name if number == "Z" else f"{kind}{int(number) + 1}"
 
 
-def _writes_pair(one: Instruction) -> bool:
+def _writes_pair(one: SassInstruction) -> bool:
     return bool({"64", "WIDE", "F64", "U64", "S64"} & one.modifiers) or one.name.startswith("D")

@@ -11,21 +11,21 @@ from __future__ import annotations
 import re
 
 from gpupipe_kernels.proof.sass.actions import ACTIONS
-from gpupipe_kernels.proof.sass.code import PREDICATE, Code, Instruction
-from gpupipe_kernels.proof.sass.registers import MASK, Registers
+from gpupipe_kernels.proof.sass.code import PREDICATE, SassCode, SassInstruction
+from gpupipe_kernels.proof.sass.registers import MASK, SassRegisters
 
 MOST_STEPS = 2_000_000  # of one thread: a loop that does not end is an instruction that is misunderstood
 
 _LOCAL = re.compile(r"\((\.L_x_\d+)\)")  # a call of one is a jump that is too far for a branch
 
 
-class Thread:
+class SassThread:
     """A thread of a kernel.
 
     Parameters
     ----------
-    code : Code
-    known : Registers
+    code : SassCode
+    known : SassRegisters
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Thread:
         Instructions that have written to global memory.
     """
 
-    def __init__(self, code: Code, known: Registers) -> None:
+    def __init__(self, code: SassCode, known: SassRegisters) -> None:
         self.code, self.known, self.n_writes = code, known, 0
         self.at = {one.address: i for i, one in enumerate(code.instructions)}
 
@@ -62,7 +62,7 @@ class Thread:
             i += 1
         raise ValueError("the thread does not end")
 
-    def _branch(self, one: Instruction, guard: bool | None, i: int) -> int:
+    def _branch(self, one: SassInstruction, guard: bool | None, i: int) -> int:
         taken = guard
         if one.operands and PREDICATE.match(one.operands[0]):
             condition = self.known.predicate(one.operands[0])
@@ -80,13 +80,13 @@ class Thread:
             return self.at[(target + int(offset, 16) + following) & MASK]
         return self._target(one)
 
-    def _target(self, one: Instruction) -> int:
+    def _target(self, one: SassInstruction) -> int:
         label = _LOCAL.search(one.operands[-1])
         if label is None:
             raise ValueError(f"{one.address:#x}: no label in {one.operands}")
         return self.code.labels[label[1]]
 
-    def _execute(self, one: Instruction, certain: bool) -> None:
+    def _execute(self, one: SassInstruction, certain: bool) -> None:
         action = ACTIONS.get(one.name.removeprefix("U"))  # the uniform twin of an instruction means the same
         if action is None or not certain:
             self.known.forget(one)

@@ -1,0 +1,1 @@
+"""Random bits in CUDA kernels, for arrays in device memory."""

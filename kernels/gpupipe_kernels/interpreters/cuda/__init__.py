@@ -1,0 +1,1 @@
+"""The interpreter as a CUDA kernel, and CUDA kernels that are generated for one program (``specialisation``)."""

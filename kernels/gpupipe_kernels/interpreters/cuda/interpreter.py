@@ -1,0 +1,259 @@
+"""All row-wise features of a configuration in one launch on the device.
+
+The interpreter runs any program at once. A kernel generated for the program (`specialisation`) replaces it once the
+program has computed enough cells for compiling to pay, and only if both give the same result.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numpy.lib.stride_tricks import as_strided
+
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order, device_program
+from gpupipe_kernels.interpreters.cuda.specialisation import compile_source, could_pay, is_worth_it
+from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
+from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
+from gpupipe_kernels.launch import DeviceLoop, is_simulated
+from gpupipe_kernels.program.opcodes import BLOCKS
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.typing import DeviceArray
+
+__all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
+
+THREADS: dict[Order, int] = {"columns": 128, "rows": 64}
+"""Threads of a block; row-major, a panel in shared memory holds the cells of eight times as many rows."""
+MOST_BLOCKS = 8_192  # several for each place where one can run, so that places become free at about the same time
+PROOF_CELLS = 2**22  # of a matrix, over which a specialised kernel is compared with the interpreter
+PROOF_RTOL = 1e-6  # the compiler may round a product and a sum together in one of the two
+
+
+_proven: dict[str, bool] = {}
+"""Key of a specialised kernel's source to whether it gives the interpreter's result."""
+
+
+def run(
+    program: Program | DeviceProgram,
+    blocks: Mapping[str, DeviceArray],
+    out: DeviceArray,
+    fold: DeviceArray | None = None,
+    stream: Any = 0,
+    threads: int = 0,
+    specialised: bool | None = None,
+) -> str:
+    """Run `program` over a table in device memory and write every column of `out`, without waiting for it.
+
+    Equal to the NumPy interpreter within the tolerances that `rowwise` declares; a multiplication and an addition are
+    rounded together here.
+
+    Parameters
+    ----------
+    program : Program or DeviceProgram
+        Uploaded when it is first run.
+    blocks : mapping of str to device array, shape (columns, rows)
+        dtype name to block; the rows of a column are contiguous. Anything with ``__cuda_array_interface__``.
+    out : device array of float32, shape (rows, program.n_columns), column-major or row-major
+    fold : device array of int8, shape (rows,), optional
+        Which out-of-fold table each row reads; None: the full statistics.
+    stream : CUDA stream, optional
+        The arrays must be ready on this one.
+    threads : int
+        Threads a block, a multiple of 8; 0 for what is best.
+    specialised : bool, optional
+        Whether to compile a kernel for this program; None: once it pays. A table of fewer rows than a block takes at a
+        time is always interpreted.
+
+    Returns
+    -------
+    str
+        ``"cuda"``, or ``"cuda, specialised"``.
+
+    Raises
+    ------
+    ValueError
+        If the shape, dtype or layout of `out` or a block does not fit the program.
+    """
+    if threads % PANEL:
+        raise ValueError(f"expected a multiple of {PANEL} threads, got {threads}")
+    ready = program if isinstance(program, DeviceProgram) else device_program(program)
+    length, row_step, column_step = matrix_line(out, ready.program.n_columns)
+    if length == 0:
+        return "cuda"
+    order: Order = "columns" if row_step == 1 else "rows"
+    launch = _Launch(
+        ready, order, _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold),
+        _line(out, length), column_step if order == "columns" else row_step, stream, threads or THREADS[order],
+    )  # fmt: skip
+    kernel = _specialised(launch, specialised)
+    launch.run(kernel)
+    ready.n_cells += out.shape[0] * out.shape[1] if kernel is None else 0
+    return "cuda" if kernel is None else "cuda, specialised"
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A program, the table that it reads and the matrix that it writes.
+
+    Attributes
+    ----------
+    program : DeviceProgram
+    order : {"columns", "rows"}
+    table : _Table
+    out : device array of float32
+        The cells of the matrix as one line.
+    step : int
+        Cells from one column, or row, of the matrix to the next.
+    stream : CUDA stream
+    threads : int
+    """
+
+    program: DeviceProgram
+    order: Order
+    table: _Table
+    out: DeviceArray
+    step: int
+    stream: Any
+    threads: int
+
+    def run(self, kernel: DeviceLoop | None) -> None:
+        """Launch a specialised kernel, or the interpreter."""
+        tables, is_columns = self.program.tables(self.order), self.order == "columns"
+        stack_cells = self.program.depth * ROWS_A_THREAD * self.threads if kernel is None else 0
+        shared_cells = ROWS_A_THREAD * self.threads * PANEL_LINE
+        if is_columns:
+            shared_cells = int(tables.parts[:, 3].max(initial=0)) if kernel is None else 0
+        n_parts = len(tables.parts) if is_columns else 1
+        n_blocks = min(self.table.n_tiles(self.threads), max(1, MOST_BLOCKS // max(1, n_parts)))
+        loop = kernel or interpreters_for(self.program.program.calls)[0 if is_columns else 1]
+        loop.launch(
+            (n_blocks * self.threads, n_parts),
+            *tables.arguments, np.int32(stack_cells), *self.table.rows(self.threads), self.out, np.uint64(self.step),
+            *self.table.lines, *self.table.steps,
+            stream=self.stream, threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
+        )  # fmt: skip
+
+
+def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
+    """Return the kernel that is specialised to a program, None where the interpreter is to run.
+
+    Raises
+    ------
+    RuntimeError
+        If it is `wanted`, and does not give the interpreter's result.
+    """
+    program = launch.program
+    if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
+        return None
+    figures = len(program.program.instructions), program.n_cells
+    if wanted is None and not could_pay(*figures):
+        return None
+    source = program.source(launch.order, launch.threads)
+    if wanted is None and not is_worth_it(source, *figures):
+        return None
+    kernel = compile_source(source, program.program.calls)
+    if source.key not in _proven:
+        _proven[source.key] = _agrees(launch, kernel)
+        if kernel.kept:
+            code_cache.mark_kept(source.key)
+        if not _proven[source.key]:
+            warnings.warn(
+                f"{source.key} differs from the interpreter, which runs instead: report it with the configuration",
+                RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
+    if wanted and not _proven[source.key]:
+        raise RuntimeError(f"{source.key} does not give the interpreter's result")
+    return kernel if _proven[source.key] else None
+
+
+def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
+    """Return whether a kernel gives what the interpreter gives, over the first rows of the table."""
+    n_columns = launch.program.program.n_columns
+    n_rows = min(launch.table.n_rows, max(ROWS_A_THREAD * launch.threads, PROOF_CELLS // n_columns))
+    step = n_rows if launch.order == "columns" else n_columns
+    found = []
+    for loop in (None, kernel):
+        out = cuda.device_array(n_rows * n_columns, np.float32)
+        replace(launch, table=replace(launch.table, n_rows=n_rows), out=out, step=step).run(loop)
+        found.append(out.copy_to_host())
+    expected, computed = found
+    return np.allclose(computed, expected, rtol=PROOF_RTOL, atol=0.0, equal_nan=True)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The arguments of a launch that come from the table; none of them has to be uploaded.
+
+    Attributes
+    ----------
+    n_rows : int
+    lines : list of device arrays
+        The blocks, in the order of `BLOCKS`, absent ones empty.
+    steps : list of uint64
+        Cells from column to column of each.
+    folds : tuple of bool and device array
+        Whether there are folds, and the folds.
+    """
+
+    n_rows: int
+    lines: list[DeviceArray]
+    steps: list[np.uint64]
+    folds: tuple[bool, DeviceArray]
+
+    @staticmethod
+    def of(blocks: Mapping[str, DeviceArray], n_rows: int, fold: DeviceArray | None) -> _Table:
+        lines, steps = zip(*(_block(blocks.get(name), name) for name in BLOCKS), strict=True)
+        if fold is not None and (fold.dtype != "int8" or fold.shape != (n_rows,) or fold.strides != (1,)):
+            raise ValueError(f"folds must be int8 of {n_rows} rows, got {fold.dtype} {fold.shape}")
+        folds = (False, _empty("int8")) if fold is None else (True, _line(fold, n_rows))
+        return _Table(n_rows, list(lines), [np.uint64(step) for step in steps], folds)
+
+    def rows(self, threads: int) -> tuple[Any, ...]:
+        """Return the folds, the number of rows and the stride of a thread's rows, as the interpreters take them."""
+        stride = threads if self.n_rows >= ROWS_A_THREAD * threads else 0
+        return (*self.folds, np.uint64(self.n_rows), np.uint64(stride))
+
+    def n_tiles(self, threads: int) -> int:
+        """Return how many tiles the rows are: one block takes one at a time."""
+        each = ROWS_A_THREAD * threads
+        return -(-self.n_rows // (each if self.n_rows >= each else threads))
+
+
+def _block(block: DeviceArray | None, dtype: str) -> tuple[DeviceArray, int]:
+    if block is None:
+        return _empty(dtype), 0
+    line = block_line(block)
+    if line is None:
+        raise ValueError(f"the rows of a {dtype} column must be contiguous, got strides {block.strides}")
+    return _line(block, line[0]), line[1]
+
+
+@cache
+def _empty(dtype: str) -> Any:
+    """Return an empty device array, made once: an upload would wait for the launches before it."""
+    return cuda.to_device(np.empty(0, dtype))
+
+
+def _line(array: Any, length: int) -> Any:
+    """Return an array as one line of `length` cells; nothing is copied."""
+    if is_simulated():  # its arrays are NumPy's, in a wrapper
+        return type(array)(as_strided(array._ary, (length,), (array.dtype.itemsize,)))
+    return cuda.as_cuda_array(_Line(array, length))
+
+
+class _Line:
+    """Device memory seen as one line. It names no stream: the launch is on the caller's, and waits for nothing."""
+
+    def __init__(self, array: DeviceArray, length: int) -> None:
+        self.array = array  # kept alive
+        shown = array.__cuda_array_interface__
+        self.__cuda_array_interface__ = {
+            "shape": (length,), "typestr": shown["typestr"], "data": shown["data"], "strides": None, "version": 3,
+        }  # fmt: skip

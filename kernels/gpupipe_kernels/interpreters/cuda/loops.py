@@ -1,0 +1,246 @@
+"""The interpreters of programs as CUDA kernels: one for column-major matrices, one for row-major ones.
+
+Each thread takes eight rows at a time and runs instructions over them (`steps`). The two serve all programs,
+except those with users' kernels, which get their own, with those formulas in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba import cuda
+from numpy import float32, int32, uint64
+
+from gpupipe_kernels.interpreters.cuda import steps
+from gpupipe_kernels.interpreters.cuda.opcodes import LINE, TO
+from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD, execute, write, zeros
+from gpupipe_kernels.launch import DeviceLoop, array_formula
+from gpupipe_kernels.program.program import Call
+
+PANEL = 8  # columns at most, a power of 2: 32 bytes of a row, a sector of memory
+PANEL_LINE = PANEL + 1  # cells of a row of a panel in shared memory: neighbouring threads use different banks
+
+
+@array_formula
+def tile_rows(lanes: Any, stride: Any) -> Any:
+    """Return the rows that a block of threads takes at a time: one a thread where the stride is 0."""
+    return uint64(lanes) if stride == uint64(0) else uint64(ROWS_A_THREAD * lanes)
+
+
+@array_formula
+def tile_start(tile: Any, n_tile_rows: Any, n_rows: Any) -> Any:
+    """Return the first row of a tile. The last tile is moved back so that it ends with the table.
+
+    Rows of two tiles are written twice, with the same values. That costs less than asking at each cell whether it is
+    inside.
+    """
+    return min(tile * n_tile_rows, n_rows - min(n_rows, n_tile_rows))
+
+
+@array_formula
+def put(
+    place: Any, left: Any, acc: Any, shared: Any, panel_at: Any, lane: Any, stride: Any, out: Any, first: Any,
+    row_step: Any,
+) -> None:  # fmt: skip
+    """Write cells of the column `left` + `place` into the panel, or into the matrix if they belong to a later panel."""
+    if place < PANEL:
+        write(shared, uint64(panel_at + lane * PANEL_LINE + place), stride * uint64(PANEL_LINE), acc)
+    else:
+        write(out, first * row_step + uint64(left + place), stride * row_step, acc)
+
+
+@array_formula
+def write_panel(
+    shared: Any, panel_at: Any, left: Any, filled: Any, lane: Any, lanes: Any, start: Any, n: Any, out: Any,
+    row_step: Any,
+) -> None:  # fmt: skip
+    """Write the first `n` rows of a panel into the matrix: a thread takes the cells of one column."""
+    place, row, rows = uint64(lane & (PANEL - 1)), uint64(lane // PANEL), uint64(lanes // PANEL)
+    if filled >> int32(place) & 1:
+        cell, end = uint64(panel_at) + row * uint64(PANEL_LINE) + place, uint64(panel_at) + n * uint64(PANEL_LINE)
+        to = (start + row) * row_step + uint64(left) + place
+        while cell < end:
+            out[to] = shared[cell]
+            cell += rows * uint64(PANEL_LINE)
+            to += rows * row_step
+
+
+def interpret_columns(
+    table: Any, groups: Any, scalars: Any, wide: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any,
+    n_rows: Any, stride: Any, out: Any, column_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
+    i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
+) -> None:  # fmt: skip
+    """Write a column-major matrix: a row of the grid runs a group of segments, those that read one source column.
+
+    So each column comes from memory once, and reads and writes are coalesced. Arguments are those of
+    `gpupipe_kernels.interpreters.cuda.steps.execute`, and
+
+    Parameters
+    ----------
+    groups : array of int32, shape (4 * groups,)
+        Of each: its first instruction and the one after its last; its first lookup entry and their number, 0 where they
+        do not fit into shared memory.
+    stack_cells : int32
+        Cells of shared memory that the stack takes.
+    n_rows : uint64
+    stride : uint64
+        Threads of a block; 0 for a table of fewer rows than a tile, of which each thread takes one row at a time.
+    out, column_step : array of float32, uint64
+        The matrix, one column after the other, and the step from one to the next.
+    """
+    shared = cuda.shared.array(0, numba.float32)  # the stack, then the lookup tables of the group
+    lane, lanes, group = cuda.threadIdx.x, cuda.blockDim.x, uint64(4) * uint64(cuda.blockIdx.y)
+    first_entry, n_entries = groups[group + uint64(2)], groups[group + uint64(3)]
+    tables, moved = luts, int32(0)
+    if n_entries > 0:
+        i = uint64(lane)
+        while i < uint64(n_entries):
+            shared[uint64(stack_cells) + i] = luts[uint64(first_entry) + i]
+            i += uint64(lanes)
+        cuda.syncthreads()
+        tables, moved = shared, int32(stack_cells - first_entry)
+    begin, end = uint64(groups[group]), uint64(groups[group + uint64(1)])
+    acc, ix = zeros(float32), zeros(int32)
+    n_tile_rows, tile = tile_rows(lanes, stride), uint64(cuda.blockIdx.x)
+    while tile * n_tile_rows < n_rows:
+        first = min(tile_start(tile, n_tile_rows, n_rows) + uint64(lane), n_rows - uint64(1))
+        k = begin
+        while k < end:
+            acc, ix = execute(
+                table, k, scalars, wide, tables, moved, first, stride, has_fold, fold, shared, lane, lanes, acc, ix,
+                i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step, f64_step, i64_step,
+            )  # fmt: skip
+            to = table[k * uint64(LINE) + uint64(TO)]
+            if to >= 0:
+                write(out, uint64(to) * column_step + first, stride, acc)
+            k += uint64(1)
+        tile += uint64(cuda.gridDim.x)
+
+
+def interpret_rows(
+    table: Any, panels: Any, scalars: Any, wide: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any,
+    n_rows: Any, stride: Any, out: Any, row_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
+    i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
+) -> None:  # fmt: skip
+    """Write a row-major matrix: a block runs all segments over its rows, in panels of columns.
+
+    A panel is filled in shared memory and then written along the rows. Arguments are those of `interpret_columns`, and
+
+    Parameters
+    ----------
+    panels : array of int32, shape (4 * panels,)
+        Of each: its first instruction and the one after its last; the first of its columns; 0.
+    out, row_step : array of float32, uint64
+        The matrix, one row after the other, and the step from one to the next.
+    """
+    shared = cuda.shared.array(0, numba.float32)  # the stack, then the panel
+    lane, lanes = cuda.threadIdx.x, cuda.blockDim.x
+    acc, ix = zeros(float32), zeros(int32)
+    n_tile_rows, tile = tile_rows(lanes, stride), uint64(cuda.blockIdx.x)
+    while tile * n_tile_rows < n_rows:
+        start = tile_start(tile, n_tile_rows, n_rows)
+        first = min(start + uint64(lane), n_rows - uint64(1))
+        panel = uint64(0)
+        while panel < uint64(panels.size):
+            k, end = uint64(panels[panel]), uint64(panels[panel + uint64(1)])
+            left, filled = panels[panel + uint64(2)], int32(0)
+            while k < end:
+                acc, ix = execute(
+                    table, k, scalars, wide, luts, int32(0), first, stride, has_fold, fold, shared, lane, lanes, acc,
+                    ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step, f64_step, i64_step,
+                )  # fmt: skip
+                to = table[k * uint64(LINE) + uint64(TO)]
+                if to >= 0:
+                    place = int32(to - left)
+                    put(place, left, acc, shared, stack_cells, lane, stride, out, first, row_step)
+                    filled = int32(filled | (int32(1) << place if place < PANEL else int32(0)))
+                k += uint64(1)
+            cuda.syncthreads()
+            n = min(n_tile_rows, n_rows - start)
+            write_panel(shared, stack_cells, left, filled, lane, lanes, start, n, out, row_step)
+            cuda.syncthreads()
+            panel += uint64(4)
+        tile += uint64(cuda.gridDim.x)
+
+
+PARAMETERS = {
+    "table": "int32[::1]", "parts": "int32[::1]", "scalars": "float32[::1]", "wide": "float64[::1]",
+    "luts": "float32[::1]", "stack_cells": "int32", "has_fold": "boolean", "fold": "int8[::1]", "n_rows": "uint64",
+    "stride": "uint64", "out": "float32[::1]", "step": "uint64", "i8": "int8[::1]", "i16": "int16[::1]",
+    "i32": "int32[::1]", "f32": "float32[::1]", "f64": "float64[::1]", "i64": "int64[::1]", "i8_step": "uint64",
+    "i16_step": "uint64", "i32_step": "uint64", "f32_step": "uint64", "f64_step": "uint64", "i64_step": "uint64",
+}  # fmt: skip
+"""The parameters of a kernel that runs programs, and their types."""
+ARGUMENTS = tuple(PARAMETERS.values())
+
+LOOPS = (DeviceLoop(interpret_columns, *ARGUMENTS), DeviceLoop(interpret_rows, *ARGUMENTS))
+"""The interpreter of column-major and of row-major matrices, for programs without users' kernels."""
+
+
+@cache
+def interpreters_for(calls: tuple[Call, ...]) -> tuple[DeviceLoop, DeviceLoop]:
+    """Return the interpreters of programs with these users' kernels, which are compiled with them, in every process."""
+    if not calls:
+        return LOOPS
+    names: dict[str, Any] = {**vars(steps), "call": _call(calls)}
+    own = {**globals(), "execute": array_formula(_with_names(execute, names))}
+    columns, rows = (_with_names(function, own) for function in (interpret_columns, interpret_rows))
+    return DeviceLoop(columns, *ARGUMENTS, kept=False), DeviceLoop(rows, *ARGUMENTS, kept=False)
+
+
+def _with_names(function: Any, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function of the same code, whose global names mean something else."""
+    plain = getattr(function, "py_func", function)
+    return FunctionType(plain.__code__, names, plain.__name__)
+
+
+def _call(calls: tuple[Call, ...]) -> Any:
+    """Return a formula that stands where `steps.call` does and knows users' kernels."""
+    found = steps.call
+    for number, kernel in enumerate(calls):
+        found = _one_more(number, kernel.formula, _operands(kernel.n_inputs), found)
+    return found
+
+
+def _one_more(mine: int, function: Any, operands: Any, others: Any) -> Any:
+    @array_formula
+    def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+        if number != mine:
+            return others(number, stack, r, lane, lanes, acc)
+        at, row = uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes)
+        two = row + row
+        four = two + two
+        return (
+            float32(function(*operands(stack, at, lanes, acc[0]))),
+            float32(function(*operands(stack, at + row, lanes, acc[1]))),
+            float32(function(*operands(stack, at + two, lanes, acc[2]))),
+            float32(function(*operands(stack, at + two + row, lanes, acc[3]))),
+            float32(function(*operands(stack, at + four, lanes, acc[4]))),
+            float32(function(*operands(stack, at + four + row, lanes, acc[5]))),
+            float32(function(*operands(stack, at + four + two, lanes, acc[6]))),
+            float32(function(*operands(stack, at + four + two + row, lanes, acc[7]))),
+        )
+
+    return call
+
+
+def _operands(n: int) -> Any:
+    """Return a formula of the operands of one row as a tuple: n - 1 registers of the stack, and the accumulator."""
+    if n == 1:
+
+        @array_formula
+        def only(stack: Any, at: Any, lanes: Any, acc: Any) -> Any:
+            return (acc,)
+
+        return only
+    rest = _operands(n - 1)
+
+    @array_formula
+    def operands(stack: Any, at: Any, lanes: Any, acc: Any) -> Any:
+        return (stack[at], *rest(stack, at + uint64(ROWS_A_THREAD * lanes), lanes, acc))
+
+    return operands

@@ -1,0 +1,158 @@
+"""A program in device memory, in the form in which kernels run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from numba import cuda
+
+from gpupipe_kernels.interpreters.cuda.loops import PANEL
+from gpupipe_kernels.interpreters.cuda.opcodes import device_table
+from gpupipe_kernels.interpreters.cuda.specialisation import KernelSource, column_source, row_source
+from gpupipe_kernels.interpreters.schedule import (
+    ARG,
+    LUT,
+    OP,
+    SIZE,
+    Schedule,
+    first_columns,
+    schedule,
+)
+from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.program.program import Program
+from gpupipe_kernels.typing import DeviceArray
+
+MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory a block: no device holds fewer blocks for that
+
+Order = Literal["columns", "rows"]
+"""Of a matrix: column-major or row-major."""
+
+
+@dataclass(frozen=True)
+class DeviceTables:
+    """A schedule as kernels take it, uploaded when it is first launched.
+
+    Attributes
+    ----------
+    lines : ndarray of int32, shape (n, 6)
+        Its instructions: see `opcodes.device_table`.
+    parts : ndarray of int32, shape (parts, 4)
+        Its groups or panels: see `loops`.
+    scalars, wide : ndarrays of float32 and float64
+        Parameters of the instructions: see `Schedule`.
+    luts : ndarray of float32
+        Lookup tables.
+    """
+
+    lines: npt.NDArray[np.int32]
+    parts: npt.NDArray[np.int32]
+    scalars: npt.NDArray[np.float32]
+    wide: npt.NDArray[np.float64]
+    luts: npt.NDArray[np.float32]
+
+    @cached_property
+    def arguments(self) -> tuple[DeviceArray, ...]:
+        """The five arrays in device memory, each as one line."""
+        arrays = (self.lines, self.parts, self.scalars, self.wide, self.luts)
+        return tuple(cuda.to_device(np.ascontiguousarray(array).reshape(-1)) for array in arrays)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that have been uploaded so far."""
+        return sum(array.nbytes for array in self.arguments) if "arguments" in vars(self) else 0
+
+
+class DeviceProgram:
+    """A program in device memory: uploaded once, run over many tables.
+
+    Parameters
+    ----------
+    program : Program
+        Its tables are uploaded when a matrix is first written, for each memory order.
+
+    Attributes
+    ----------
+    n_cells : int
+        Cells that the interpreter has computed: `specialisation.is_worth_it` goes by them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.n_cells = program, 0
+        self._sources: dict[tuple[Order, int], KernelSource] = {}
+
+    def tables(self, order: Order) -> DeviceTables:
+        """Return the tables for a memory order of the matrix."""
+        return self.by_source if order == "columns" else self.by_destination
+
+    @cached_property
+    def by_source(self) -> DeviceTables:
+        """The tables for column-major matrices: grouped by the column that is read."""
+        groups, plan, luts = _gather_tables(schedule(self.program), self.program.luts)
+        return DeviceTables(device_table(plan), groups, plan.scalars, plan.wide, luts)
+
+    @cached_property
+    def by_destination(self) -> DeviceTables:
+        """The tables for row-major matrices: in panels of the columns that are written."""
+        width = panel_width(self.program.n_columns)
+        plan = schedule(self.program, width)
+        left = first_columns(plan.instructions, plan.groups) // width * width
+        panels = np.stack([plan.groups[:-1], plan.groups[1:], left, np.zeros_like(left)], axis=1).astype(np.int32)
+        return DeviceTables(device_table(plan), panels, plan.scalars, plan.wide, self.program.luts)
+
+    @cached_property
+    def depth(self) -> int:
+        """Registers of the stack that the program uses."""
+        stores = self.program.instructions[self.program.instructions[:, OP] == Opcode.STORE]
+        return int(stores[:, ARG].max(initial=-1)) + 1
+
+    def source(self, order: Order, lanes: int) -> KernelSource:
+        """Return the source of the kernel that is specialised to this program, for blocks of `lanes` threads."""
+        if (order, lanes) not in self._sources:
+            tables, make = self.tables(order), column_source if order == "columns" else row_source
+            self._sources[order, lanes] = make(tables.lines.tolist(), tables.parts.tolist(), lanes, self.program.calls)
+        return self._sources[order, lanes]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that have been uploaded so far."""
+        return sum(made.n_bytes for made in vars(self).values() if isinstance(made, DeviceTables))
+
+
+@lru_cache(maxsize=8)  # a program runs over part after part of the rows, and a leaderboard has a few views
+def device_program(program: Program) -> DeviceProgram:
+    """Return a program in device memory; one that was used lately is not uploaded again."""
+    return DeviceProgram(program)
+
+
+def panel_width(n_columns: int) -> int:
+    """Return how many columns of a row-major matrix are written at a time: panels of about the same width."""
+    n_panels = max(1, -(-n_columns // PANEL))
+    return max(1, -(-n_columns // n_panels))
+
+
+def _gather_tables(
+    plan: Schedule, luts: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.int32], Schedule, npt.NDArray[np.float32]]:
+    """Return the groups of a schedule, the schedule with the lookup tables of each group together, and the tables.
+
+    Of a group: its first instruction and the one after its last; its first entry and their number, or 0 where they are
+    too many for shared memory.
+    """
+    instructions, pieces, end = plan.instructions.copy(), [np.empty(0, np.float32)], 0
+    groups = []
+    for start, stop in zip(plan.groups.tolist(), plan.groups[1:].tolist(), strict=False):
+        first, places = end, {}
+        for row in instructions[start:stop]:
+            if row[OP] in (Opcode.TAKE, Opcode.INDEX_BIN):
+                table = int(row[LUT]), int(row[SIZE])
+                if table not in places:
+                    places[table] = end
+                    pieces.append(luts[table[0] : table[0] + table[1]])
+                    end += table[1]
+                row[LUT] = places[table]
+        groups.append((start, stop, first, end - first if end - first <= MOST_TABLE_CELLS else 0))
+    return np.array(groups, np.int32).reshape(-1, 4), replace(plan, instructions=instructions), np.concatenate(pieces)

@@ -1,0 +1,251 @@
+"""A CUDA kernel for one program: the interpreter's steps in a row, with every decision made beforehand.
+
+The source depends on the structure of a program only: which op reads which column and writes which cell. Parameters,
+lookup tables, codes and table sizes stay arguments, so a refit of the same configuration compiles nothing. The formulas
+are those of `steps`, which the interpreter calls too, and the arguments are the interpreter's.
+
+A source becomes a file in the folder of compiled code, because Numba caches only functions of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpupipe_kernels import code_cache
+from gpupipe_kernels.interpreters.cuda import loops, steps
+from gpupipe_kernels.interpreters.cuda.loops import ARGUMENTS, PARAMETERS
+from gpupipe_kernels.interpreters.cuda.opcodes import (
+    ARG,
+    LINE,
+    LUT,
+    OP,
+    ROW,
+    SIZE,
+    TO,
+    DeviceOpcode,
+)
+from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
+from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.program.program import Call
+
+MOST_INSTRUCTIONS = 1_000  # Numba takes about 30 ms for one: a larger program would compile for minutes
+
+# Seconds until a kernel runs: it is read from disk, or compiled; the latter grows with the instructions.
+LOAD_SECONDS = 0.1
+COMPILE_SECONDS, COMPILE_SECONDS_AN_INSTRUCTION = 1.0, 0.03
+
+SAVED_SECONDS_A_CELL = 8e-13
+"""Predicted for an H200 (`proof.instruction_counts`): the interpreter takes 6.2 ns for 128 rows of 20 columns, memory
+4.2 ns. A GPU with slower memory saves less."""
+
+_COLUMN = "cells({block}, uint64({row}) * {block}_step + first, stride)"
+_SOURCES = {"INT8": "i8", "INT16": "i16", "INT32": "i32", "FLOAT32": "f32", "FLOAT64": "f64", "INT64": "i64"}
+_ACCUMULATORS = {
+    DeviceOpcode.LOAD_FLOAT32: "each(difference, {cells}, {p0})",
+    DeviceOpcode.LOAD_FLOAT64: "each(difference, {cells}, {w0})",
+    DeviceOpcode.EQUAL_INT8: "each(is_equal, {cells}, {arg})",
+    DeviceOpcode.EQUAL_INT16: "each(is_equal, {cells}, {arg})",
+    DeviceOpcode.EQUAL_INT32: "each(is_equal, {cells}, {arg})",
+    DeviceOpcode.IS_NULL_FLOAT32: "each(is_nan, {cells})",
+    DeviceOpcode.IS_NULL_FLOAT64: "each(is_nan, {cells})",
+    DeviceOpcode.IS_NULL_INT64: "each(is_nat, {cells})",
+    DeviceOpcode.PART: "each(part_value, {cells}, int32({constant}))",
+    DeviceOpcode.ELAPSED: "each(elapsed, {cells}, {w0}, {w1})",
+    DeviceOpcode.BETWEEN: (
+        "each_pair(between, {cells}, cells(i64, uint64({constant}) * i64_step + first, stride), {w0})"
+    ),
+    DeviceOpcode.TAKE: "each(table_entry, ix, luts, {lut}, {size})",
+    DeviceOpcode.FILL: "each(fill, acc, {p0})",
+    DeviceOpcode.SCALE: "each(scale, acc, {p0}, {p1})",
+    DeviceOpcode.CLIP: "each(clip, acc, {p0}, {p1})",
+    DeviceOpcode.LOG1P: "each(finite_log1p, acc)",
+    DeviceOpcode.ADD: "each_pair(add, {r0}, acc)",
+    DeviceOpcode.SUBTRACT: "each_pair(subtract, {r0}, acc)",
+    DeviceOpcode.MULTIPLY: "each_pair(multiply, {r0}, acc)",
+    DeviceOpcode.DIVIDE: "each_pair(divide, {r0}, acc)",
+    DeviceOpcode.SINE: "each(wave, acc, {p0}, {p1}, {p2})",
+    DeviceOpcode.YEO_JOHNSON: "each(finite_power, acc, {p0})",
+    DeviceOpcode.HAVERSINE: "each_of_four(haversine, {r0}, {r1}, {r2}, acc, {p0}, {p1})",
+    DeviceOpcode.BEARING: "each_of_four(initial_course, {r0}, {r1}, {r2}, acc, {p1})",
+}
+_INDICES = {
+    DeviceOpcode.INDEX_INT8: "each(widen, {cells})",
+    DeviceOpcode.INDEX_INT16: "each(widen, {cells})",
+    DeviceOpcode.INDEX_INT32: "each(widen, {cells})",
+    DeviceOpcode.INDEX_PAIR_INT8: "each_pair(pair, ix, {cells}, {arg})",
+    DeviceOpcode.INDEX_PAIR_INT16: "each_pair(pair, ix, {cells}, {arg})",
+    DeviceOpcode.INDEX_PAIR_INT32: "each_pair(pair, ix, {cells}, {arg})",
+    DeviceOpcode.INDEX_BIN_FLOAT32: "each(bin_index, {cells}, luts, {lut}, {size}, {arg})",
+    DeviceOpcode.INDEX_BIN_FLOAT64: "each(bin_index, {cells}, luts, {lut}, {size}, {arg})",
+    DeviceOpcode.INDEX_PART: "each(part_index, {cells}, int32({constant}), {size})",
+    DeviceOpcode.INDEX_FOLD: "each_pair(of_fold, ix, cells(fold, first, stride), {arg}) if has_fold else ix",
+}
+_READS_TIMES = (DeviceOpcode.PART, DeviceOpcode.ELAPSED, DeviceOpcode.BETWEEN, DeviceOpcode.INDEX_PART)
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """The Python source of a kernel.
+
+    Attributes
+    ----------
+    name : str
+        Of the function: the memory order.
+    text : str
+    """
+
+    name: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The name and a hash of the text: the name of the file."""
+        return f"{self.name}_{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
+
+
+def column_source(lines: list[list[int]], groups: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
+    """Return the kernel of a column-major matrix: a row of the grid runs a group of segments.
+
+    Parameters
+    ----------
+    lines : list of lists of int
+        `opcodes.device_table`.
+    groups : list of lists of int
+        Of each: its first instruction and the one after its last.
+    lanes : int
+        Threads of a block; a constant of the kernel, so that all rows of a thread are offsets from one address.
+    calls : tuple of Call
+        The users' kernels of the program.
+    """
+    body = []
+    for number, (begin, end, *_) in enumerate(groups):
+        body.append(f"{'if' if number == 0 else 'elif'} group == {number}:")
+        for k in range(begin, end):
+            body += _indented(_step(lines[k], k, calls))
+            if lines[k][TO] >= 0:
+                body += _indented([f"write(out, uint64({lines[k][TO]}) * column_step + first, stride, acc)"])
+    return _source("columns", lanes, ["group = cuda.blockIdx.y"], [*_first_row(), *body])
+
+
+def row_source(lines: list[list[int]], panels: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
+    """Return the kernel of a row-major matrix: a block runs all segments, panel by panel.
+
+    Parameters
+    ----------
+    panels : list of lists of int
+        Of each: its first instruction and the one after its last; the first of its columns.
+    """
+    body = []
+    for begin, end, left, _ in panels:
+        filled = 0
+        for k in range(begin, end):
+            body += _step(lines[k], k, calls)
+            if lines[k][TO] >= 0:
+                place = lines[k][TO] - left
+                filled |= 1 << place if place < loops.PANEL else 0
+                body.append(f"put({place}, {left}, acc, shared, 0, lane, stride, out, first, row_step)")
+        panel = f"shared, 0, {left}, int32({filled}), lane, {lanes}, start, uint64({ROWS_A_THREAD * lanes}), out"
+        body += ["cuda.syncthreads()", f"write_panel({panel}, row_step)", "cuda.syncthreads()"]
+    return _source("rows", lanes, ["shared = cuda.shared.array(0, numba.float32)"], [*_first_row(), *body])
+
+
+def _source(order: str, lanes: int, before: list[str], tile: list[str]) -> KernelSource:
+    step = "column_step" if order == "columns" else "row_step"
+    parameters = ", ".join(step if name == "step" else name for name in PARAMETERS)
+    lines = [
+        f"    lane, stride, n_tile_rows = cuda.threadIdx.x, uint64({lanes}), uint64({ROWS_A_THREAD * lanes})",
+        "    acc, ix, tile = zeros(float32), zeros(int32), uint64(cuda.blockIdx.x)",
+        *_indented(before),
+        "    while tile * n_tile_rows < n_rows:",
+        *_indented(_indented(tile)),
+        "        tile += uint64(cuda.gridDim.x)",
+    ]
+    name = f"specialised_{order}"
+    return KernelSource(name, "\n".join([f"def {name}({parameters}):", *lines, ""]))
+
+
+def _first_row() -> list[str]:
+    return ["start = tile_start(tile, n_tile_rows, n_rows)", "first = start + uint64(lane)"]
+
+
+def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
+    """Return the statements of an instruction."""
+    op, constant = DeviceOpcode(line[OP]), line[ARG]
+    if op is DeviceOpcode.STORE:
+        return [f"r{constant} = acc"]
+    if op is DeviceOpcode.CALL:
+        n = calls[line[SIZE]].n_inputs
+        operands = [f"r{constant + i}" for i in range(n - 1)] + ["acc"]
+        rows = [", ".join(f"{operand}[{j}]" for operand in operands) for j in range(ROWS_A_THREAD)]
+        return ["acc = (" + ", ".join(f"float32(call_{line[SIZE]}({row}))" for row in rows) + ")"]
+    argument = {name: f"table[uint64({LINE * k + at})]" for name, at in (("arg", ARG), ("size", SIZE))}
+    argument |= {f"p{i}": f"scalars[uint64({3 * k + i})]" for i in range(3)}
+    argument |= {f"w{i}": f"wide[uint64({2 * k + i})]" for i in range(2)}
+    argument |= {f"r{i}": f"r{constant + i}" for i in range(3)}
+    argument |= {"lut": f"uint64(table[uint64({LINE * k + LUT})])", "constant": str(constant)}
+    argument["cells"] = _COLUMN.format(block=_block(op), row=line[ROW])
+    if op in _INDICES:
+        return ["ix = " + _INDICES[op].format(**argument)]
+    # Rounded already, except in the simulator, where a formula returns one of Python's numbers.
+    return [f"acc = each(float32, {_ACCUMULATORS[op].format(**argument)})"]
+
+
+def _block(op: DeviceOpcode) -> str:
+    """Return the name of the block that an opcode reads; any name where it reads none."""
+    return "i64" if op in _READS_TIMES else _SOURCES.get(op.name.rpartition("_")[2], "f32")
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+@lru_cache(maxsize=64)
+def compile_source(source: KernelSource, calls: tuple[Call, ...]) -> DeviceLoop:
+    """Return the kernel of a source; it is compiled when it is first launched.
+
+    Its code is kept on disk, except with users' kernels, which are no files of ours.
+    """
+    path = _write(source) if not calls else None
+    names: dict[str, Any] = {**vars(steps), **vars(loops), "__name__": __name__}
+    names |= {f"call_{i}": call.formula for i, call in enumerate(calls)}
+    exec(compile(source.text, str(path or f"<{source.key}>"), "exec"), names)
+    return DeviceLoop(names[source.name], *ARGUMENTS, kept=path is not None)
+
+
+def _write(source: KernelSource) -> Path | None:
+    """Write a source to the folder of compiled code, once; return None where it cannot, or must not, be used."""
+    path = code_cache.cache_folder() / f"{source.key}.py"
+    if code_cache.exposure():
+        return None
+    try:
+        if path.exists() and path.read_text(encoding="utf8") == source.text:
+            return path  # Numba goes by the time of the file
+        code_cache.can_keep()
+        hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        hidden.write_text(source.text, encoding="utf8")
+        hidden.replace(path)
+    except OSError:
+        return None
+    return path
+
+
+def could_pay(n_instructions: int, n_cells: int) -> bool:
+    """Return whether a kernel could pay after `n_cells` cells of the interpreter, if its code were on disk."""
+    return n_instructions <= MOST_INSTRUCTIONS and n_cells * SAVED_SECONDS_A_CELL > LOAD_SECONDS
+
+
+def is_worth_it(source: KernelSource, n_instructions: int, n_cells: int) -> bool:
+    """Return whether a kernel pays, after `n_cells` cells that the interpreter has computed.
+
+    As with any purchase of unknown use, it is made when the rent has reached the price: then at most twice the least
+    possible time is spent (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988).
+    """
+    compiling = COMPILE_SECONDS + COMPILE_SECONDS_AN_INSTRUCTION * n_instructions
+    return could_pay(n_instructions, n_cells) and (
+        n_cells * SAVED_SECONDS_A_CELL > compiling or code_cache.is_kept(source.key)
+    )

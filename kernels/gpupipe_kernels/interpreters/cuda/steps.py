@@ -1,0 +1,344 @@
+"""One instruction on the device, for eight rows of each thread at once.
+
+Eight rows share the cost of decoding an instruction, and their reads are in flight together. Row j of a thread is
+``first + j * stride``, so one position and one distance describe all eight. The accumulator and the index are tuples,
+which live in registers. The stack is in shared memory, and only programs that use one get any: variables that are
+picked by number would be in local memory, which is device memory.
+
+Positions are unsigned: a signed index may be negative, and then counts from the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import float32, int32, uint64
+
+from gpupipe_kernels.formulas.angle import wave
+from gpupipe_kernels.formulas.cells import (
+    between,
+    bin_of,
+    clip,
+    elapsed,
+    entry,
+    fill,
+    finite,
+    flag,
+    part_index,
+    part_value,
+)
+from gpupipe_kernels.formulas.distance import bearing, course, distance
+from gpupipe_kernels.formulas.logarithm import log1p
+from gpupipe_kernels.formulas.power import yeo_johnson
+from gpupipe_kernels.interpreters.cuda.opcodes import (
+    ARG,
+    LINE,
+    LUT,
+    OP,
+    ROW,
+    SIZE,
+    DeviceOpcode,
+)
+from gpupipe_kernels.launch import array_formula, formula
+from gpupipe_kernels.program.opcodes import NAT
+
+ROWS_A_THREAD = 8
+
+
+@array_formula
+def cells(column: Any, at: Any, stride: Any) -> Any:
+    """Return the cells of eight rows; `at` is the position of the first."""
+    two = stride + stride
+    four = two + two
+    return (
+        column[at], column[at + stride], column[at + two], column[at + two + stride],
+        column[at + four], column[at + four + stride], column[at + four + two], column[at + four + two + stride],
+    )  # fmt: skip
+
+
+@array_formula
+def write(column: Any, at: Any, stride: Any, x: Any) -> None:
+    """Write the cells of eight rows; `at` is the position of the first."""
+    two = stride + stride
+    four = two + two
+    column[at], column[at + stride], column[at + two], column[at + two + stride] = x[0], x[1], x[2], x[3]
+    column[at + four], column[at + four + stride] = x[4], x[5]
+    column[at + four + two], column[at + four + two + stride] = x[6], x[7]
+
+
+@array_formula
+def each(function: Any, x: Any, *arguments: Any) -> Any:
+    """Return ``function(x[j], *arguments)`` for eight rows."""
+    return (
+        function(x[0], *arguments), function(x[1], *arguments), function(x[2], *arguments), function(x[3], *arguments),
+        function(x[4], *arguments), function(x[5], *arguments), function(x[6], *arguments), function(x[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def each_pair(function: Any, x: Any, y: Any, *arguments: Any) -> Any:
+    """Return ``function(x[j], y[j], *arguments)`` for eight rows."""
+    return (
+        function(x[0], y[0], *arguments), function(x[1], y[1], *arguments),
+        function(x[2], y[2], *arguments), function(x[3], y[3], *arguments),
+        function(x[4], y[4], *arguments), function(x[5], y[5], *arguments),
+        function(x[6], y[6], *arguments), function(x[7], y[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def each_of_four(function: Any, a: Any, b: Any, c: Any, d: Any, *arguments: Any) -> Any:
+    """Return ``function(a[j], b[j], c[j], d[j], *arguments)`` for eight rows."""
+    return (
+        function(a[0], b[0], c[0], d[0], *arguments), function(a[1], b[1], c[1], d[1], *arguments),
+        function(a[2], b[2], c[2], d[2], *arguments), function(a[3], b[3], c[3], d[3], *arguments),
+        function(a[4], b[4], c[4], d[4], *arguments), function(a[5], b[5], c[5], d[5], *arguments),
+        function(a[6], b[6], c[6], d[6], *arguments), function(a[7], b[7], c[7], d[7], *arguments),
+    )  # fmt: skip
+
+
+@array_formula
+def zeros(kind: Any) -> Any:
+    """Return eight zeros of a type."""
+    return kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0), kind(0)
+
+
+@formula
+def difference(x: Any, y: Any) -> Any:
+    """Return x - y in their own precision, rounded to float32."""
+    return float32(x - y)
+
+
+@formula
+def is_equal(code: Any, other: Any) -> Any:
+    """Return 1 where a code is another."""
+    return flag(int32(code) == other)
+
+
+@formula
+def is_nan(x: Any) -> Any:
+    """Return 1 where a number is missing."""
+    return flag(x != x)
+
+
+@formula
+def is_nat(time: Any) -> Any:
+    """Return 1 where a time is missing."""
+    return flag(time == NAT)
+
+
+@formula
+def widen(code: Any) -> Any:
+    """Return a code as int32."""
+    return int32(code)
+
+
+@formula
+def pair(index: Any, code: Any, size: Any) -> Any:
+    """Return the index of a pair of codes, the second of which has `size` levels."""
+    return int32(index * size + code)
+
+
+@formula
+def of_fold(index: Any, fold: Any, size: Any) -> Any:
+    """Return an index into the table of a fold; tables have `size` entries."""
+    return int32(index + fold * size)
+
+
+@formula
+def scale(x: Any, factor: Any, offset: Any) -> Any:
+    """Return x * factor + offset, NaN where that is not finite."""
+    return finite(x * factor + offset)
+
+
+@formula
+def finite_log1p(x: Any) -> Any:
+    """Return log(1 + x), NaN where that is not finite."""
+    return finite(log1p(x))
+
+
+@formula
+def finite_power(x: Any, exponent: Any) -> Any:
+    """Return the power transformation of Yeo and Johnson, NaN where that is not finite."""
+    return finite(yeo_johnson(x, exponent))
+
+
+@formula
+def add(x: Any, y: Any) -> Any:
+    """Return x + y, NaN where that is not finite."""
+    return finite(x + y)
+
+
+@formula
+def subtract(x: Any, y: Any) -> Any:
+    """Return x - y, NaN where that is not finite."""
+    return finite(x - y)
+
+
+@formula
+def multiply(x: Any, y: Any) -> Any:
+    """Return x * y, NaN where that is not finite."""
+    return finite(x * y)
+
+
+@formula
+def divide(x: Any, y: Any) -> Any:
+    """Return x / y, NaN where that is not finite."""
+    return finite(x / y)
+
+
+@formula
+def haversine(lat1: Any, lon1: Any, lat2: Any, lon2: Any, radius: Any, origin: Any) -> Any:
+    """Return the distance from one point to another; degrees, latitudes relative to `origin`."""
+    north, east, inwards = course(lat1, lon1, lat2, lon2, origin)
+    return distance(north, east, inwards, radius)
+
+
+@formula
+def initial_course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
+    """Return the course from one point to another, 0 to 360 degrees."""
+    north, east, _ = course(lat1, lon1, lat2, lon2, origin)
+    return bearing(north, east)
+
+
+@array_formula
+def table_entry(index: Any, tables: Any, at: Any, size: Any) -> Any:
+    """Return an entry of the lookup table that starts at `at`."""
+    return tables[at + uint64(entry(index, size))]
+
+
+@array_formula
+def bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
+    """Return the bin of a number; the edges start at `at`."""
+    return bin_of(float32(x), tables, at, size, lowest)
+
+
+@array_formula
+def register(stack: Any, r: Any, lane: Any, lanes: Any) -> Any:
+    """Return register `r` of the stack for the eight rows of a thread."""
+    return cells(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes))
+
+
+@array_formula
+def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+    """Stand in for users' kernels, which most programs do not have: see `loops.interpreters_for`."""
+    return acc
+
+
+@array_formula
+def execute(
+    table: Any, k: Any, scalars: Any, wide: Any, luts: Any, moved: Any, first: Any, stride: Any, has_fold: Any,
+    fold: Any, stack: Any, lane: Any, lanes: Any, acc: Any, ix: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any,
+    i64: Any, i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
+) -> Any:  # fmt: skip
+    """Return the accumulators and the indices of eight rows after instruction `k`.
+
+    All threads of a block run the same instruction, so no branch divides them.
+
+    Parameters
+    ----------
+    table : array of int32
+        The instructions of `opcodes.device_table`, one line after the other.
+    k : uint64
+    scalars, wide : arrays of float32 and float64
+        The parameters, three and two of each instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
+    luts, moved : array of float32, int32
+        Lookup tables, in shared memory or not, and how far they are from where the instruction says.
+    first, stride : uint64
+        The first row of the thread, and the distance from one to the next.
+    has_fold, fold : bool, array of int8
+        Whether rows read the table of their fold.
+    stack, lane, lanes : array of float32, int32, int32
+        Shared memory: register r of this thread's row j is ``stack[(8 * r + j) * lanes + lane]``.
+    acc, ix : tuples of eight float32 and eight int32
+    i8, i16, i32, f32, f64, i64 : arrays
+        The blocks, one column after the other.
+    i8_step, ... : uint64
+        Cells from one column of a block to the next.
+    """
+    line, p, w = k * uint64(LINE), k * uint64(3), k * uint64(2)
+    op = table[line + uint64(OP)]
+    row, arg = uint64(table[line + uint64(ROW)]), table[line + uint64(ARG)]
+    at_lut, size = uint64(table[line + uint64(LUT)] + moved), table[line + uint64(SIZE)]
+    if op == DeviceOpcode.LOAD_FLOAT32:
+        acc = each(difference, cells(f32, row * f32_step + first, stride), scalars[p])
+    elif op == DeviceOpcode.LOAD_FLOAT64:
+        acc = each(difference, cells(f64, row * f64_step + first, stride), wide[w])
+    elif op == DeviceOpcode.EQUAL_INT8:
+        acc = each(is_equal, cells(i8, row * i8_step + first, stride), arg)
+    elif op == DeviceOpcode.EQUAL_INT16:
+        acc = each(is_equal, cells(i16, row * i16_step + first, stride), arg)
+    elif op == DeviceOpcode.EQUAL_INT32:
+        acc = each(is_equal, cells(i32, row * i32_step + first, stride), arg)
+    elif op == DeviceOpcode.IS_NULL_FLOAT32:
+        acc = each(is_nan, cells(f32, row * f32_step + first, stride))
+    elif op == DeviceOpcode.IS_NULL_FLOAT64:
+        acc = each(is_nan, cells(f64, row * f64_step + first, stride))
+    elif op == DeviceOpcode.IS_NULL_INT64:
+        acc = each(is_nat, cells(i64, row * i64_step + first, stride))
+    elif op == DeviceOpcode.INDEX_INT8:
+        ix = each(widen, cells(i8, row * i8_step + first, stride))
+    elif op == DeviceOpcode.INDEX_INT16:
+        ix = each(widen, cells(i16, row * i16_step + first, stride))
+    elif op == DeviceOpcode.INDEX_INT32:
+        ix = each(widen, cells(i32, row * i32_step + first, stride))
+    elif op == DeviceOpcode.INDEX_PAIR_INT8:
+        ix = each_pair(pair, ix, cells(i8, row * i8_step + first, stride), arg)
+    elif op == DeviceOpcode.INDEX_PAIR_INT16:
+        ix = each_pair(pair, ix, cells(i16, row * i16_step + first, stride), arg)
+    elif op == DeviceOpcode.INDEX_PAIR_INT32:
+        ix = each_pair(pair, ix, cells(i32, row * i32_step + first, stride), arg)
+    elif op == DeviceOpcode.INDEX_BIN_FLOAT32:
+        ix = each(bin_index, cells(f32, row * f32_step + first, stride), luts, at_lut, size, arg)
+    elif op == DeviceOpcode.INDEX_BIN_FLOAT64:
+        ix = each(bin_index, cells(f64, row * f64_step + first, stride), luts, at_lut, size, arg)
+    elif op == DeviceOpcode.INDEX_PART:
+        ix = each(part_index, cells(i64, row * i64_step + first, stride), arg, size)
+    elif op == DeviceOpcode.INDEX_FOLD:
+        if has_fold:
+            ix = each_pair(of_fold, ix, cells(fold, first, stride), arg)
+    elif op == DeviceOpcode.TAKE:
+        acc = each(table_entry, ix, luts, at_lut, size)
+    elif op == DeviceOpcode.FILL:
+        acc = each(fill, acc, scalars[p])
+    elif op == DeviceOpcode.SCALE:
+        acc = each(scale, acc, scalars[p], scalars[p + uint64(1)])
+    elif op == DeviceOpcode.CLIP:
+        acc = each(clip, acc, scalars[p], scalars[p + uint64(1)])
+    elif op == DeviceOpcode.LOG1P:
+        acc = each(finite_log1p, acc)
+    elif op == DeviceOpcode.STORE:
+        write(stack, uint64(ROWS_A_THREAD * arg * lanes + lane), uint64(lanes), acc)
+    elif op == DeviceOpcode.ADD:
+        acc = each_pair(add, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOpcode.SUBTRACT:
+        acc = each_pair(subtract, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOpcode.MULTIPLY:
+        acc = each_pair(multiply, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOpcode.DIVIDE:
+        acc = each_pair(divide, register(stack, arg, lane, lanes), acc)
+    elif op == DeviceOpcode.SINE:
+        acc = each(wave, acc, scalars[p], scalars[p + uint64(1)], scalars[p + uint64(2)])
+    elif op == DeviceOpcode.PART:
+        acc = each(part_value, cells(i64, row * i64_step + first, stride), arg)
+    elif op == DeviceOpcode.ELAPSED:
+        acc = each(elapsed, cells(i64, row * i64_step + first, stride), wide[w], wide[w + uint64(1)])
+    elif op == DeviceOpcode.BETWEEN:
+        other = cells(i64, uint64(arg) * i64_step + first, stride)
+        acc = each_pair(between, cells(i64, row * i64_step + first, stride), other, wide[w])
+    elif op == DeviceOpcode.YEO_JOHNSON:
+        acc = each(finite_power, acc, scalars[p])
+    elif op == DeviceOpcode.HAVERSINE:
+        acc = each_of_four(
+            haversine, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes), acc, scalars[p], scalars[p + uint64(1)],
+        )  # fmt: skip
+    elif op == DeviceOpcode.BEARING:
+        acc = each_of_four(
+            initial_course, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
+            register(stack, arg + 2, lane, lanes), acc, scalars[p + uint64(1)],
+        )  # fmt: skip
+    elif op == DeviceOpcode.CALL:
+        acc = call(size, stack, arg, lane, lanes, acc)
+    # Rounded already, except in the simulator, where a formula returns one of Python's numbers.
+    return each(float32, acc), ix

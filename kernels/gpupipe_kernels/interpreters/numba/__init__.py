@@ -1,0 +1,1 @@
+"""The interpreter compiled for the host: one loop (``interpreter``) over vectorised steps (``steps``)."""

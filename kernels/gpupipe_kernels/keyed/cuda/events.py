@@ -1,0 +1,158 @@
+"""What prepares the events on the device: elementwise loops, the tree of least values, and first appearances.
+
+First appearances are found by a hash table with open addressing, filled by atomic operations: what it ends up with, the
+least position of each value, does not depend on the order of the threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import cuda, float32, int32, int64
+
+from gpupipe_kernels.keyed.formulas import elapsed, first_after
+from gpupipe_kernels.keyed.numpy.events import LARGEST
+from gpupipe_kernels.launch import DeviceLoop, formula
+from gpupipe_kernels.typing import Array
+
+EMPTY = -1  # as the bits of a float64 a NaN, so no value of a table
+NOBODY = 2**31 - 1
+
+
+@formula
+def slot_of(value: Any, mask: Any) -> Any:
+    """Return where in a table of ``mask + 1`` slots to look for a value first; no product reaches 2 ** 63."""
+    high, low = (value >> 32) & 0x7FFFFFFF, value & 0x7FFFFFFF
+    mixed = (high * 0x9E3779B1) ^ (low * 0x85EBCA6B)
+    return (mixed ^ (mixed >> 29)) & mask
+
+
+def _keyed_fill(value: float, out: Array) -> None:
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = value
+
+
+def _keyed_take(array: Array, index: Array, out: Array) -> None:
+    for i in range(cuda.grid(1), index.size, cuda.gridsize(1)):
+        out[i] = array[index[i]]
+
+
+def _keyed_compact(array: Array, keep: Array, rank: Array, out: Array) -> None:
+    for i in range(cuda.grid(1), keep.size, cuda.gridsize(1)):
+        if keep[i]:
+            out[rank[i]] = array[i]
+
+
+def _keyed_positions(keep: Array, rank: Array, out: Array) -> None:
+    for i in range(cuda.grid(1), keep.size, cuda.gridsize(1)):
+        if keep[i]:
+            out[rank[i]] = i
+
+
+def _keyed_starts(key: Array, start: Array) -> None:
+    """Write where each key begins among sorted ones; each thread the keys that end before its event."""
+    n_keys = start.size - 1
+    for i in range(cuda.grid(1), key.size + 1, cuda.gridsize(1)):
+        first = max(key[i - 1] + 1, 0) if i > 0 else 0
+        last = min(key[i], n_keys) if i < key.size else n_keys
+        for k in range(first, last + 1):
+            start[k] = i
+
+
+def _keyed_heads(start: Array, head: Array) -> None:
+    for k in range(cuda.grid(1), start.size - 1, cuda.gridsize(1)):
+        if start[k] < start[k + 1]:
+            head[start[k]] = 1
+
+
+def _keyed_of_events(start: Array, include_current: int, low: Array, high: Array) -> None:
+    for i in range(cuda.grid(1), low.size, cuda.gridsize(1)):
+        low[i] = start[first_after(start, 0, start.size, i) - 1]
+        high[i] = i + include_current
+
+
+def _keyed_last_rows(low: Array, high: Array, n: int, out: Array) -> None:
+    for i in range(cuda.grid(1), low.size, cuda.gridsize(1)):
+        out[i] = max(low[i], high[i] - n)
+
+
+def _keyed_numbers(values: Array, out: Array) -> None:
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        out[i] = values[i] + 0.0  # -0.0 becomes 0.0: what is equal has equal bits
+
+
+def _keyed_known_numbers(values: Array, keep: Array) -> None:
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        keep[i] = values[i] == values[i]
+
+
+def _keyed_known_codes(codes: Array, null: int, keep: Array) -> None:
+    for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
+        keep[i] = codes[i] != null
+
+
+def _keyed_beyond(values: Array, sign: float, flags: Array) -> None:
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        flags[i] = sign * values[i] > LARGEST
+
+
+def _keyed_session_begins(time: Array, head: Array, gap: int, begins: Array) -> None:
+    for i in range(cuda.grid(1), time.size, cuda.gridsize(1)):
+        begins[i] = head[i] or elapsed(time[i], time[i - 1]) > gap
+
+
+def _keyed_leaves(values: Array, sign: float, tree: Array) -> None:
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        tree[values.size + i] = float32(sign * values[i])
+
+
+def _keyed_branches(tree: Array, first: int, end: int) -> None:
+    for i in range(first + cuda.grid(1), end, cuda.gridsize(1)):
+        tree[i] = min(tree[2 * i], tree[2 * i + 1])
+
+
+def _keyed_pairs(start: Array, codes: Array, out: Array) -> None:
+    """Write key and code of each event as one number; where its key begins stands for the key."""
+    for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
+        key = int64(start[first_after(start, 0, start.size, i) - 1])
+        out[i] = (key << 32) | (int64(codes[i]) & 0xFFFFFFFF)  # beyond 2**31 slots a code is negative
+
+
+def _keyed_insert(values: Array, table: Array, first: Array, slots: Array) -> None:
+    """Put values into a table of empty slots; write the slot of each, and the least position that has it."""
+    mask = table.size - 1
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        slot = slot_of(values[i], mask)
+        found = cuda.atomic.cas(table, slot, EMPTY, values[i])
+        while found != EMPTY and found != values[i]:
+            slot = (slot + 1) & mask
+            found = cuda.atomic.cas(table, slot, EMPTY, values[i])
+        slots[i] = slot
+        cuda.atomic.min(first, slot, int32(i))
+
+
+def _keyed_is_first(first: Array, slots: Array, flags: Array) -> None:
+    for i in range(cuda.grid(1), slots.size, cuda.gridsize(1)):
+        flags[i] = first[slots[i]] == i
+
+
+I32, I64, U8, F32, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float32[::1]", "float64[::1]"
+
+fill = DeviceLoop(_keyed_fill, "float64", F32)
+take = DeviceLoop(_keyed_take, I64, I32, I64)
+compact = DeviceLoop(_keyed_compact, F64, U8, I32, F64)
+positions = DeviceLoop(_keyed_positions, U8, I32, I32)
+starts = DeviceLoop(_keyed_starts, I32, I32)
+heads = DeviceLoop(_keyed_heads, I32, U8)
+of_events = DeviceLoop(_keyed_of_events, I32, "int64", I32, I32)
+last_rows = DeviceLoop(_keyed_last_rows, I32, I32, "int64", I32)
+numbers = DeviceLoop(_keyed_numbers, F32, F64)
+known_numbers = DeviceLoop(_keyed_known_numbers, F64, U8)
+known_codes = DeviceLoop(_keyed_known_codes, I32, "int64", U8)
+beyond = DeviceLoop(_keyed_beyond, F64, "float64", U8)
+session_begins = DeviceLoop(_keyed_session_begins, I64, U8, "int64", U8)
+leaves = DeviceLoop(_keyed_leaves, F64, "float64", F32)
+branches = DeviceLoop(_keyed_branches, F32, "int64", "int64")
+pairs = DeviceLoop(_keyed_pairs, I32, I32, I64)
+insert = DeviceLoop(_keyed_insert, I64, I64, I32, I32)
+is_first = DeviceLoop(_keyed_is_first, I32, I32, U8)

@@ -1,0 +1,187 @@
+"""What runs along the events on the device: running sums and ranks, in tiles of events.
+
+Each block first adds up its tile; one block then adds up the tiles; each block at last goes over its tile again, from
+the sum before it. Inside of a block every thread takes `ITEMS` events one behind the other, and the threads' sums are
+scanned in shared memory by doubling (W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of the
+ACM 29 (1986) 1170). A key that owns half of all events is as fast as a million keys.
+"""
+
+from __future__ import annotations
+
+from numba import cuda, float64, int32
+
+from gpupipe_kernels.keyed.formulas import share_at
+from gpupipe_kernels.keyed.pairs import advance, term_at
+from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
+from gpupipe_kernels.typing import Array
+
+# In the simulator every thread is one of Python's: two small blocks do all the work.
+THREADS, MOST_THREADS = (4, 8) if is_simulated() else (THREADS_A_BLOCK, 2**31 - 1)
+ITEMS = 8
+TILE = THREADS * ITEMS
+
+
+@array_formula
+def _scan_sums(share: Array, hi: Array, lo: Array, t: int) -> None:
+    """Turn what each thread adds into what all threads up to it add; all of a block's threads call it."""
+    step = 1
+    cuda.syncthreads()
+    while step < THREADS:
+        a, s, s_lo = 1.0, 0.0, 0.0
+        if t >= step:
+            a = share[t] * share[t - step]
+            s, s_lo = advance(share[t], hi[t - step], lo[t - step], hi[t], lo[t])
+        cuda.syncthreads()
+        if t >= step:
+            share[t], hi[t], lo[t] = a, s, s_lo
+        cuda.syncthreads()
+        step *= 2
+
+
+@array_formula
+def _scan_counts(counts: Array, t: int) -> None:
+    """The same for counts."""
+    step = 1
+    cuda.syncthreads()
+    while step < THREADS:
+        more = counts[t - step] if t >= step else 0
+        cuda.syncthreads()
+        counts[t] += more
+        cuda.syncthreads()
+        step *= 2
+
+
+@array_formula
+def _add_items(
+    values: Array, time: Array, head: Array, rate: float, squared: bool, begin: int, end: int, share: Array, hi: Array,
+    lo: Array, t: int,
+) -> None:  # fmt: skip
+    """Write what the events ``begin:end`` of thread `t` add to a sum, and what share of it they leave."""
+    a, s, s_lo = 1.0, 0.0, 0.0
+    for i in range(begin, end):
+        kept = share_at(i, time, head, rate)
+        x, x_lo = term_at(i, values, squared)
+        s, s_lo = advance(kept, s, s_lo, x, x_lo)
+        a *= kept
+    share[t], hi[t], lo[t] = a, s, s_lo
+
+
+def _keyed_sum_tiles(
+    values: Array, time: Array, head: Array, rate: float, squared: bool, tile_share: Array, tile_hi: Array,
+    tile_lo: Array,
+) -> None:  # fmt: skip
+    share = cuda.shared.array(THREADS, float64)
+    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    lo = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    for tile in range(cuda.blockIdx.x, tile_hi.size, cuda.gridDim.x):
+        begin = tile * TILE + t * ITEMS
+        _add_items(values, time, head, rate, squared, begin, min(begin + ITEMS, time.size), share, hi, lo, t)
+        _scan_sums(share, hi, lo, t)
+        if t == THREADS - 1:
+            tile_share[tile], tile_hi[tile], tile_lo[tile] = share[t], hi[t], lo[t]
+        cuda.syncthreads()
+
+
+def _keyed_join_tiles(tile_share: Array, tile_hi: Array, tile_lo: Array) -> None:
+    """Turn what each tile adds into the sum before it; of one block."""
+    share = cuda.shared.array(THREADS, float64)
+    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    lo = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    before, before_lo = 0.0, 0.0
+    for first in range(0, tile_hi.size, THREADS):
+        tile = first + t
+        share[t], hi[t], lo[t] = 1.0, 0.0, 0.0
+        if tile < tile_hi.size:
+            share[t], hi[t], lo[t] = tile_share[tile], tile_hi[tile], tile_lo[tile]
+        _scan_sums(share, hi, lo, t)
+        s, s_lo = before, before_lo
+        if t > 0:
+            s, s_lo = advance(share[t - 1], before, before_lo, hi[t - 1], lo[t - 1])
+        if tile < tile_hi.size:
+            tile_hi[tile], tile_lo[tile] = s, s_lo
+        before, before_lo = advance(share[THREADS - 1], before, before_lo, hi[THREADS - 1], lo[THREADS - 1])
+        cuda.syncthreads()
+
+
+def _keyed_running_sums(
+    values: Array, time: Array, head: Array, rate: float, squared: bool, tile_hi: Array, tile_lo: Array, out: Array,
+    out_lo: Array,
+) -> None:  # fmt: skip
+    share = cuda.shared.array(THREADS, float64)
+    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    lo = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    for tile in range(cuda.blockIdx.x, tile_hi.size, cuda.gridDim.x):
+        begin = tile * TILE + t * ITEMS
+        end = min(begin + ITEMS, time.size)
+        _add_items(values, time, head, rate, squared, begin, end, share, hi, lo, t)
+        _scan_sums(share, hi, lo, t)
+        s, s_lo = tile_hi[tile], tile_lo[tile]
+        if t > 0:
+            s, s_lo = advance(share[t - 1], s, s_lo, hi[t - 1], lo[t - 1])
+        for i in range(begin, end):
+            x, x_lo = term_at(i, values, squared)
+            s, s_lo = advance(share_at(i, time, head, rate), s, s_lo, x, x_lo)
+            out[i], out_lo[i] = s, s_lo
+        cuda.syncthreads()
+
+
+def _keyed_count_tiles(flags: Array, tile_count: Array) -> None:
+    counts = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    for tile in range(cuda.blockIdx.x, tile_count.size, cuda.gridDim.x):
+        begin = tile * TILE + t * ITEMS
+        counts[t] = 0
+        for i in range(begin, min(begin + ITEMS, flags.size)):
+            counts[t] += flags[i]
+        _scan_counts(counts, t)
+        if t == THREADS - 1:
+            tile_count[tile] = counts[t]
+        cuda.syncthreads()
+
+
+def _keyed_join_counts(tile_count: Array) -> None:
+    """Turn the count of each tile into the count before it; of one block."""
+    counts = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    before = 0
+    for first in range(0, tile_count.size, THREADS):
+        tile = first + t
+        counts[t] = tile_count[tile] if tile < tile_count.size else 0
+        _scan_counts(counts, t)
+        if tile < tile_count.size:
+            tile_count[tile] = before + (counts[t - 1] if t > 0 else 0)
+        before += counts[THREADS - 1]
+        cuda.syncthreads()
+
+
+def _keyed_rank(flags: Array, tile_count: Array, rank: Array) -> None:
+    """Write how many flags are set before each position, and behind the last one."""
+    counts = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    for tile in range(cuda.blockIdx.x, tile_count.size, cuda.gridDim.x):
+        begin = tile * TILE + t * ITEMS
+        end = min(begin + ITEMS, flags.size)
+        counts[t] = 0
+        for i in range(begin, end):
+            counts[t] += flags[i]
+        _scan_counts(counts, t)
+        before = tile_count[tile] + (counts[t - 1] if t > 0 else 0)
+        for i in range(begin, end):
+            rank[i] = before
+            before += flags[i]
+        if begin < flags.size and end == flags.size:
+            rank[end] = before
+        cuda.syncthreads()
+
+
+I32, I64, U8, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float64[::1]"
+
+sum_tiles = DeviceLoop(_keyed_sum_tiles, F64, I64, U8, "float64", "boolean", F64, F64, F64)
+join_tiles = DeviceLoop(_keyed_join_tiles, F64, F64, F64)
+running_sums = DeviceLoop(_keyed_running_sums, F64, I64, U8, "float64", "boolean", F64, F64, F64, F64)
+count_tiles = DeviceLoop(_keyed_count_tiles, U8, I32)
+join_counts = DeviceLoop(_keyed_join_counts, I32)
+rank = DeviceLoop(_keyed_rank, U8, I32, I32)

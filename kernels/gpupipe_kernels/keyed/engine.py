@@ -1,0 +1,270 @@
+"""What every engine does, and what it does it on: a history, some of its events, columns in its order, and queries.
+
+They name each other, since a history knows the engine that computes on its arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from gpupipe_kernels.typing import Array
+
+Allocate = Callable[[int, str], Array]
+"""(length, dtype) to an uninitialised array of the device."""
+
+MOMENTS = ("count", "sum", "mean", "std")
+"""Aggregates that are made of sums; engines know them by their positions here."""
+
+COUNT, SUM, MEAN, STD = range(4)
+
+
+class KeyedEngine(Protocol):
+    """The operations of an engine, on arrays of its own kind: NumPy arrays or device arrays.
+
+    `Queries` and `KeyedEvents` group arrays that belong together; the results of queries are float32 (of codes: int32)
+    arrays of `Queries.n_rows`.
+
+    Attributes
+    ----------
+    name : {"numpy", "numba", "cuda"}
+    """
+
+    name: str
+
+    def given(self, array: Array, dtype: str) -> Array:
+        """Return an array from outside as this engine takes it: of a dtype, its elements one behind the other."""
+
+    def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
+        """Return (order, start, sorted time) of `order_events`; refused on the device."""
+
+    def place(self, order: Array, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array]:
+        """Return (start, sorted time) of rows that are already ordered."""
+
+    def repeated(self, value: int, n: int) -> Array:
+        """Return an int64 array of `n` times `value`."""
+
+    def flags(self, where: Array) -> Array:
+        """Return booleans from outside as `rank` takes them."""
+
+    def numbers(self, values: Array) -> Array:
+        """Return numbers from outside as float64."""
+
+    def known_numbers(self, values: Array) -> Array | None:
+        """Return flags of the values that are not NaN; None for all."""
+
+    def known_codes(self, codes: Array, null: int) -> Array | None:
+        """Return flags of the codes that are not `null`; None for all."""
+
+    def level_codes(self, values: Array) -> Array:
+        """Return int32 codes from 0 of float64 values, equal ones for equal values; any for NaN."""
+
+    def rank(self, keep: Array) -> Array:
+        """Return how many flags are set before each position, int32, one longer than the flags."""
+
+    def compact(self, array: Array, keep: Array, rank: Array) -> Array:
+        """Return the elements whose flag is set."""
+
+    def take(self, array: Array, index: Array) -> Array:
+        """Return the elements at an index."""
+
+    def of_events(self, history: History, include_current: bool) -> tuple[Array, Array]:
+        """Return (low, high) of `queries_of_events`."""
+
+    def before(self, history: History, key: Array, time: Array) -> tuple[Array, Array]:
+        """Return (low, high) of `queries_before`."""
+
+    def last_rows(self, queries: Queries, n: int) -> Array:
+        """Return the low of windows of `n` events."""
+
+    def last_span(self, queries: Queries, span: int) -> Array:
+        """Return the low of windows of `span` microseconds."""
+
+    def gaps(self, history: History, unit: float) -> Array:
+        """Return the time from the event before, float64."""
+
+    def count(self, events: KeyedEvents, queries: Queries) -> Array:
+        """Return the number of events."""
+
+    def moment(self, column: KeyedColumn, queries: Queries, kind: int) -> Array:
+        """Return one of the `MOMENTS`."""
+
+    def extreme(self, column: KeyedColumn, queries: Queries, sign: float) -> Array:
+        """Return the least value for sign 1, the greatest for -1."""
+
+    def pick(self, events: KeyedEvents, queries: Queries, back: int, fill: float) -> Array:
+        """Return the value `back` events before the cut-off, the first one for 0; `fill` where there is none."""
+
+    def since(self, events: KeyedEvents, queries: Queries, back: int, unit: float) -> Array:
+        """Return the time from that event to the cut-off."""
+
+    def nunique(self, codes: KeyedCodes, queries: Queries) -> Array:
+        """Return the number of different codes."""
+
+    def decayed(self, column: KeyedColumn | None, queries: Queries, rate: float) -> Array:
+        """Return the sum of ``x * 2 ** (-age * rate)``, of ones without a column."""
+
+    def sessions(self, events: KeyedEvents, queries: Queries, gap: int, unit: float) -> tuple[Array, Array, Array]:
+        """Return (count, events of the last one, its age)."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The events of a table, sorted by key, then time, then their place in the table.
+
+    Attributes
+    ----------
+    order : array of int32, shape (events,)
+        The row of each event in its table; rows without a key or a time are no events.
+    start : array of int32, shape (keys + 1,)
+        The events of key k are ``start[k]:start[k + 1]``.
+    time : array of int64, shape (events,)
+        Microseconds.
+    n_rows : int
+        Rows of the table.
+    engine : KeyedEngine
+        What computes on these arrays.
+    """
+
+    order: Array
+    start: Array
+    time: Array
+    n_rows: int
+    engine: KeyedEngine
+
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
+        return len(self.order)
+
+    @cached_property
+    def events(self) -> KeyedEvents:
+        """All events."""
+        return KeyedEvents(self, self.start, self.time)
+
+    def where(self, keep: Array | None, values: Array | None = None) -> KeyedEvents:
+        """Return the events whose flag is set, all for None; `values` are those of all events."""
+        if keep is None:
+            return KeyedEvents(self, self.start, self.time, values=values)
+        engine = self.engine
+        rank = engine.rank(keep)
+        kept = None if values is None else engine.compact(values, keep, rank)
+        return KeyedEvents(self, engine.take(rank, self.start), engine.compact(self.time, keep, rank), rank, kept)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedEvents:
+    """Some events of a history: those that a feature counts.
+
+    Attributes
+    ----------
+    history : History
+    start, time : array
+        As in `History`, of these events.
+    rank : array of int32, shape (history.n_events + 1,), optional
+        How many of these events stand before each event of the history; None if these are all.
+    values : array of float64 or int32, shape (events,), optional
+    """
+
+    history: History
+    start: Array
+    time: Array
+    rank: Array | None = None
+    values: Any = None
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, what: Any, make: Callable[[KeyedEvents], Any]) -> Any:
+        """Return what `make` makes of these events; made at the first call only."""
+        if what not in self._made:
+            self._made[what] = make(self)
+        return self._made[what]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedColumn:
+    """A column in the order of a history; what one feature has worked out of it, the next one finds.
+
+    Attributes
+    ----------
+    history : History
+    values : array of float64, shape (events,)
+    """
+
+    history: History
+    values: Array
+
+    @cached_property
+    def events(self) -> KeyedEvents:
+        """All events."""
+        return self.history.where(None, self.values)
+
+    @cached_property
+    def known(self) -> KeyedEvents:
+        """The events whose value is not NaN."""
+        return self.history.where(self.history.engine.known_numbers(self.values), self.values)
+
+    @cached_property
+    def levels(self) -> KeyedCodes:
+        """A code for each value, equal ones for equal values."""
+        engine = self.history.engine
+        return KeyedCodes(self.history, engine.level_codes(self.values), engine.known_numbers(self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedCodes:
+    """A column of codes in the order of a history.
+
+    Attributes
+    ----------
+    history : History
+    values : array of int32, shape (events,)
+    keep : array of bool, shape (events,), optional
+        Which of them are not null; None for all.
+    """
+
+    history: History
+    values: Array
+    keep: Array | None
+
+    @cached_property
+    def known(self) -> KeyedEvents:
+        """The events whose code is not null."""
+        return self.history.where(self.keep, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What each query sees: the events ``low:high`` of a history, all of one key, none of them after its time.
+
+    Attributes
+    ----------
+    history : History
+    low, high : array of int32, shape (queries,)
+        Positions in the history; equal where there is nothing to see.
+    time : array of int64, shape (queries,)
+        The cut-off, microseconds.
+    row : array of int32, shape (queries,), optional
+        Where the result of each query belongs; None: in their own order.
+    n_rows : int
+        Length of the results. Rows that no query belongs to see nothing.
+    includes_current : bool
+        Whether the last event of each query is its own.
+    windowed : bool
+        Whether a query may not reach back to the first event of its key.
+    """
+
+    history: History
+    low: Array
+    high: Array
+    time: Array
+    row: Array | None
+    n_rows: int
+    includes_current: bool = False
+    windowed: bool = False
+
+    @property
+    def follow_events(self) -> bool:
+        """Whether the queries are the events themselves, one behind the other, and see all before them."""
+        return self.row is not None and not self.windowed

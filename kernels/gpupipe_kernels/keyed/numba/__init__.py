@@ -1,0 +1,1 @@
+"""The keyed engine in compiled loops on the threads of the host."""

@@ -1,0 +1,1 @@
+"""The keyed engine in NumPy: the readable reference, with nothing to compile."""

@@ -1,0 +1,280 @@
+"""The feature program: a table of instructions plus its lookup tables. Numbers only, the same on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.program.opcodes import (
+    BLOCKS,
+    N_REGISTERS,
+    OPERANDS,
+    PART_SIZES,
+    READS_ACCUMULATOR,
+    STARTS_SEGMENT,
+    WRITES_INDEX,
+    CalendarPart,
+    Field,
+    Opcode,
+)
+
+CODE_BLOCKS = frozenset({0, 1, 2})
+NUMBER_BLOCKS = frozenset({3, 4})
+TIME_BLOCK = 5
+READS_CODES = frozenset({Opcode.EQUAL, Opcode.INDEX, Opcode.INDEX_PAIR})
+READS_TIMES = frozenset({Opcode.ELAPSED, Opcode.PART, Opcode.INDEX_PART, Opcode.BETWEEN})
+READS_NUMBERS = frozenset({Opcode.LOAD, Opcode.INDEX_BIN})
+PARAMS_READ = {
+    Opcode.LOAD: 1, Opcode.ELAPSED: 2, Opcode.FILL: 1, Opcode.CLIP: 2, Opcode.SCALE: 2, Opcode.SINE: 2,
+    Opcode.HAVERSINE: 2, Opcode.BEARING: 2, Opcode.YEO_JOHNSON: 1, Opcode.BETWEEN: 1,
+}  # fmt: skip
+
+ARRAYS = (("instructions", "int32", 2), ("params", "float64", 1), ("luts", "float32", 1))
+MOST_A_COLUMN = 1024  # instructions; the longest chain of ops has dozens
+
+
+class Call(Protocol):
+    """A kernel that a program calls: its formula comes from a user, not from this package."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of float32 arguments."""
+
+    @property
+    def host(self) -> Callable[..., Any]:
+        """The formula as a NumPy ufunc of `n_inputs` float32 arrays, nulls handled."""
+
+    @property
+    def formula(self) -> Callable[..., Any]:
+        """The formula as a scalar function that compiled code may call on either processor, nulls handled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A fitted feature program. Its tables do not change: what is made of one may be kept for the next run.
+
+    Attributes
+    ----------
+    instructions : ndarray of int32, shape (n, 8)
+        One instruction a row; the columns are `gpupipe_kernels.program.opcodes.Field`.
+    params : ndarray of float64, shape (p,)
+        Scalars that instructions point at.
+    luts : ndarray of float32, shape (l,)
+        Lookup tables and bin edges, one behind the other.
+    n_columns : int
+        Width of the matrix that the program writes.
+    calls : tuple of Call
+        The users' kernels that ``CALL`` instructions name by their position here.
+    """
+
+    instructions: npt.NDArray[np.int32]
+    params: npt.NDArray[np.float64]
+    luts: npt.NDArray[np.float32]
+    n_columns: int
+    calls: tuple[Call, ...] = ()
+
+    def __repr__(self) -> str:
+        tables, calls = f"{len(self.luts):,} values in tables", f"{len(self.calls)} calls"
+        return f"Program({len(self.instructions)} instructions, {tables}, {calls}, {self.n_columns} columns)"
+
+    @property
+    def segments(self) -> npt.NDArray[np.int32]:
+        """Offsets of the independent segments, shape (segments + 1,): segment i is instructions[s[i]:s[i + 1]]."""
+        starts, depth = [], 0
+        for i, row in enumerate(self.instructions.tolist()):
+            op = Opcode(row[Field.OP])
+            if depth == 0 and op in STARTS_SEGMENT:
+                starts.append(i)
+            depth += self._pushes(op, row)
+        return np.array([*starts, len(self.instructions)], np.int32)
+
+    def _pushes(self, op: Opcode, row: list[int]) -> int:
+        """Return by how many registers an instruction makes the stack higher; less than 0 where it takes off."""
+        return 1 if op is Opcode.STORE else 1 - self._operands(op, row)
+
+    def _operands(self, op: Opcode, row: list[int]) -> int:
+        if op is Opcode.CALL:
+            if not 0 <= row[Field.SIZE] < len(self.calls):
+                raise ValueError(f"CALL of kernel {row[Field.SIZE]}, of {len(self.calls)}")
+            return self.calls[row[Field.SIZE]].n_inputs
+        return OPERANDS.get(op, 1)
+
+    @property
+    def sources(self) -> set[tuple[int, int]]:
+        """Block and row of each column that the program reads."""
+        rows = [row for row in self.instructions.tolist() if row[Field.BLOCK] >= 0]
+        others = {(row[Field.BLOCK], row[Field.ARG]) for row in rows if row[Field.OP] == Opcode.BETWEEN}
+        return others | {(row[Field.BLOCK], row[Field.ROW]) for row in rows}
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all the tables."""
+        return int(self.instructions.nbytes + self.params.nbytes + self.luts.nbytes)
+
+    def moved(self, places: Mapping[tuple[int, int], tuple[int, int]]) -> Program:
+        """Return the program for a table whose columns lie elsewhere.
+
+        Parameters
+        ----------
+        places : mapping of (block, row) to (block, row)
+            Where each source column was, and where it is now.
+        """
+        rows = self.instructions.tolist()
+        for row in rows:
+            if row[Field.BLOCK] >= 0:
+                if row[Field.OP] == Opcode.BETWEEN:
+                    row[Field.ARG] = places[row[Field.BLOCK], row[Field.ARG]][1]
+                row[Field.BLOCK], row[Field.ROW] = places[row[Field.BLOCK], row[Field.ROW]]
+        return replace(self, instructions=np.array(rows, np.int32).reshape(self.instructions.shape))
+
+    def check(self, block_rows: Mapping[int, int], max_codes: Mapping[tuple[int, int], int]) -> None:
+        """Verify that no instruction can read or write outside its tables: a program from a file is not trusted.
+
+        Parameters
+        ----------
+        block_rows : mapping of int to int
+            Rows of each block of the table that the program will read.
+        max_codes : mapping of (block, row) to int
+            Number of codes of each code column.
+
+        Raises
+        ------
+        ValueError
+            If an instruction reaches outside, or goes on with what was computed for another column; the message has
+            its number. Also if a column is written by several segments, whose order is nobody's, or by none.
+        """
+        reach = 0  # one more than the largest value that the index register can hold here
+        depth = 0  # registers in use
+        held = -1  # the column whose cell the accumulator is
+        segment = 0  # where it started
+        written: dict[int, int] = {}  # the segment of each column
+        if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
+            raise ValueError("the instruction table has the wrong shape")
+        if len(self.instructions) > MOST_A_COLUMN * self.n_columns:
+            raise ValueError(f"{len(self.instructions):,} instructions for {self.n_columns:,} columns")
+        for i, row in enumerate(self.instructions.tolist()):
+            try:
+                op = Opcode(row[Field.OP])
+                if op in STARTS_SEGMENT:
+                    reach = 0
+                    if depth == 0:
+                        held, segment = -1, i
+                reach = self._check_one(op, row, reach, block_rows, max_codes)
+                held = self._check_column(op, row[Field.DST], held, depth)
+                depth = self._check_registers(op, row, depth)
+                if held >= 0 and written.setdefault(held, segment) != segment:
+                    raise ValueError(f"{op.name} writes column {held}, which another segment has written")
+            except ValueError as error:
+                raise ValueError(f"instruction {i}: {error}") from None
+        if depth:
+            raise ValueError(f"the program ends with {depth} registers in use")
+        if len(written) < self.n_columns:
+            raise ValueError(f"the program writes {len(written)} of {self.n_columns} columns")
+
+    def _check_column(self, op: Opcode, dst: int, held: int, depth: int) -> int:
+        """Return the column whose cell the accumulator is after an instruction.
+
+        One interpreter takes it from the matrix, another from a register; so they would differ if columns were mixed.
+        """
+        if op in WRITES_INDEX:
+            return held
+        if (op in READS_ACCUMULATOR or depth) and dst != held:
+            of = "nothing" if held < 0 else f"column {held}"
+            raise ValueError(f"{op.name} for column {dst} goes on with what was computed for {of}")
+        return dst
+
+    def _check_registers(self, op: Opcode, row: list[int], depth: int) -> int:
+        """Return the height of the stack after an instruction."""
+        takes = 0 if op is Opcode.STORE else self._operands(op, row) - 1
+        if takes > depth or ((op is Opcode.STORE or takes or op is Opcode.CALL) and row[Field.ARG] != depth - takes):
+            raise ValueError(f"{op.name} finds {depth} registers in use and takes {takes} from {row[Field.ARG]} on")
+        if depth + self._pushes(op, row) > N_REGISTERS:
+            raise ValueError(f"more than {N_REGISTERS} registers in use")
+        return depth + self._pushes(op, row)
+
+    def _check_one(
+        self,
+        op: Opcode,
+        row: list[int],
+        reach: int,
+        block_rows: Mapping[int, int],
+        max_codes: Mapping[tuple[int, int], int],
+    ) -> int:
+        _, dst, block, source, arg, param, lut, size = row
+        allowed = (
+            CODE_BLOCKS if op in READS_CODES
+            else NUMBER_BLOCKS if op in READS_NUMBERS
+            else {TIME_BLOCK} if op in READS_TIMES
+            else NUMBER_BLOCKS | {TIME_BLOCK} if op is Opcode.IS_NULL
+            else set()
+        )  # fmt: skip
+        if allowed and (block not in allowed or not 0 <= source < block_rows.get(block, 0)):
+            raise ValueError(f"{op.name} reads a column that is not there")
+        if not allowed and block != -1:
+            raise ValueError(f"{op.name} reads no column")
+        if not (dst == -1 if op in WRITES_INDEX else 0 <= dst < self.n_columns):
+            raise ValueError(f"{op.name} writes outside the matrix")
+        if op in PARAMS_READ and not 0 <= param <= len(self.params) - PARAMS_READ[op]:
+            raise ValueError(f"{op.name} reads outside the parameters")
+        if op in (Opcode.TAKE, Opcode.INDEX_BIN) and not (lut >= 0 and size >= 0 and lut + size <= len(self.luts)):
+            raise ValueError(f"{op.name} reads outside the lookup tables")
+        if op is Opcode.BETWEEN and not 0 <= arg < block_rows.get(block, 0):
+            raise ValueError("BETWEEN reads a column that is not there")
+        if op is Opcode.TAKE and reach == 0:
+            raise ValueError("TAKE has no index")
+        if op is Opcode.TAKE and reach > size:
+            raise ValueError(f"TAKE looks up index {reach - 1} in a table of {size}")
+        if op in (Opcode.PART, Opcode.INDEX_PART):
+            part = CalendarPart(arg)
+            if op is Opcode.INDEX_PART and size < PART_SIZES.get(part, 2**31):
+                raise ValueError(f"{part.name} cannot be an index of {size}")
+        if op is Opcode.INDEX:
+            return max_codes[block, source]
+        if op is Opcode.INDEX_PAIR:
+            if max_codes[block, source] > arg:
+                raise ValueError("INDEX_PAIR has a stride that is too short")
+            return reach * arg
+        if op is Opcode.INDEX_FOLD:
+            return reach
+        if op is Opcode.INDEX_PART:
+            return size + 1
+        if op is Opcode.INDEX_BIN:
+            return arg + size + 1
+        return reach
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the program as named arrays, for a file."""
+        return {"instructions": self.instructions, "params": self.params, "luts": self.luts}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
+        """Return the program that `arrays` described.
+
+        Raises
+        ------
+        ValueError
+            If an array is absent, or not of its type and number of dimensions.
+        """
+        for name, dtype, n_dimensions in ARRAYS:
+            if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
+                raise ValueError(f"the program has no {name} of {dtype} in {n_dimensions} dimensions")
+        return Program(
+            np.ascontiguousarray(arrays["instructions"], np.int32),
+            np.ascontiguousarray(arrays["params"], np.float64),
+            np.ascontiguousarray(arrays["luts"], np.float32),
+            n_columns,
+            calls,
+        )
+
+
+def block_id(dtype: str) -> int:
+    """Return the number of a block in an instruction."""
+    return BLOCKS.index(dtype)

@@ -1,0 +1,62 @@
+"""Compile everything ahead: for images, and for machines whose first run is not to wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpupipe_kernels.code_cache import cache_folder
+
+FEW_ROWS = 500  # enough for a sample to need every loop
+
+
+@dataclass(frozen=True)
+class ReadyKernel:
+    """A kernel that is ready.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+    n_compiled : int
+        Loops that had to be compiled; 0 if all were on disk.
+    """
+
+    name: str
+    seconds: float
+    n_compiled: int
+
+
+def warm_all(with_device: bool = False) -> Iterator[ReadyKernel]:
+    """Compile every kernel that is not on disk yet, and yield each as it is done.
+
+    Parameters
+    ----------
+    with_device : bool
+        Also for the GPU at hand.
+    """
+    from gpupipe_kernels.catalog import kernels
+    from gpupipe_kernels.proof.fuzz import on_device
+    from gpupipe_kernels.reduce.numba import engine as numba_engine
+
+    yield _timed("reduce", numba_engine.warm, ())
+    for kernel in kernels().values():
+        inputs = kernel.sample(np.random.default_rng(0), FEW_ROWS)
+        yield _timed(kernel.name, kernel.cpu, inputs)
+        if with_device:
+            yield _timed(f"{kernel.name} on the device", on_device(kernel), inputs)
+
+
+def _timed(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> ReadyKernel:
+    before, start = _n_kept(), time.perf_counter()
+    function(*inputs)
+    return ReadyKernel(name, time.perf_counter() - start, _n_kept() - before)
+
+
+def _n_kept() -> int:
+    """Return how many compiled loops are on disk."""
+    return sum(1 for _ in cache_folder().rglob("*.nbc"))

@@ -1,0 +1,1 @@
+"""Reductions in CUDA kernels, for arrays in device memory."""

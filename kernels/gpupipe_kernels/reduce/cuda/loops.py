@@ -1,0 +1,137 @@
+"""The CUDA kernels of `gpupipe_kernels.reduce.cuda.engine`: what comes out does not depend on the order of threads.
+
+Floats are added up in a fixed tree: by each thread over its stride, by each block in shared memory, and at last over
+the blocks by one of them. Integers are added by atomic operations, in shared memory first where the table fits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import cuda, float64, int32, int64
+
+from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
+from gpupipe_kernels.reduce.engine import FLOAT32_MAX
+from gpupipe_kernels.reduce.formulas import fold_of
+from gpupipe_kernels.typing import Array
+
+# In the simulator every thread is one of Python's: two small blocks do all the work.
+THREADS, MOST_BLOCKS = (4, 2) if is_simulated() else (THREADS_A_BLOCK, 1024)
+ROWS_A_THREAD = 8  # at least: a block has a table of its own to set up and to hand over
+FEW_CODES = 4_096  # 16 KiB of shared memory
+FEW_CELLS = 1_024  # as much, of two numbers of 8 bytes each
+
+
+@array_formula
+def _add_threads(n: Array, null: Array, first: Array, second: Array, t: int) -> None:
+    """Leave in the first place what all threads of a block have; all of them call it."""
+    step = THREADS // 2
+    cuda.syncthreads()
+    while step > 0:
+        if t < step:
+            n[t] += n[t + step]
+            null[t] += null[t + step]
+            first[t] += first[t + step]
+            second[t] += second[t + step]
+        cuda.syncthreads()
+        step //= 2
+
+
+def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
+    """Write four numbers a block: values added, nulls, the sums of ``x - pivot`` and of its square."""
+    n = cuda.shared.array(THREADS, float64)
+    null = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    first = cuda.shared.array(THREADS, float64)
+    second = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    n_added, n_null, sum_1, sum_2 = 0, 0, 0.0, 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        away = float64(x[i]) - pivot
+        if abs(away) <= FLOAT32_MAX:
+            n_added += 1
+            sum_1 += away
+            sum_2 += away * away
+        elif away != away:  # infinities are no nulls: the pivot is finite
+            n_null += 1
+    n[t], null[t], first[t], second[t] = n_added, n_null, sum_1, sum_2
+    _add_threads(n, null, first, second, t)
+    if t == 0:
+        at = 4 * cuda.blockIdx.x
+        room[at], room[at + 1], room[at + 2], room[at + 3] = n[0], null[0], first[0], second[0]
+
+
+def _reduce_join(room: Array, n_blocks: int, out: Array) -> None:
+    """Add up what the blocks have written; of one block."""
+    n = cuda.shared.array(THREADS, float64)
+    null = cuda.shared.array(THREADS, float64)
+    first = cuda.shared.array(THREADS, float64)
+    second = cuda.shared.array(THREADS, float64)
+    t = cuda.threadIdx.x
+    n[t], null[t], first[t], second[t] = 0.0, 0.0, 0.0, 0.0
+    for block in range(t, n_blocks, THREADS):
+        n[t] += room[4 * block]
+        null[t] += room[4 * block + 1]
+        first[t] += room[4 * block + 2]
+        second[t] += room[4 * block + 3]
+    _add_threads(n, null, first, second, t)
+    if t == 0:
+        out[0], out[1], out[2], out[3] = n[0], null[0], first[0], second[0]
+
+
+def _reduce_count(codes: Array, counts: Array) -> None:
+    few = cuda.shared.array(FEW_CODES, int32)
+    t = cuda.threadIdx.x
+    if counts.size > FEW_CODES:
+        for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
+            cuda.atomic.add(counts, codes[i], 1)
+        return
+    for code in range(t, counts.size, THREADS):
+        few[code] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
+        cuda.atomic.add(few, codes[i], 1)
+    cuda.syncthreads()
+    for code in range(t, counts.size, THREADS):
+        if few[code]:
+            cuda.atomic.add(counts, code, few[code])
+
+
+def _reduce_total(cell: Array, y: Array, scale: float, rest_scale: float, coarse: Array, fine: Array) -> None:
+    """Add up ``y * scale`` in whole numbers: its whole part, and its rest in units of ``1 / rest_scale``."""
+    few_coarse = cuda.shared.array(FEW_CELLS, int64)
+    few_fine = cuda.shared.array(FEW_CELLS, int64)
+    t = cuda.threadIdx.x
+    is_few = coarse.size <= FEW_CELLS
+    if is_few:
+        for at in range(t, coarse.size, THREADS):
+            few_coarse[at], few_fine[at] = 0, 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), cell.size, cuda.gridsize(1)):
+        scaled = y[i] * scale
+        whole = float64(math.floor(scaled + 0.5))
+        rest = int64(math.floor((scaled - whole) * rest_scale + 0.5))
+        if is_few:
+            cuda.atomic.add(few_coarse, cell[i], int64(whole))
+            cuda.atomic.add(few_fine, cell[i], rest)
+        else:
+            cuda.atomic.add(coarse, cell[i], int64(whole))
+            cuda.atomic.add(fine, cell[i], rest)
+    cuda.syncthreads()
+    if is_few:
+        for at in range(t, coarse.size, THREADS):
+            cuda.atomic.add(coarse, at, few_coarse[at])
+            cuda.atomic.add(fine, at, few_fine[at])
+
+
+def _reduce_fold(start: int, bits: int, n_folds: int, out: Array) -> None:
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = fold_of(start + i, bits, n_folds)
+
+
+I8, I32, I64, F64 = "int8[::1]", "int32[::1]", "int64[::1]", "float64[::1]"
+
+add_up = DeviceLoop(_reduce_add_up, F64, "float64", F64)
+join = DeviceLoop(_reduce_join, F64, "int64", F64)
+count = DeviceLoop(_reduce_count, I32, I64)
+total = DeviceLoop(_reduce_total, I32, F64, "float64", "float64", I64, I64)
+fold = DeviceLoop(_reduce_fold, "int64", "int64", "int64", I8)

@@ -1,0 +1,1 @@
+"""Reductions in compiled loops on the host."""

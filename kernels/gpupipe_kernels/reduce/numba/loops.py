@@ -1,0 +1,161 @@
+"""The compiled loops of `gpupipe_kernels.reduce.numba.engine`: each reads its rows from memory once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import float64, int64, uint32, uint64
+
+from gpupipe_kernels.launch import formula, host_block, host_step
+from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES
+from gpupipe_kernels.reduce.formulas import fold_of
+from gpupipe_kernels.typing import Array
+
+TILE = 1_024  # rows whose flags or cells stay in the first-level cache
+ONES = uint64(0x0101010101010101)
+SEVENS = uint64(0x7F7F7F7F7F7F7F7F)
+EVEN_BYTES = uint64(0x00FF00FF00FF00FF)
+QUARTERS = uint64(0x0001000100010001)
+WORDS_AT_ONCE = 255  # a byte that counts them does not overflow
+
+
+@host_block
+def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
+    flags, hits = np.zeros(TILE, np.uint8), np.empty(TILE // 8 + 1, np.int64)
+    n_added, n_null = 0, 0
+    for block in range(0, x.size, BLOCK_ROWS):
+        end = min(block + BLOCK_ROWS, x.size)
+        lanes = np.zeros((2, LANES))
+        for low in range(block, end, TILE):
+            tile = x[low : min(low + TILE, end)]
+            if len(sums):
+                added, null = _add_up(tile, pivot, lanes)
+                n_added += added
+                n_null += null
+            for k in range(len(brackets)):
+                _collect(tile, brackets[k, 0], brackets[k, 1], flags, hits, out[k], found[k])
+        for row in range(len(sums)):
+            for lane in range(LANES):
+                sums[row, lane] += lanes[row, lane]
+    return n_added, n_null
+
+
+@host_step
+def _add_up(x: Array, pivot: float, lanes: Array) -> tuple[int, int]:
+    first, second = lanes[0], lanes[1]
+    n_added, n_null = 0, 0
+    for low in range(0, x.size, LANES):
+        part = x[low : low + LANES]
+        for lane in range(part.size):
+            away = float64(part[lane]) - pivot
+            is_near: Any = abs(away) <= FLOAT32_MAX
+            distance = away if is_near else 0.0
+            first[lane] += distance
+            second[lane] += distance * distance
+            n_added += is_near
+            n_null += part[lane] != part[lane]
+    return n_added, n_null
+
+
+@host_step
+def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: Array, found: Array) -> None:
+    n_below, n_inside = 0, found[1]
+    for i in range(x.size):
+        n_below += x[i] < low
+    found[0] += n_below
+    if low == high:
+        n_equal = 0
+        for i in range(x.size):
+            n_equal += x[i] == low
+        found[1] += n_equal
+        return
+    for i in range(x.size):
+        flags[i] = (x[i] >= low) & (x[i] <= high)
+    # Few values are inside: words of eight flags that have one are listed, without a branch that could be mispredicted.
+    words = flags.view(np.uint64)
+    n_hits = 0
+    for word in range((x.size + 7) // 8):
+        hits[n_hits] = 8 * word
+        n_hits += words[word] != 0
+    for hit in range(n_hits):
+        for i in range(hits[hit], min(hits[hit] + 8, x.size)):
+            out[n_inside] = x[i]
+            n_inside += flags[i]
+    found[1] = n_inside
+
+
+@formula
+def _sum_of_bytes(word: Any) -> Any:
+    """Return the sum of the eight bytes of a word."""
+    pairs = (word & EVEN_BYTES) + ((word >> uint64(8)) & EVEN_BYTES)
+    return int64((pairs * QUARTERS) >> uint64(48))
+
+
+@host_block
+def count_few(words: Array, counts: Array) -> None:
+    """Add the codes of words of eight, from the last code on: the first, reserved ones, are rare."""
+    for low in range(0, words.size, WORDS_AT_ONCE):
+        part = words[low : low + WORDS_AT_ONCE]
+        left = 8 * part.size
+        for code in range(counts.size - 1, -1, -1):
+            if left == 0:
+                break
+            pattern = ONES * uint64(code)
+            others = uint64(0)  # in each byte, how many of its codes are other ones: 127 more sets the byte's first bit
+            for i in range(part.size):
+                others += (((part[i] ^ pattern) + SEVENS) >> uint64(7)) & ONES
+            found = 8 * part.size - _sum_of_bytes(others)
+            counts[code] += found
+            left -= found
+
+
+@host_block
+def count(codes: Array, counts: Array) -> None:
+    for i in range(codes.size):
+        counts[uint32(codes[i])] += 1
+
+
+@host_block
+def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
+    for i in range(out.size):
+        out[i] = fold_of(start + i, seed, n_folds)
+
+
+@host_step
+def _add_codes(codes: Array, stride: int, cell: Array) -> None:
+    step = np.int32(stride)
+    for i in range(cell.size):
+        cell[i] = np.int32(cell[i] * step + np.int32(codes[i]))
+
+
+@host_block
+def tally(
+    int8: Array, int16: Array, int32: Array, made_int8: Array, made_int16: Array, made_int32: Array, steps: Array,
+    y: Array, start: int, stop: int, counts: Array, totals: Array,
+) -> None:  # fmt: skip
+    """`steps` holds block, row and stride."""
+    cells = np.empty(TILE, np.int32)
+    for low in range(start, stop, TILE):
+        high = min(low + TILE, stop)
+        cell = cells[: high - low]
+        cell[:] = 0
+        for step in range(len(steps)):
+            block, row, stride = steps[step, 0], steps[step, 1], steps[step, 2]
+            if block == 0:
+                _add_codes(int8[row, low:high], stride, cell)
+            elif block == 1:
+                _add_codes(int16[row, low:high], stride, cell)
+            elif block == 2:
+                _add_codes(int32[row, low:high], stride, cell)
+            elif block == 3:
+                _add_codes(made_int8[row, low:high], stride, cell)
+            elif block == 4:
+                _add_codes(made_int16[row, low:high], stride, cell)
+            else:
+                _add_codes(made_int32[row, low:high], stride, cell)
+        for i in range(cell.size):
+            counts[uint32(cell[i])] += 1
+        if totals.size:
+            for i in range(cell.size):
+                totals[uint32(cell[i])] += y[low + i]

@@ -1,0 +1,1 @@
+"""Reductions in NumPy: the readable reference, with nothing to compile."""

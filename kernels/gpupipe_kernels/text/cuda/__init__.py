@@ -1,0 +1,1 @@
+"""Texts in CUDA kernels, for arrays in device memory."""

@@ -1,0 +1,35 @@
+"""The loops over texts for the device: a thread has a text to itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import cuda
+
+from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.text.walks import count_text, hash_text, kind_at
+
+BYTES, OFFSETS, OUT = "uint8[::1]", "int64[::1]", "float32[:, ::1]"
+
+
+def _text_kinds(data: Any, classes: Any, out: Any) -> None:
+    for p in range(cuda.grid(1), data.size, cuda.gridsize(1)):
+        out[p] = kind_at(data, classes, p)
+
+
+def _text_hash(
+    data: Any, offsets: Any, kinds: Any, analyzer: int, n_min: int, n_max: int, signed: int, value: int, l2: int,
+    out: Any,
+) -> None:  # fmt: skip
+    for i in range(cuda.grid(1), out.shape[1], cuda.gridsize(1)):
+        hash_text(data, kinds, offsets[i], offsets[i + 1], analyzer, n_min, n_max, signed, value, l2, out, i)
+
+
+def _text_counts(data: Any, offsets: Any, kinds: Any, out: Any) -> None:
+    for i in range(cuda.grid(1), out.shape[1], cuda.gridsize(1)):
+        count_text(data, kinds, offsets[i], offsets[i + 1], out, i)
+
+
+device_kinds = DeviceLoop(_text_kinds, BYTES, BYTES, BYTES)
+device_hash = DeviceLoop(_text_hash, BYTES, OFFSETS, BYTES, *["int64"] * 6, OUT)
+device_count = DeviceLoop(_text_counts, BYTES, OFFSETS, BYTES, OUT)

@@ -1,0 +1,1 @@
+"""Texts in compiled loops on the threads of the host."""

@@ -1,0 +1,70 @@
+"""Kernels on texts for the threads of the host, with the arguments of their NumPy references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpupipe_kernels.code_cache import mark_kept
+from gpupipe_kernels.text.characters import classes
+from gpupipe_kernels.text.numba import loops
+from gpupipe_kernels.text.numpy.counts import TextCount
+from gpupipe_kernels.text.numpy.grams import Grams
+from gpupipe_kernels.threads import run_blocks
+from gpupipe_kernels.typing import HostArray
+
+BLOCK_TEXTS = 1_024
+BLOCK_BYTES = 65_536
+
+
+def is_loaded(loop: str) -> bool:
+    """Return whether a loop of the host has been compiled, or read from disk, in this process."""
+    return bool(getattr(loops, loop).signatures)
+
+
+def kinds_on_host(data: HostArray, n_threads: int = 1) -> npt.NDArray[np.uint8]:
+    """Return what `characters.byte_kinds` does."""
+    data, out = _read_only(data), np.empty(len(data), np.uint8)
+    _run(loops.text_kinds_block, len(data), BLOCK_BYTES, n_threads, data, classes(), out)
+    return out
+
+
+def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: int = 1) -> npt.NDArray[np.float32]:
+    """Return what `grams.hash_grams` does."""
+    settings = Grams(*map(int, grams))
+    data, offsets = _used(data, offsets)
+    out = np.empty((settings.n_buckets, len(offsets) - 1), np.float32)
+    kinds = _read_only(kinds_on_host(data, n_threads))
+    _run(loops.text_hash_block, out.shape[1], BLOCK_TEXTS, n_threads, data, offsets, kinds, *settings.scalars, out)
+    return out
+
+
+def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> npt.NDArray[np.float32]:
+    """Return what `counts.count_characters` does."""
+    data, offsets = _used(data, offsets)
+    out = np.empty((len(TextCount), len(offsets) - 1), np.float32)
+    kinds = _read_only(kinds_on_host(data, n_threads))
+    _run(loops.text_counts_block, out.shape[1], BLOCK_TEXTS, n_threads, data, offsets, kinds, out)
+    return out
+
+
+def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None:
+    if not loop.signatures:
+        loop(*arguments, 0, 0)  # compiled once, by one thread
+        mark_kept(loop.__name__)
+    run_blocks(lambda start, stop: loop(*arguments, start, stop), n, block, n_threads)
+
+
+def _used(data: HostArray, offsets: HostArray) -> tuple[HostArray, HostArray]:
+    """Return the bytes that the texts have, and offsets into them."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    return _read_only(data[first:last]), _read_only(offsets - first)
+
+
+def _read_only(array: HostArray) -> HostArray:
+    """Return an array of the one type that the loops are compiled for: Arrow's buffers cannot be written."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

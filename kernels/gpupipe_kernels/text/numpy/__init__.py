@@ -1,0 +1,1 @@
+"""Texts in NumPy: the readable reference, with nothing to compile."""
