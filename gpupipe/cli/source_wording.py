@@ -31,7 +31,6 @@ def command_line_wording() -> Iterator[None]:
         yield
     except GpupipeError as error:
         error.what, error.fix = rewritten(error.what), rewritten(error.fix)
-        error.args = GpupipeError(error.what, where=error.where, fix=error.fix).args
         if isinstance(error, ConfigError):
             error.title = "Usage error"
         raise

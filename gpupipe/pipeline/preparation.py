@@ -106,8 +106,7 @@ def advise_dropped(error: GpupipeError, config: Config) -> None:
     for name in re.findall(r"'([^']+)'", error.what):
         if name in config.source.drop and not error.where.startswith("source."):
             fix = f"source.drop drops {name!r}: remove it there"
-            error.fix, error.args = "", (error.args[0].split("\n  to do: ")[0],)
-            error.advise(f"{fix}; `- drop: {name}` among the features keeps it out of the models")
+            error.fix = f"{fix}; `- drop: {name}` among the features keeps it out of the models"
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from gpupipe.errors import DataError, GpupipeError, did_you_mean
+from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
 from gpupipe.readers.formats import format_of, require_format
 from gpupipe.readers.settings import TableSource
 from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
@@ -105,14 +105,21 @@ def reading(path: str) -> Iterator[None]:
         if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:  # of memory, a corrupt file may ask for any
             found.place(mask(path))
             raise found from error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if re.search("encrypt|decrypt", reason, re.IGNORECASE):
+        # pyarrow 26.0 raises ArrowInvalid or OSError for these too: its message alone tells them apart.
+        if re.search("encrypt|decrypt", str(error), re.IGNORECASE):
             raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error
-        raise DataError(
-            f"the file cannot be read: {mask(reason[:300])}",
+        kind = RowSizeError if "straddling object" in str(error) else DataError
+        raise kind(
+            f"the file cannot be read: {reason_of(error)}",
             where=mask(path),
             fix="check that the file is complete and of the format that it should have",
         ) from error
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Return a library's message for people: on one line, without secrets, its first 300 characters."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return mask(reason[:300])
 
 
 def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = None) -> list[SourceFile]:
