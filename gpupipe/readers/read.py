@@ -49,6 +49,8 @@ class Loaded:
         Rows of CSV files that were skipped because they have another number of fields than the header.
     names : tuple of str
         Every column of the files, those that were not read included.
+    note_columns : mapping of str to str
+        Of each note, the column that it is about, ``""`` for none.
     events : mapping of str to Loaded
         The event tables that the rows were made of, by name; see `gpupipe.readers.entities`.
     """
@@ -58,6 +60,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     n_skipped: int = 0
     names: tuple[str, ...] = ()
+    note_columns: Mapping[str, str] = field(default_factory=dict)
     events: Mapping[str, Loaded] = field(default_factory=dict)
 
 
@@ -107,11 +110,12 @@ def read_arrow(
                 raise
             empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
             empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
-            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names))
+            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names), notes.columns())
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
     found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
-    return Loaded(_finish(table, wanted, source, may_be_empty), files, notes.lines(), notes.n_skipped, found)
+    table = _finish(table, wanted, source, may_be_empty)
+    return Loaded(table, files, notes.lines(), notes.n_skipped, found, notes.columns())
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:

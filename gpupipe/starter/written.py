@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.errors import DataError
+from gpupipe.errors import EncodingError, FieldCountError
 from gpupipe.readers.csv_header import Head, read_head
 from gpupipe.readers.files import SourceFile, find_files
 from gpupipe.readers.formats import format_of
@@ -73,7 +73,7 @@ def read_as_written(path: str, base: TableSource | None = None) -> Written:
     remarks = {"format": remark} if remark else {}
     attempt = _Attempt(path, stated, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
     if first.format != "csv":
-        return attempt.written(attempt.read())
+        return attempt.written(read_arrow(attempt.source()).table)
     attempt.look_at_head(first)
     table = attempt.read()
     if attempt.look_at_texts(table):
@@ -136,7 +136,7 @@ class _Attempt:
             try:
                 with opened(file, unpack=True) as stream:
                     return read_head(stream, file, CsvSettings.model_validate(self.csv))
-            except DataError as error:
+            except EncodingError as error:
                 self._other_encoding(error)
 
     def read(self) -> pa.Table:
@@ -144,23 +144,23 @@ class _Attempt:
         while True:
             try:
                 loaded = read_arrow(self.source())
-            except DataError as error:
-                if "fields, the file has" in error.what and "bad_rows" not in self.csv:
-                    self.say("bad_rows", "skip", "rows with another number of fields are left out")
-                else:
-                    self._other_encoding(error)
+            except FieldCountError:
+                if "bad_rows" in self.csv:
+                    raise
+                self.say("bad_rows", "skip", "rows with another number of fields are left out")
                 continue
-            skipped = next((note for note in loaded.notes if note.startswith("skipped ")), "")
-            if skipped:
-                self.remarks["bad_rows"] = skipped.partition(" (")[0].replace("skipped ", "leaves out ")
+            except EncodingError as error:
+                self._other_encoding(error)
+                continue
+            if n := loaded.n_skipped:
+                self.remarks["bad_rows"] = f"leaves out {n} {'row' if n == 1 else 'rows'} with another number of fields"
             return loaded.table
 
-    def _other_encoding(self, error: DataError) -> None:
-        """Go on to the next encoding, or raise `error` where it has another cause."""
+    def _other_encoding(self, error: EncodingError) -> None:
+        """Go on to the next encoding, or raise `error` if there is none, or the user has stated one."""
         order = ["utf8", "cp1252", "latin-1"]
         tried = self.csv.get("encoding", "utf8")
-        is_stated = "encoding" in self.given
-        if is_stated or not error.what.startswith("the text is not") or tried not in order[:-1]:
+        if "encoding" in self.given or tried not in order[:-1]:
             raise error
         self.say("encoding", order[order.index(tried) + 1], "it is not UTF-8: look whether the accents are right")
 

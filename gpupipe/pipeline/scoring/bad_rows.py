@@ -176,7 +176,7 @@ def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
     if not absent:
         return
     if unusable := [name for name in absent if name in loaded.names]:
-        why = [note for note in loaded.notes if any(repr(name) in note for name in unusable)]
+        why = [note for note, column in loaded.note_columns.items() if column in unusable]
         raise SchemaError(
             f"expected one value a row in {', '.join(map(repr, unusable))}",
             where="; ".join([label, *why]),
