@@ -22,7 +22,7 @@ from gpupipe.pipeline.spread import AnyTable, rows_by_worker
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.timeline_workers import stage_on
-from gpupipe.splits import FewRows, Fold, Split, check_splits, make_splits
+from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
@@ -206,7 +206,7 @@ def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
     try:
         return divide(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
-    except FewRows as error:
+    except RareClassError as error:
         raise error.named(job.goal.labels) from None
 
 

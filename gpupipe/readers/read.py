@@ -28,7 +28,7 @@ from gpupipe.readers.wanted import Wanted
 BaseDir = str | os.PathLike[str] | None
 
 
-class NoRows(DataError):
+class NoRowsError(DataError):
     """None of the files has a row."""
 
 
@@ -104,7 +104,7 @@ def read_arrow(
         of_rows = [file for file in files if file.format in FORMATS]
         try:
             table = _read_files(of_rows, wanted, source, notes)
-        except NoRows:
+        except NoRowsError:
             names = _names_of(of_rows, wanted, source) if may_be_empty else []
             if not names:
                 raise
@@ -164,7 +164,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     partitions = Partitions(files)
     found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
     if not found:
-        raise NoRows("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
     tables, files = [table for table, _ in found], [file for _, file in found]
     mixed = clashes(tables)
     if mixed and all(file.format == "csv" for file in files):

@@ -29,7 +29,7 @@ from gpupipe.readers.notes import Notes
 from gpupipe.readers.read import Loaded
 from gpupipe.readers.settings import TableSource
 from gpupipe.readers.stored import count_rows, read_stored, require_rows
-from gpupipe.rules.judge import broken_cells
+from gpupipe.rules.check import find_violating_cells
 from gpupipe.table.cells import check_cells, expected, unexpected
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
@@ -138,7 +138,7 @@ def screen(model: LoadedModel, loaded: Loaded, source: TableSource, on_error: On
     declared = {each.column: each.declared for each in ruled}
     encoded = encode(table.select(list(declared)), model.backend.host, declared) if ruled else None
     known = {bad.column: bad.rows for bad in cells}
-    broken = broken_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []
+    broken = find_violating_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []
     nulls_forbidden = {each.column for each in ruled if not each.rules.nulls and each.rules.otherwise == "refuse"}
     for each in broken:
         rows = each.rows & ~known.get(each.column, np.zeros(len(each.rows), bool))

@@ -1,4 +1,4 @@
-"""How the files of a table are written, found by looking at them."""
+"""A table of unknown format: its format, delimiter, header, encoding and marks for missing values are detected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpupipe.readers.formats import format_of
 from gpupipe.readers.read import read_arrow
 from gpupipe.readers.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.readers.streams import opened
-from gpupipe.starter.facts import facts_of
+from gpupipe.starter.facts import collect_facts
 from gpupipe.starter.header import is_header, is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
@@ -26,16 +26,16 @@ WORDS = {"unknown", "unk", "missing", "not available", "n.a.", "na.", "nil", "un
 
 
 @dataclass(frozen=True)
-class Written:
-    """A table as it was read, and what has to be said of its files.
+class SourceTable:
+    """A table, and the settings that read its files.
 
     Attributes
     ----------
     table : pyarrow.Table
     source : TableSource
-        What reads it so.
+        The settings that read it.
     csv : mapping of str to value
-        Those of the ``csv:`` settings that are not the default.
+        The ``csv:`` settings that differ from their defaults.
     remarks : mapping of str to str
         A comment for ``format`` and for each key of `csv`.
     """
@@ -51,20 +51,20 @@ class Written:
         return "names" not in self.csv
 
 
-def read_as_written(path: str, base: TableSource | None = None) -> Written:
-    """Read a table of unknown make.
+def read_source_table(path: str, base: TableSource | None = None) -> SourceTable:
+    """Read a table and detect its format.
 
     Parameters
     ----------
     path : str
         A file, glob, folder or URL.
     base : TableSource, optional
-        What the user says of it: these settings are taken as they are, the others are found out.
+        Settings of the user, taken as they are; the others are detected.
 
     Raises
     ------
     DataError
-        If it is absent, or cannot be read in any way that is known.
+        If it is absent, or no known format reads it.
     """
     given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
     stated, remark = (given["format"], "") if "format" in given else _format(path)
@@ -73,12 +73,12 @@ def read_as_written(path: str, base: TableSource | None = None) -> Written:
     remarks = {"format": remark} if remark else {}
     attempt = _Attempt(path, stated, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
     if first.format != "csv":
-        return attempt.written(read_arrow(attempt.source()).table)
+        return attempt.result(read_arrow(attempt.source()).table)
     attempt.look_at_head(first)
     table = attempt.read()
     if attempt.look_at_texts(table):
         table = attempt.read()
-    return attempt.written(table)
+    return attempt.result(table)
 
 
 def _format(path: str) -> tuple[str, str]:
@@ -110,8 +110,8 @@ class _Attempt:
         if setting not in self.given:
             self.csv[setting], self.remarks[setting] = value, remark
 
-    def written(self, table: pa.Table) -> Written:
-        return Written(table, self.source(), self.csv, self.remarks)
+    def result(self, table: pa.Table) -> SourceTable:
+        return SourceTable(table, self.source(), self.csv, self.remarks)
 
     def look_at_head(self, file: SourceFile) -> None:
         """Find the encoding, the delimiter, and whether there is a header."""
@@ -166,11 +166,11 @@ class _Attempt:
 
     def look_at_texts(self, table: pa.Table) -> bool:
         """Find marks for missing values and decimal commas; return whether the files must be read again."""
-        texts = {name: column for name, column in facts_of(table).items() if column.holds == "text"}
+        texts = {name: column for name, column in collect_facts(table).items() if column.holds == "text"}
         commas = [name for name, column in texts.items() if _has_decimal_commas(column.texts)]
         if commas and self.csv.get("delimiter"):
             self.say("decimal", ",", f"as in {', '.join(commas[:3])}")
-        marked = {name: marks for name, column in texts.items() if (marks := null_marks(column.texts))}
+        marked = {name: marks for name, column in texts.items() if (marks := find_null_marks(column.texts))}
         if marked:
             marks = sorted({mark for found in marked.values() for mark in found})
             cells = sum(
@@ -184,7 +184,7 @@ class _Attempt:
         return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
 
 
-def null_marks(texts: list[str]) -> list[str]:
+def find_null_marks(texts: list[str]) -> list[str]:
     """Return those of a column's texts that stand for missing values: ``?`` anywhere, marks and words among numbers."""
     if "?" in texts:
         return ["?"]
