@@ -34,14 +34,16 @@ class GpupipeError(Exception):
         File, line, column, row, stage: whatever lets the reader find it.
     fix : str, optional
         What to do about it, as an instruction.
+    names : iterable of str
+        Columns, tables or values of the configuration that it is about, the most specific one last.
     """
 
     exit_code = 1
     title = "Internal error"
     depends_on_rows = False  # whether other rows of the same table may settle it: a label that only they have
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
-        self.what, self.where, self.fix = what, where, fix
+    def __init__(self, what: str, *, where: str = "", fix: str = "", names: Iterable[str] = ()) -> None:
+        self.what, self.where, self.fix, self.names = what, where, fix, tuple(names)
         super().__init__()
 
     def __str__(self) -> str:
@@ -61,8 +63,9 @@ class GpupipeError(Exception):
         self.fix = "; ".join(part for part in (self.fix, fix) if part)
 
     def reword(self, change: Callable[[str], str]) -> None:
-        """Apply `change` to every part of the message."""
+        """Apply `change` to every part of the message, and to the names."""
         self.what, self.where, self.fix = map(change, (self.what, self.where, self.fix))
+        self.names = tuple(map(change, self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the attributes, whatever arguments the constructor of a subclass has."""
@@ -82,9 +85,17 @@ class ConfigError(GpupipeError):
     exit_code = 2
     title = "Configuration error"
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "", problems: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        fix: str = "",
+        names: Iterable[str] = (),
+        problems: Iterable[str] = (),
+    ) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join([what, *self.problems]), where=where, fix=fix)
+        super().__init__("\n".join([what, *self.problems]), where=where, fix=fix, names=names)
 
     def reword(self, change: Callable[[str], str]) -> None:
         """Apply `change` to every part of the message."""

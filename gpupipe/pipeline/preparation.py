@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.cluster.workers import Workers
 from gpupipe.config import Config, ModelEntry
+from gpupipe.config.places import is_in_section
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.derived import Derivation, derive, derived_ops, key_columns
 from gpupipe.metrics import metric_names
@@ -103,8 +103,8 @@ def derive_columns(
 
 def advise_dropped(error: GpupipeError, config: Config) -> None:
     """Say what to do where an error is about a column that ``source.drop`` drops."""
-    for name in re.findall(r"'([^']+)'", error.what):
-        if name in config.source.drop and not error.where.startswith("source."):
+    for name in error.names:
+        if name in config.source.drop and not is_in_section(error.where, "source"):
             fix = f"source.drop drops {name!r}: remove it there"
             error.fix = f"{fix}; `- drop: {name}` among the features keeps it out of the models"
 
@@ -151,6 +151,7 @@ def _times(table: AnyTable, column: str, backend: Backend) -> Array:
             f"split by time: {column!r} is {kind}",
             where="split.time",
             fix=declare_texts(column, _texts(table, column)) or "name a column of times, or of numbers in their order",
+            names=[column],
         )
     return backend.to_host(table.column(column))
 
@@ -214,7 +215,7 @@ def _parts(table: AnyTable, name: str, backend: Backend) -> tuple[Array, list[An
     """Return the code of each row of a column that holds a split, and the value of each code."""
     column = table.schema[name]
     if column.kind == "text":
-        raise ConfigError(f"split by column: {name!r} is free text", where="split.column")
+        raise ConfigError(f"split by column: {name!r} is free text", where="split.column", names=[name])
     given = backend.to_host(table.column(name))
     if column.levels is not None:
         return given, [None] * FIRST_LEVEL + list(column.levels)

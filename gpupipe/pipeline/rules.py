@@ -148,7 +148,9 @@ def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]
         try:
             names = resolve(selector, kinds if selector in kinds else kept)
         except ConfigError as error:
-            raise ConfigError(f"{error.what} for a rule", where=f"data.{selector}", fix=error.fix) from None
+            raise ConfigError(
+                f"{error.what} for a rule", where=f"data.{selector}", fix=error.fix, names=error.names
+            ) from None
         for name in names:
             rules.setdefault(name, []).append(given)
     return rules

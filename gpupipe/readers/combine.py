@@ -88,6 +88,7 @@ def _common_type(name: str, found: Sequence[tuple[pa.ChunkedArray, SourceFile]])
             f"column {name!r} holds {_said(kinds[0])} in one file and {_said(other)} in another",
             where=f"{mask(first[kinds[0]].path)} and {mask(first[other].path)}",
             fix="write it in one type, or leave the column out with drop",
+            names=[name],
         ) from None
 
 

@@ -66,7 +66,8 @@ def rows_that_are_no_text() -> Iterator[list[UnicodeDecodeError]]:
 
 def is_undecodable(error: BaseException | None) -> bool:
     """Return whether Arrow or a Python codec could not decode a text."""
-    return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)  # pyarrow 26.0 raises ArrowInvalid for it
+    # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+    return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)
 
 
 def marked_encoding(head: bytes) -> str | None:

@@ -105,9 +105,10 @@ def reading(path: str) -> Iterator[None]:
         if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:  # of memory, a corrupt file may ask for any
             found.place(mask(path))
             raise found from error
-        # pyarrow 26.0 raises ArrowInvalid or OSError for these too: its message alone tells them apart.
+        # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.
         if re.search("encrypt|decrypt", str(error), re.IGNORECASE):
             raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error
+        # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
         kind = RowSizeError if "straddling object" in str(error) else DataError
         raise kind(
             f"the file cannot be read: {reason_of(error)}",
@@ -225,7 +226,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             fix=f"pip install {package}",
         ) from None
     except ValueError as error:
-        if "not known" not in str(error):
+        if "not known" not in str(error):  # a message of fsspec 2026.9, which raises ValueError for bad options too
             raise
         known = fsspec.available_protocols()
         hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"

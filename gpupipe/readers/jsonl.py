@@ -20,7 +20,7 @@ from gpupipe.readers.wanted import Wanted
 
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 1 << 30
-# pyarrow 26.0 raises ArrowInvalid for each of these: its message alone tells them apart.
+# Messages of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
 EMPTY = "Empty JSON file"
 MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
@@ -67,7 +67,7 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
                 table.schema.names  # noqa: B018  (raises where one is no text)
                 return table
         except DataError as error:
-            if EMPTY in str(error.__cause__):
+            if EMPTY in str(error.__cause__):  # a message of pyarrow 26.0, see above
                 return pa.table({})
             if not isinstance(error, RowSizeError) or block >= MAX_BLOCK_BYTES:
                 raise _explained(error, file) from None

@@ -49,6 +49,7 @@ def read_groups(
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
             except (OSError, NotImplementedError) as error:
+                # A message of pyarrow 26.0, which raises OSError for corrupt files too.
                 if not dictionaries or "ot yet implemented" not in str(error):
                     raise
                 dictionaries = []  # strings in the DELTA encodings, which Arrow reads written out alone

@@ -71,6 +71,7 @@ def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: 
             f"column {name!r} holds {holds}, which cannot be used",
             where=mask(file.path),
             fix="make plain columns of it in a prepare hook, or take it out of columns, target and where",
+            names=[name],
         )
     notes.say(f"column {name!r} is left out: it holds {holds}", name)
     return True

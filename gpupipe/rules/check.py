@@ -124,6 +124,7 @@ def _require_able(column: Column, given: Sequence[str]) -> None:
                 where=f"data.{column.name}.{rule}",
                 fix=f"it is for columns that are {', '.join(ABLE[rule])}: declare it one of them in source.schema, or "
                 "take another rule",
+                names=[column.name],
             )
 
 

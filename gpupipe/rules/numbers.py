@@ -139,6 +139,7 @@ class NumberChecker:
                 f"whether {name!r} is unique cannot be told: numbers beyond 2^53 are kept as float64, rounded",
                 where=f"data.{name}.unique",
                 fix=f"keep them as they are: source: {{schema: {{{name}: text}}}}",
+                names=[name],
             )
 
 

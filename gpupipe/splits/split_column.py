@@ -23,6 +23,7 @@ def split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | N
             f"column {column.name!r} has no level {', '.join(unknown)}",
             where="split.column",
             fix=f"its levels are {', '.join(text for text in texts[:20] if text)}",
+            names=[column.name],
         )
     both = sorted(wanted["train"] & wanted["test"])
     if both:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
+from gpupipe.features.derived import FurtherTableError
 from gpupipe.pipeline.loaded_model import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.readers.csv import MalformedRow, find_malformed, header_of
@@ -162,11 +163,11 @@ def errors_in(label: str) -> Iterator[None]:
     """Name the input in errors about its columns; those about a further table name that."""
     try:
         yield
+    except FurtherTableError:
+        raise
     except SchemaError as error:
-        if error.where.startswith("table "):
-            raise
-        where = "; ".join(filter(None, [label, error.where]))
-        raise SchemaError(error.what, where=where, fix=error.fix) from error
+        error.where = "; ".join(filter(None, [label, error.where]))
+        raise
 
 
 def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
