@@ -5,7 +5,7 @@
 >>> run = gp.run("configs/churn.yaml")  # doctest: +SKIP
 >>> run.metrics["roc_auc"]  # doctest: +SKIP
 
-Names are imported when they are first used: ``import gpupipe`` is quick, and asks for no GPU library.
+Names are imported on first use: ``import gpupipe`` is quick and imports no GPU library.
 """
 
 from __future__ import annotations
@@ -13,66 +13,77 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from gpupipe.config import Config, load_config
-    from gpupipe.pipeline.api import Pipeline, run
-    from gpupipe.pipeline.model.model import Model, load_model
-    from gpupipe.pipeline.result import Run, load_run
-    from gpupipe.pipeline.transformer import FeatureProgram
-    from gpupipe.pipeline.untrusted.model import UntrustedModel
-    from gpupipe.tensors.batch import TensorBatch
-    from gpupipe.tensors.batches import Batches
-    from gpupipe.tensors.exchange import from_dlpack, to_jax, to_tensorflow, to_torch
-    from gpupipe_kernels.user.kernel import kernel
-
 __version__ = "0.1.0"
-__all__ = [
-    "Batches",
-    "Config",
-    "FeatureProgram",
-    "Model",
-    "Pipeline",
-    "Run",
-    "TensorBatch",
-    "UntrustedModel",
-    "__version__",
-    "from_dlpack",
-    "kernel",
-    "load_config",
-    "load_model",
-    "load_run",
-    "run",
-    "to_jax",
-    "to_tensorflow",
-    "to_torch",
-]
 
-_HOMES = {
-    "Batches": "gpupipe.tensors.batches",
-    "Config": "gpupipe.config",
-    "FeatureProgram": "gpupipe.pipeline.transformer",
-    "Model": "gpupipe.pipeline.model.model",
-    "Pipeline": "gpupipe.pipeline.api",
-    "Run": "gpupipe.pipeline.result",
-    "TensorBatch": "gpupipe.tensors.batch",
-    "UntrustedModel": "gpupipe.pipeline.untrusted.model",
-    "from_dlpack": "gpupipe.tensors.exchange",
-    "kernel": "gpupipe_kernels.user.kernel",
-    "load_config": "gpupipe.config",
-    "load_model": "gpupipe.pipeline.model.model",
-    "load_run": "gpupipe.pipeline.result",
-    "run": "gpupipe.pipeline.api",
-    "to_jax": "gpupipe.tensors.exchange",
-    "to_tensorflow": "gpupipe.tensors.exchange",
-    "to_torch": "gpupipe.tensors.exchange",
+_MODULES = {
+    "gpupipe.config": ("Config", "load_config"),
+    "gpupipe.errors": (
+        "ArtifactError",
+        "ClusterError",
+        "ConfigError",
+        "DataError",
+        "DeviceError",
+        "EncodingError",
+        "FieldCountError",
+        "GpupipeError",
+        "LimitError",
+        "PredictionWarning",
+        "QuoteError",
+        "RowSizeError",
+        "SchemaError",
+        "StoppedError",
+    ),
+    "gpupipe.pipeline.api": ("Pipeline", "run"),
+    "gpupipe.pipeline.model.model": ("Model", "load_model"),
+    "gpupipe.pipeline.result": ("Run", "load_run"),
+    "gpupipe.pipeline.transformer": ("FeatureProgram",),
+    "gpupipe.pipeline.untrusted.model": ("UntrustedModel",),
+    "gpupipe.tensors.batch": ("TensorBatch",),
+    "gpupipe.tensors.batches": ("Batches",),
+    "gpupipe.tensors.exchange": ("from_dlpack", "to_jax", "to_tensorflow", "to_torch"),
+    "gpupipe_kernels.user.kernel": ("kernel",),
 }
 
+if TYPE_CHECKING:  # the same names once more: type checkers run no code
+    from gpupipe.config import Config as Config
+    from gpupipe.config import load_config as load_config
+    from gpupipe.errors import ArtifactError as ArtifactError
+    from gpupipe.errors import ClusterError as ClusterError
+    from gpupipe.errors import ConfigError as ConfigError
+    from gpupipe.errors import DataError as DataError
+    from gpupipe.errors import DeviceError as DeviceError
+    from gpupipe.errors import EncodingError as EncodingError
+    from gpupipe.errors import FieldCountError as FieldCountError
+    from gpupipe.errors import GpupipeError as GpupipeError
+    from gpupipe.errors import LimitError as LimitError
+    from gpupipe.errors import PredictionWarning as PredictionWarning
+    from gpupipe.errors import QuoteError as QuoteError
+    from gpupipe.errors import RowSizeError as RowSizeError
+    from gpupipe.errors import SchemaError as SchemaError
+    from gpupipe.errors import StoppedError as StoppedError
+    from gpupipe.pipeline.api import Pipeline as Pipeline
+    from gpupipe.pipeline.api import run as run
+    from gpupipe.pipeline.model.model import Model as Model
+    from gpupipe.pipeline.model.model import load_model as load_model
+    from gpupipe.pipeline.result import Run as Run
+    from gpupipe.pipeline.result import load_run as load_run
+    from gpupipe.pipeline.transformer import FeatureProgram as FeatureProgram
+    from gpupipe.pipeline.untrusted.model import UntrustedModel as UntrustedModel
+    from gpupipe.tensors.batch import TensorBatch as TensorBatch
+    from gpupipe.tensors.batches import Batches as Batches
+    from gpupipe.tensors.exchange import from_dlpack as from_dlpack
+    from gpupipe.tensors.exchange import to_jax as to_jax
+    from gpupipe.tensors.exchange import to_tensorflow as to_tensorflow
+    from gpupipe.tensors.exchange import to_torch as to_torch
+    from gpupipe_kernels.user.kernel import kernel as kernel
+else:  # computed: type checkers read a literal only
+    _HOMES = {name: module for module, names in _MODULES.items() for name in names}
+    __all__ = sorted([*_HOMES, "__version__"])
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Every error that gpupipe raises on purpose, and the exit code each one means.
+"""Error classes and their exit codes. All of them are names of `gpupipe` too: ``gpupipe.DataError``.
 
     GpupipeError              1  internal: a bug of ours unless a subclass says otherwise
     ├── ConfigError           2  configuration or usage
@@ -6,6 +6,10 @@
     ├── DeviceError           4  device requirement not met
     │   └── ClusterError      4  workers that cannot be had, or were lost
     ├── DataError             5  data unreadable
+    │   ├── EncodingError     5  text in another encoding
+    │   ├── FieldCountError   5  a CSV row with more or fewer fields than the header
+    │   ├── QuoteError        5  a quotation mark that is never closed
+    │   ├── RowSizeError      5  a row larger than the parser's block
     │   ├── SchemaError       5  data readable, but not what the schema says
     │   └── ArtifactError     5  a model directory that is damaged, altered or of another format
     └── StoppedError    128 + n  asked to stop by signal n: 130 Ctrl-C, 143 SIGTERM
@@ -30,46 +34,46 @@ class GpupipeError(Exception):
         File, line, column, row, stage: whatever lets the reader find it.
     fix : str, optional
         What to do about it, as an instruction.
+    names : iterable of str
+        Columns, tables or values of the configuration that it is about, the most specific one last.
     """
 
     exit_code = 1
     title = "Internal error"
     depends_on_rows = False  # whether other rows of the same table may settle it: a label that only they have
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
-        self.what, self.where, self.fix = what, where, fix
-        super().__init__(_message(what, where, fix))
+    def __init__(self, what: str, *, where: str = "", fix: str = "", names: Iterable[str] = ()) -> None:
+        self.what, self.where, self.fix, self.names = what, where, fix, tuple(names)
+        super().__init__()
+
+    def __str__(self) -> str:
+        where, fix = self.where and f"  where: {self.where}", self.fix and f"  to do: {self.fix}"
+        return "\n".join(line for line in (self.what, where, fix) if line)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
     def place(self, where: str, instead: str = "") -> None:
-        """Set `where`, if it is `instead` up to now: the caller often knows more than who raised the error."""
+        """Set `where` if it is `instead` up to now: the caller often knows more than the code that raised the error."""
         if self.where == instead:
-            old, new = _message(self.what, self.where, ""), _message(self.what, where, "")
-            self.where, self.args = where, (str(self.args[0]).replace(old, new, 1),)
+            self.where = where
 
     def advise(self, fix: str) -> None:
-        """Add another way out to what there is to do."""
-        before, self.fix = self.fix, "; ".join(part for part in (self.fix, fix) if part)
-        message = str(self.args[0])
-        head = message[: -len(f"\n  to do: {before}")] if before else message
-        self.args = (f"{head}\n  to do: {self.fix}",)
+        """Add another way out to `fix`."""
+        self.fix = "; ".join(part for part in (self.fix, fix) if part)
 
     def reword(self, change: Callable[[str], str]) -> None:
-        """Apply `change` to every part of the message."""
+        """Apply `change` to every part of the message, and to the names."""
         self.what, self.where, self.fix = map(change, (self.what, self.where, self.fix))
-        self.args = tuple(change(part) if isinstance(part, str) else part for part in self.args)
+        self.names = tuple(map(change, self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process whatever the constructor of a subclass asks for."""
-        return _restored, (type(self), self.args), vars(self)
+        """Pickle the attributes, whatever arguments the constructor of a subclass has."""
+        return _restored, (type(self),), vars(self)
 
 
-def _message(what: str, where: str, fix: str) -> str:
-    lines = [what, f"  where: {where}" if where else "", f"  to do: {fix}" if fix else ""]
-    return "\n".join(line for line in lines if line)
-
-
-def _restored(kind: type[GpupipeError], args: tuple[Any, ...]) -> GpupipeError:
-    return kind.__new__(kind, *args)
+def _restored(kind: type[GpupipeError]) -> GpupipeError:
+    return kind.__new__(kind)
 
 
 class ConfigError(GpupipeError):
@@ -81,9 +85,17 @@ class ConfigError(GpupipeError):
     exit_code = 2
     title = "Configuration error"
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "", problems: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        fix: str = "",
+        names: Iterable[str] = (),
+        problems: Iterable[str] = (),
+    ) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join([what, *self.problems]), where=where, fix=fix)
+        super().__init__("\n".join([what, *self.problems]), where=where, fix=fix, names=names)
 
     def reword(self, change: Callable[[str], str]) -> None:
         """Apply `change` to every part of the message."""
@@ -116,6 +128,68 @@ class DataError(GpupipeError):
 
     exit_code = 5
     title = "Data error"
+
+
+class EncodingError(DataError):
+    """The text of a file is not in the encoding that it was read in (exit code 5).
+
+    Parameters
+    ----------
+    what : str
+    encoding : str
+        The encoding that it was read in.
+    likely : str
+        An encoding that it may be in; ``""`` if none is likely.
+    where, fix : str
+        See `GpupipeError`.
+    """
+
+    def __init__(self, what: str, encoding: str, likely: str = "", *, where: str = "", fix: str = "") -> None:
+        self.encoding, self.likely = encoding, likely
+        super().__init__(what, where=where, fix=fix)
+
+
+class FieldCountError(DataError):
+    """A row of a CSV file has more or fewer fields than the header (exit code 5).
+
+    Parameters
+    ----------
+    what : str
+    row : int
+        From 1, with the header and without blank lines.
+    n_fields, n_columns : int
+        Fields of the row, and of the header.
+    where, fix : str
+        See `GpupipeError`.
+    """
+
+    def __init__(self, what: str, row: int, n_fields: int, n_columns: int, *, where: str = "", fix: str = "") -> None:
+        self.row, self.n_fields, self.n_columns = row, n_fields, n_columns
+        super().__init__(what, where=where, fix=fix)
+
+
+class QuoteError(DataError):
+    """A quotation mark of a CSV file is never closed (exit code 5).
+
+    Parameters
+    ----------
+    what : str
+    row : int
+        The row that opens it: from 1, with the header and without blank lines.
+    where, fix : str
+        See `GpupipeError`.
+    """
+
+    def __init__(self, what: str, row: int, *, where: str = "", fix: str = "") -> None:
+        self.row = row
+        super().__init__(what, where=where, fix=fix)
+
+
+class RowSizeError(DataError):
+    """A row of a text file does not fit into one block of its parser (exit code 5).
+
+    Readers try larger blocks, up to 1 GiB, before they raise it.
+    """
 
 
 class SchemaError(DataError):

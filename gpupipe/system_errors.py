@@ -37,7 +37,7 @@ class Shortage:
             return True
         if isinstance(error, OSError) and error.errno is not None:
             return error.errno in self.codes
-        return any(text in str(error) for text in self.texts)
+        return any(text in str(error) for text in self.texts)  # messages of Python, glibc and Arrow
 
 
 DISK = Shortage(
@@ -96,7 +96,8 @@ def translate(error: BaseException) -> GpupipeError | None:
     """
     if (found := shortage(error)) is not None:
         return found
-    if isinstance(error, RuntimeError) and "determine home directory" in str(error):  # pathlib's
+    # A message of pathlib, which raises a plain RuntimeError.
+    if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         fix = "set HOME; or GPUPIPE_CACHE, NUMBA_CACHE_DIR and full paths in place of ~"
         return ConfigError("this user has no home directory", fix=fix)
     if not isinstance(error, OSError):

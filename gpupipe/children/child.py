@@ -30,7 +30,7 @@ Cause = Literal["start", "crash", "exit", "time", "memory", "reply"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ChildLimits:
     """Limits of a child process.
 
     Attributes
@@ -49,7 +49,7 @@ class Limits:
     reply_bytes: int = 16 << 20
 
 
-class ChildEnded(GpupipeError):
+class ChildError(GpupipeError):
     """A child process ended, or was ended, before it had answered.
 
     Callers make the error of their own subject from it.
@@ -75,14 +75,14 @@ class ChildEnded(GpupipeError):
 class Child:
     """A process that answers questions, started at the first one and kept for further ones.
 
-    After a `ChildEnded`, and after `close`, the next question starts another process. Threads take turns. A forked copy
+    After a `ChildError`, and after `close`, the next question starts another process. Threads take turns. A forked copy
     of this process starts a child of its own.
 
     Parameters
     ----------
     module : str
         The module that the process runs: it calls `serve`, under ``if __name__ == "__main__":``.
-    limits : Limits
+    limits : ChildLimits
     settings : mapping of str to str, optional
         Environment variables, beside those of this process.
     private : bool
@@ -96,7 +96,7 @@ class Child:
     """
 
     def __init__(
-        self, module: str, limits: Limits, settings: Mapping[str, str] | None = None, private: bool = False
+        self, module: str, limits: ChildLimits, settings: Mapping[str, str] | None = None, private: bool = False
     ) -> None:
         self.module, self.limits, self.settings, self.private = module, limits, settings, private
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class Child:
 
         Raises
         ------
-        ChildEnded
+        ChildError
             If the process cannot be started, crashes, exits, reaches a limit or sends anything but a reply. It is gone
             then.
         """
@@ -156,7 +156,7 @@ class Child:
 class _Running:
     """One process and the connection to it."""
 
-    def __init__(self, module: str, limits: Limits, environment: Mapping[str, str]) -> None:
+    def __init__(self, module: str, limits: ChildLimits, environment: Mapping[str, str]) -> None:
         self.owner, self.limits, self.output = os.getpid(), limits, b""
         ours, theirs = socket.socketpair()
         # The child holds the read end: the kernel tells it when this process is gone, whatever it is doing.
@@ -176,7 +176,7 @@ class _Running:
         except OSError as error:
             ours.close()
             os.close(lifeline)
-            raise ChildEnded("start", f"could not be started: {error}") from error
+            raise ChildError("start", f"could not be started: {error}") from error
         finally:
             theirs.close()
             os.close(watched)
@@ -190,19 +190,19 @@ class _Running:
         """Wait until its imports are done."""
         try:
             kind, _ = self._answer(time.monotonic() + START_SECONDS, START_SECONDS, 0)
-        except ChildEnded as error:
+        except ChildError as error:
             how = f"could not start: it {error.how}"
-            raise ChildEnded("memory" if error.cause == "memory" else "start", how, error.output) from error
+            raise ChildError("memory" if error.cause == "memory" else "start", how, error.output) from error
         if kind != READY:
-            raise ChildEnded("start", "could not start: it answered before it was asked", self._printed())
+            raise ChildError("start", "could not start: it answered before it was asked", self._printed())
 
     def exchange(self, question: bytes, seconds: float, reply_bytes: int) -> bytes:
         """Send a question and return the reply."""
         kind, reply = self._answer(time.monotonic() + seconds, seconds, reply_bytes, question)
         if kind == OUT_OF_MEMORY:
-            raise ChildEnded("memory", self._out_of_memory(), self._printed())
+            raise ChildError("memory", self._out_of_memory(), self._printed())
         if kind != REPLY:
-            raise ChildEnded("reply", f"sent a message of unknown kind {kind}", self._printed())
+            raise ChildError("reply", f"sent a message of unknown kind {kind}", self._printed())
         return reply
 
     def _answer(self, deadline: float, seconds: float, reply_bytes: int, question: bytes = b"") -> tuple[int, bytes]:
@@ -215,7 +215,7 @@ class _Running:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise ChildEnded("time", f"did not finish within {seconds:,.0f} s", self._printed())
+                    raise ChildError("time", f"did not finish within {seconds:,.0f} s", self._printed())
                 for key, events in selector.select(left):
                     if key.fileobj is self.process.stdout:
                         if not self._drain():
@@ -228,7 +228,7 @@ class _Running:
                     if events & selectors.EVENT_READ:
                         message = self._receive(received, reply_bytes)
                         if message is not None and outgoing:
-                            raise ChildEnded("reply", "answered before it had the question", self._printed())
+                            raise ChildError("reply", "answered before it had the question", self._printed())
                         if message is not None:
                             return message
 
@@ -255,27 +255,27 @@ class _Running:
             return None
         kind, length = ANSWER.unpack_from(received)
         if length > reply_bytes:
-            raise ChildEnded("reply", f"sent a reply of {length:,} bytes", self._printed())
+            raise ChildError("reply", f"sent a reply of {length:,} bytes", self._printed())
         if len(received) < ANSWER.size + length:
             return None
         if len(received) > ANSWER.size + length:
-            raise ChildEnded("reply", "sent more than one reply", self._printed())
+            raise ChildError("reply", "sent more than one reply", self._printed())
         return kind, bytes(received[ANSWER.size :])
 
-    def _ended(self) -> ChildEnded:
+    def _ended(self) -> ChildError:
         """Return why the process has closed the connection."""
         try:
             code = self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            return ChildEnded("reply", "closed the connection", self._printed())
+            return ChildError("reply", "closed the connection", self._printed())
         output = self._printed()
         if code == -signal.SIGKILL:
-            return ChildEnded("memory", "was killed (SIGKILL), as the system does where memory runs out", output)
+            return ChildError("memory", "was killed (SIGKILL), as the system does where memory runs out", output)
         if code and NO_MEMORY.search(output):
-            return ChildEnded("memory", self._out_of_memory(), output)
+            return ChildError("memory", self._out_of_memory(), output)
         if code < 0:
-            return ChildEnded("crash", f"crashed ({_signal_name(-code)})", output)
-        return ChildEnded("exit", f"ended with exit code {code}", output)
+            return ChildError("crash", f"crashed ({_signal_name(-code)})", output)
+        return ChildError("exit", f"ended with exit code {code}", output)
 
     def _out_of_memory(self) -> str:
         limit = self.limits.memory_bytes

@@ -1,4 +1,4 @@
-"""The child's side: limits, and answers to questions."""
+"""Server in the child process: sets the limits and answers questions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
     Parameters
     ----------
     answer : callable
-        Takes a message and returns the reply. What it raises ends the process, as `ChildEnded` of the other side.
+        Takes a message and returns the reply. What it raises ends the process, as `ChildError` of the other side.
     """
     connection_fd, lifeline, memory_bytes = map(int, sys.argv[1:4])
     for fd in (connection_fd, lifeline):

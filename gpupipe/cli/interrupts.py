@@ -23,7 +23,7 @@ NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 GRACE = 3.0  # seconds from "now" until the process ends even if native code does not return
 
 
-class EndedNow(KeyboardInterrupt):
+class ImmediateExit(KeyboardInterrupt):
     """The run was told twice to end, and Python heard it.
 
     A class of its own: Python ends by SIGINT, whatever becomes of a plain one.
@@ -77,7 +77,7 @@ class Interrupts:
         if self._over.is_set():
             os._exit(128 + number)
         if max(self._heard, self._handled) > 1:  # several signals at once are handled once
-            raise EndedNow(128 + number)
+            raise ImmediateExit(128 + number)
 
     def end(self) -> bool:
         """Have a further signal end the process; return whether there was any, and so whether one may come."""
@@ -91,7 +91,7 @@ def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator
 
     Raises
     ------
-    EndedNow
+    ImmediateExit
         At the second signal.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from gpupipe.cli.source_options import parse_source_options, source_option
-from gpupipe.cli.source_wording import command_line_wording, rewritten
+from gpupipe.cli.source_terms import rewrite_terms, use_command_line_terms
 from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
 from gpupipe.errors import ConfigError
 
@@ -95,7 +95,7 @@ def command(
     """
     if no_id and ids:
         raise click.UsageError("--no-id does not go with --id")
-    with command_line_wording():
+    with use_command_line_terms():
         if cluster is not None and on_error != "error":
             raise ConfigError(
                 f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
@@ -123,7 +123,7 @@ def command(
 
         def say(text: str) -> None:
             if not quiet:
-                click.echo(printable(rewritten(text)), err=True)
+                click.echo(printable(rewrite_terms(text)), err=True)
 
         _require_date(as_of)
         further = dict(_named(table) for table in tables)

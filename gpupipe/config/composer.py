@@ -76,13 +76,14 @@ class Composer:
         where = self._place(mark) if mark else name
         line = text.splitlines()[mark.line : mark.line + 1] if mark else []
         hint = ""
-        if "found character that cannot start any token" in str(error.problem) and "\t" in "".join(line):
+        problem = str(error.problem)  # a message of PyYAML 6.0, which has one class for all mistakes in syntax
+        if "found character that cannot start any token" in problem and "\t" in "".join(line):
             hint = "; indent with spaces, not tabs"
         elif "${" in "".join(line):
             hint = "; quote a value with ${...} inside brackets or braces"
-        elif "mapping values are not allowed" in str(error.problem):
+        elif "mapping values are not allowed" in problem:
             hint = "; quote a text that holds ': '"
-        elif "unknown escape character" in str(error.problem):
+        elif "unknown escape character" in problem:
             hint = r"""; in double quotes a backslash is written twice: "\\s+", or '\s+'"""
         return where, f"not valid YAML: {error.problem or error.context}{hint}"
 

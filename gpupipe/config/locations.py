@@ -12,7 +12,6 @@ from gpupipe.errors import GpupipeError
 
 STEPS = re.compile(r"[^.\[\]]+")
 SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]+$|$)|data\.[^/]+$")
-QUOTED = re.compile(r"'([^']+)'")
 
 
 @contextmanager
@@ -21,10 +20,20 @@ def placed(origin: Origin) -> Iterator[None]:
     try:
         yield
     except GpupipeError as error:
-        if origin.path is not None and SETTING.match(error.where):
-            problem = place_problem(origin, error.where, "", QUOTED.findall(error.what))
+        if origin.path is not None and is_setting(error.where):
+            problem = place_problem(origin, error.where, "", error.names)
             error.place(f"{problem.where}: {problem.path}", instead=error.where)
         raise
+
+
+def is_setting(where: str) -> bool:
+    """Return whether the location of an error is the path of a setting."""
+    return SETTING.match(where) is not None
+
+
+def is_in_section(where: str, section: str) -> bool:
+    """Return whether the location of an error is in a section of the configuration."""
+    return re.match(rf"{section}\b", where) is not None
 
 
 def place_problem(origin: Origin, path: str, what: str, names: Sequence[str] = ()) -> Problem:

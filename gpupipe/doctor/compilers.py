@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
 
 CHECK = "CUDA compiler"
 # By CUDA version: the wheels that hold a compiler (those of CUDA 12 have libnvvm in nvcc's), and the assembler.
@@ -20,14 +20,14 @@ COMPILERS = {13: ("nvidia-nvvm", "nvidia-cuda-nvrtc"), 12: ("nvidia-cuda-nvcc-cu
 ASSEMBLERS = {13: "nvidia-nvjitlink", 12: "nvidia-nvjitlink-cu12"}
 
 
-def compiler_findings(installed: Installed, gpu: Gpu) -> list[Finding]:
+def compiler_findings(installed: Distributions, gpu: Gpu) -> list[Finding]:
     """Return a finding for each CUDA version whose compiler wheels are there and read by this machine's driver."""
     if not gpu.usable or "numba-cuda" not in installed.versions:
         return []
     return [_finding(installed, gpu, major) for major in COMPILERS if _newest(installed, COMPILERS[major])]
 
 
-def _finding(installed: Installed, gpu: Gpu, major: int) -> Finding:
+def _finding(installed: Distributions, gpu: Gpu, major: int) -> Finding:
     name = _newest(installed, COMPILERS[major])
     compiler, assembler = _version(installed, name), _version(installed, ASSEMBLERS[major])
     written = f"{name} {_dotted(compiler)} writes PTX"
@@ -50,12 +50,12 @@ def _by_assembler(written: str, compiler: tuple[int, int], assembler: tuple[int,
     return Finding("error", CHECK, found, f"pip install '{wheel}>={_dotted(compiler)},<{compiler[0] + 1}'")
 
 
-def _newest(installed: Installed, names: tuple[str, ...]) -> str:
+def _newest(installed: Distributions, names: tuple[str, ...]) -> str:
     """Return which of `names` is installed in the newest version; empty if none is."""
     return max(names, key=lambda name: _version(installed, name)) if any(n in installed.versions for n in names) else ""
 
 
-def _version(installed: Installed, name: str) -> tuple[int, int]:
+def _version(installed: Distributions, name: str) -> tuple[int, int]:
     """Return the CUDA version of a wheel (13.5.37: CUDA 13.5); (0, 0) where it is not installed."""
     match = re.match(r"(\d+)\.(\d+)", installed.versions.get(name, ""))
     return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -9,13 +9,13 @@ from gpupipe.backends.probe import Gpu, probe_gpus
 from gpupipe.doctor.compilers import compiler_findings
 from gpupipe.doctor.cpu import cpu_findings
 from gpupipe.doctor.cuda_start import cuda_findings
+from gpupipe.doctor.distributions import Distributions, read_distributions
 from gpupipe.doctor.driver import driver_findings
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.gpus import gpu_findings
+from gpupipe.doctor.host_environment import read_host_environment
 from gpupipe.doctor.imports import import_findings
-from gpupipe.doctor.installed import Installed, read_installed
 from gpupipe.doctor.packages import package_findings
-from gpupipe.doctor.surroundings import look_around
 from gpupipe.doctor.toolkits import library_findings
 from gpupipe.doctor.versions import version_findings
 from gpupipe.errors import ConfigError, DeviceError
@@ -31,7 +31,7 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
     timeout_seconds : float
         How long a library may take to import before that is a finding.
     """
-    installed, gpus, around = read_installed(), probe_gpus(), look_around()
+    installed, gpus, around = read_distributions(), probe_gpus(), read_host_environment()
     return [
         *driver_findings(gpus[0], around, installed),
         *gpu_findings(gpus, installed),
@@ -51,7 +51,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return DeviceError.exit_code if any(finding.level == "error" for finding in findings) else 0
 
 
-def _auto(gpu: Gpu, installed: Installed) -> list[Finding]:
+def _auto(gpu: Gpu, installed: Distributions) -> list[Finding]:
     """Say where a run would compute."""
     try:
         obstacle = device_report().gpu_obstacle

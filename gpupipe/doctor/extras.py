@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpupipe.backends.probe import Gpu
-from gpupipe.doctor.installed import GPU_DISTRIBUTIONS, OWN, Installed, normalised
+from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, OWN, Distributions, normalise_name
 
 CUDA_MAJORS = (13, 12)
 MIN_CUDA13 = (13, 0)
 MIN_CAPABILITY_CUDA13 = (7, 5)
 
 
-def suitable_major(gpu: Gpu, installed: Installed) -> int:
+def suitable_major(gpu: Gpu, installed: Distributions) -> int:
     """Return 12 or 13: what the GPU can, else what most wheels here are built for."""
     if gpu.count:
         return 13 if gpu.cuda >= MIN_CUDA13 and gpu.capability >= MIN_CAPABILITY_CUDA13 else 12
@@ -23,10 +23,10 @@ def install_extra(major: int) -> str:
     return f"pip install '{OWN}[cuda{major}]'"
 
 
-def install_asked(installed: Installed, major: int, module: str, otherwise: str) -> str:
+def install_asked(installed: Distributions, major: int, module: str, otherwise: str) -> str:
     """Return the command that installs the distribution of `module` that the extra asks for, or `otherwise`."""
     for requirement in installed.asked(OWN, f"cuda{major}"):
-        if normalised(requirement.name) in GPU_DISTRIBUTIONS[module]:
+        if normalise_name(requirement.name) in GPU_DISTRIBUTIONS[module]:
             return f"pip install '{requirement.name}{requirement.specifier}'"
     return f"pip install '{otherwise}'"
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.backends.probe import MIN_CAPABILITY, Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import MIN_CAPABILITY_CUDA13, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
 
 SCARCE = 0.25  # of a GPU's memory: less is what other processes leave of it
 
 
-def gpu_findings(gpus: Sequence[Gpu], installed: Installed) -> list[Finding]:
+def gpu_findings(gpus: Sequence[Gpu], installed: Distributions) -> list[Finding]:
     """Return a finding for each GPU; none where the driver described none."""
     return [_finding(f"GPU {index}", gpu, installed) for index, gpu in enumerate(gpus) if gpu.count]
 
 
-def _finding(check: str, gpu: Gpu, installed: Installed) -> Finding:
+def _finding(check: str, gpu: Gpu, installed: Distributions) -> Finding:
     capability = ".".join(map(str, gpu.capability))
     memory = f"{gpu.free_bytes / 2**30:.1f} of {gpu.memory_bytes / 2**30:.1f} GiB free"
     found = f"{gpu.name}, compute capability {capability}, {memory}"

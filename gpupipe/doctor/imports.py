@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, Distributions
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import GPU_DISTRIBUTIONS, Installed
 from gpupipe.doctor.processes import in_a_process
 
 AT_ONCE = 2  # processes: each reads hundreds of megabytes from disk
@@ -32,7 +32,7 @@ BUILT_WITH = {
 
 
 @dataclass(frozen=True)
-class Trial:
+class ImportTrial:
     """What importing came to.
 
     Attributes
@@ -47,7 +47,7 @@ class Trial:
     has_cuda: bool | None = None
 
 
-def import_findings(installed: Installed, gpu: Gpu, timeout_seconds: float) -> list[Finding]:
+def import_findings(installed: Distributions, gpu: Gpu, timeout_seconds: float) -> list[Finding]:
     """Return a finding for each GPU package that is there, and one for what would keep all of them from working."""
     modules = [module for module in GPU_DISTRIBUTIONS if _is_there(module)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -56,10 +56,10 @@ def import_findings(installed: Installed, gpu: Gpu, timeout_seconds: float) -> l
     return [*_simulator(installed), *findings]
 
 
-def try_imports(modules: Sequence[str], timeout_seconds: float) -> Trial:
+def try_imports(modules: Sequence[str], timeout_seconds: float) -> ImportTrial:
     """Import `modules`, one after the other, in a process of their own."""
     failure, output = in_a_process(_code(modules), timeout_seconds)
-    return Trial(failure, None if failure else _has_cuda(output))
+    return ImportTrial(failure, None if failure else _has_cuda(output))
 
 
 def _code(modules: Sequence[str]) -> str:
@@ -76,7 +76,7 @@ def _has_cuda(output: str) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-def _finding(installed: Installed, gpu: Gpu, module: str, trial: Trial) -> Finding:
+def _finding(installed: Distributions, gpu: Gpu, module: str, trial: ImportTrial) -> Finding:
     names = installed.of(module)
     versions = ", ".join(f"{name} {installed.versions[name]}" for name in names) or "of unknown version"
     if trial.failure:
@@ -89,14 +89,14 @@ def _finding(installed: Installed, gpu: Gpu, module: str, trial: Trial) -> Findi
     return Finding("ok", module, f"{versions}; imports{built}")
 
 
-def _reinstall(installed: Installed, gpu: Gpu, names: Sequence[str]) -> str:
+def _reinstall(installed: Distributions, gpu: Gpu, names: Sequence[str]) -> str:
     if not names:
         return install_extra(suitable_major(gpu, installed))
     wanted = " ".join(f"'{name}=={installed.versions[name]}'" for name in names[:1])
     return f"pip install --force-reinstall {wanted}"
 
 
-def _simulator(installed: Installed) -> list[Finding]:
+def _simulator(installed: Distributions) -> list[Finding]:
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0") or not installed.has_gpu_packages():
         return []
     found = "NUMBA_ENABLE_CUDASIM is set: Numba simulates the GPU, and cuDF and cuML do not import"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason
+from gpupipe.doctor.distributions import OWN, Distributions
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import OWN, Installed
 
 RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
 
-def package_findings(installed: Installed, gpu: Gpu) -> list[Finding]:
+def package_findings(installed: Distributions, gpu: Gpu) -> list[Finding]:
     """Return what is wrong with the set of installed wheels, or that nothing is."""
     findings = [*_unreadable(installed), *_mixed_cuda(installed, gpu), *_several(installed, gpu), *_releases(installed)]
     return [*findings, *_incomplete(installed, gpu)] or [_whole(installed, gpu)]
 
 
-def _whole(installed: Installed, gpu: Gpu) -> Finding:
+def _whole(installed: Distributions, gpu: Gpu) -> Finding:
     if not installed.has_gpu_packages():
         needed = ", and without a GPU none is needed" if gpu.obstacle == "no_driver" else ""
         return Finding("ok", "GPU packages", f"none is installed{needed}")
@@ -24,7 +24,7 @@ def _whole(installed: Installed, gpu: Gpu) -> Finding:
     return Finding("ok", "GPU packages", f"of one release, for {majors or 'the CUDA of this environment'}")
 
 
-def _unreadable(installed: Installed) -> list[Finding]:
+def _unreadable(installed: Distributions) -> list[Finding]:
     fix = "remove that folder, and install its package again: pip install --force-reinstall NAME"
     return [
         Finding("warning", "metadata", f"{folder} cannot be read: its package has no name or version", fix)
@@ -32,7 +32,7 @@ def _unreadable(installed: Installed) -> list[Finding]:
     ]
 
 
-def _mixed_cuda(installed: Installed, gpu: Gpu) -> list[Finding]:
+def _mixed_cuda(installed: Distributions, gpu: Gpu) -> list[Finding]:
     majors = installed.cuda_majors()
     if len(majors) < 2:
         return []
@@ -43,7 +43,7 @@ def _mixed_cuda(installed: Installed, gpu: Gpu) -> list[Finding]:
     return [Finding("error", "cu12 and cu13 wheels", found, fix)]
 
 
-def _several(installed: Installed, gpu: Gpu) -> list[Finding]:
+def _several(installed: Distributions, gpu: Gpu) -> list[Finding]:
     """Distributions that overwrite each other: several CuPy, several XGBoost."""
     major = suitable_major(gpu, installed)
     findings = []
@@ -58,7 +58,7 @@ def _several(installed: Installed, gpu: Gpu) -> list[Finding]:
     return findings
 
 
-def _releases(installed: Installed) -> list[Finding]:
+def _releases(installed: Distributions) -> list[Finding]:
     """RAPIDS packages fit those of their own release (year and month) only."""
     releases = {name: _release(installed.versions[name]) for module in RAPIDS for name in installed.of(module)}
     if len(set(releases.values())) < 2:
@@ -74,7 +74,7 @@ def _release(version: str) -> tuple[int, int]:
     return int(year) if year.isdecimal() else 0, int(month) if month.isdecimal() else 0
 
 
-def _incomplete(installed: Installed, gpu: Gpu) -> list[Finding]:
+def _incomplete(installed: Distributions, gpu: Gpu) -> list[Finding]:
     """A GPU without its packages is one that no run uses; packages without a GPU harm nobody."""
     missing = missing_packages() if gpu.usable else ()
     if not missing:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
 from gpupipe.doctor.processes import in_a_process
 from gpupipe_kernels.toolchain import export_command, find_toolkits, visibility_settings
 
@@ -23,7 +23,9 @@ print(json.dumps(found))
 """
 
 
-def library_findings(installed: Installed, gpu: Gpu, timeout_seconds: float, root: Path = Path("/")) -> list[Finding]:
+def library_findings(
+    installed: Distributions, gpu: Gpu, timeout_seconds: float, root: Path = Path("/")
+) -> list[Finding]:
     """Return whether numba-cuda can load what compiles kernels; nothing without a usable GPU or without numba-cuda.
 
     A setting is proposed only if numba-cuda, tried with it in a child process, finds everything.

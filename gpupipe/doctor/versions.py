@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, OWN, Distributions, normalise_name
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import GPU_DISTRIBUTIONS, OWN, Installed, normalised
 from gpupipe.doctor.packages import RAPIDS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NUMPY_WITHOUT_ROW_STACK, NUMBA_CUDA_WITH_IT = "2.5", "0.31"
 
 
-def version_findings(installed: Installed) -> list[Finding]:
+def version_findings(installed: Distributions) -> list[Finding]:
     """Return each version that is outside of a window; one finding where the windows cannot be read."""
     if find_spec("packaging") is None:
         return [Finding("error", "versions", "not checked: packaging is not installed", "pip install packaging")]
@@ -29,40 +29,40 @@ def version_findings(installed: Installed) -> list[Finding]:
     return [*_core(installed), *_windows(installed), *_row_stack(installed), *_caps(installed)]
 
 
-def _core(installed: Installed) -> Iterator[Finding]:
+def _core(installed: Distributions) -> Iterator[Finding]:
     """What every run needs, on the CPU too."""
     for requirement in installed.asked(OWN):
-        name = normalised(requirement.name)
+        name = normalise_name(requirement.name)
         if name not in installed.versions:
             yield Finding("error", name, f"not installed; {OWN} needs it", _install(requirement))
         elif not _allows(requirement, installed.versions[name]):
             yield _outside(installed, requirement, OWN)
 
 
-def _windows(installed: Installed) -> Iterator[Finding]:
+def _windows(installed: Distributions) -> Iterator[Finding]:
     """What the extras state of packages that are there; those of the GPU only where somebody wants one."""
     told = set()
     for extra in ("cuda13", "cuda12", "torch") if installed.has_gpu_packages() else ("torch",):
         for requirement in installed.asked(OWN, extra):
-            name = normalised(requirement.name)
+            name = normalise_name(requirement.name)
             version = installed.versions.get(name)
             if version is not None and name not in told and not _allows(requirement, version):
                 told.add(name)
                 yield _outside(installed, requirement, f"{OWN}[{extra}]")
 
 
-def _caps(installed: Installed) -> Iterator[Finding]:
+def _caps(installed: Distributions) -> Iterator[Finding]:
     """What the GPU packages say of pandas, NumPy, Numba and the like; of each other: `_releases` has said it."""
     rapids = {name for module in RAPIDS for name in GPU_DISTRIBUTIONS[module]}
     for owner in (name for module in GPU_DISTRIBUTIONS for name in installed.of(module)):
         for requirement in installed.asked(owner):
-            name = normalised(requirement.name)
+            name = normalise_name(requirement.name)
             version = installed.versions.get(name)
             if version is not None and name not in rapids and not _allows(requirement, version):
                 yield _outside(installed, requirement, f"{owner} {installed.versions[owner]}")
 
 
-def _row_stack(installed: Installed) -> Iterator[Finding]:
+def _row_stack(installed: Distributions) -> Iterator[Finding]:
     numpy, numba_cuda = (_parsed(installed.versions.get(name, "")) for name in ("numpy", "numba-cuda"))
     if numpy is None or numba_cuda is None:
         return
@@ -76,8 +76,8 @@ def _row_stack(installed: Installed) -> Iterator[Finding]:
         yield Finding("warning", "numba-cuda and NumPy", found, f"pip install 'numpy<{NUMPY_WITHOUT_ROW_STACK}'")
 
 
-def _outside(installed: Installed, requirement: Requirement, owner: str) -> Finding:
-    name = normalised(requirement.name)
+def _outside(installed: Distributions, requirement: Requirement, owner: str) -> Finding:
+    name = normalise_name(requirement.name)
     found = f"{installed.versions[name]} is installed; {owner} is made for {requirement.specifier}"
     return Finding("warning", name, found, _install(requirement))
 

@@ -70,6 +70,7 @@ class Wanted:
                     f"no such column: {enumerate_names(absent)}; the only one is {known[0]!r}",
                     where=label,
                     fix=f"state what separates the fields; for runs of blanks: csv: {{delimiter: '{WHITESPACE}'}}",
+                    names=absent,
                 )
             hints = [f"{name}: {hint}" for name in absent[:MOST_HINTS] if (hint := did_you_mean(name, known))]
             raise SchemaError(

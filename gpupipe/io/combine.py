@@ -60,7 +60,7 @@ def _column(
     lacking = [mask(file.path) for column, file in zip(columns, files, strict=True) if column is None]
     if lacking:
         more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
-        notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it")
+        notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it", name)
     kind = _common_type(name, found)
     chunks: list[pa.Array] = []
     for column, table in zip(columns, tables, strict=True):
@@ -88,6 +88,7 @@ def _common_type(name: str, found: Sequence[tuple[pa.ChunkedArray, SourceFile]])
             f"column {name!r} holds {_said(kinds[0])} in one file and {_said(other)} in another",
             where=f"{mask(first[kinds[0]].path)} and {mask(first[other].path)}",
             fix="write it in one type, or leave the column out with drop",
+            names=[name],
         ) from None
 
 

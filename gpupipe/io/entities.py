@@ -198,7 +198,11 @@ def _require_complete(
     """Raise ConfigError if a prediction window ends after the events do: its labels would miss events (censoring)."""
     last = int(times.max(initial=NAT))
     if last == NAT:
-        raise DataError(f"no event of table {label.table!r} has a time", fix="check the column that `time` names")
+        raise DataError(
+            f"no event of table {label.table!r} has a time",
+            fix="check the column that `time` names",
+            names=[label.table],
+        )
     end = last + 1
     if horizon % DAY_US == 0:  # days and weeks: the last event's day is complete
         end = (last // DAY_US + 1) * DAY_US
@@ -212,6 +216,7 @@ def _require_complete(
             where="source.entities",
             fix=f"take a cut-off of at most {_iso(end - horizon)} or a window shorter than {label.within}; or, if the "
             f"events are complete up to a later date, say so: until: {_iso(late[0] + horizon)}",
+            names=[label.table],
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from gpupipe.errors import DataError, GpupipeError, did_you_mean
+from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
 from gpupipe.io.formats.registry import format_of, require_format
 from gpupipe.io.settings import TableSource
 from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
@@ -105,14 +105,22 @@ def reading(path: str) -> Iterator[None]:
         if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:  # of memory, a corrupt file may ask for any
             found.place(mask(path))
             raise found from error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if re.search("encrypt|decrypt", reason, re.IGNORECASE):
+        # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.
+        if re.search("encrypt|decrypt", str(error), re.IGNORECASE):
             raise DataError("the file is encrypted", where=mask(path), fix=DECRYPT) from error
-        raise DataError(
-            f"the file cannot be read: {mask(reason[:300])}",
+        # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+        kind = RowSizeError if "straddling object" in str(error) else DataError
+        raise kind(
+            f"the file cannot be read: {reason_of(error)}",
             where=mask(path),
             fix="check that the file is complete and of the format that it should have",
         ) from error
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Return a library's message for people: on one line, without secrets, its first 300 characters."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return mask(reason[:300])
 
 
 def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = None) -> list[SourceFile]:
@@ -218,7 +226,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             fix=f"pip install {package}",
         ) from None
     except ValueError as error:
-        if "not known" not in str(error):
+        if "not known" not in str(error):  # a message of fsspec 2026.9, which raises ValueError for bad options too
             raise
         known = fsspec.available_protocols()
         hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"

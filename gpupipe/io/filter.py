@@ -31,7 +31,7 @@ def filter_rows(table: pa.Table, text: str) -> pa.Table:
     for name in names.values():
         if name not in table.column_names:
             hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
-            raise SchemaError(f"where: there is no column {name!r}", where=text, fix=hint)
+            raise SchemaError(f"where: there is no column {name!r}", where=text, fix=hint, names=[name])
     kept = table.filter(_Filter(table, names, text).mask(tree))
     return pa.table([_with_used_levels(column) for column in kept.columns], names=kept.column_names)
 

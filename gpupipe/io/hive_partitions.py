@@ -47,6 +47,7 @@ def require_agreement(table: pa.Table, file: SourceFile) -> None:
                     f"column {name!r} has the value {value!r}, where the folder of the file says {said!r}",
                     where=mask(file.path),
                     fix=f"write the files without the column, move the file, or leave it out: drop: [{name}]",
+                    names=[name],
                 )
 
 

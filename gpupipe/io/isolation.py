@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpupipe.backends import machine
-from gpupipe.children import Child, ChildEnded, Limits
+from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.io.files import find_files, mask
 from gpupipe.io.formats.registry import FORMATS
@@ -73,7 +73,7 @@ def _try(order: str, identity: tuple[str, int, int, str, int, int], is_remote: b
     seconds = LEAST_SECONDS + size / (REMOTE_BYTES_PER_SECOND if is_remote else BYTES_PER_SECOND)
     try:
         reply = _kept_child().ask(question.encode(), seconds)
-    except ChildEnded as error:
+    except ChildError as error:
         raise _blame(error, path) from error
     if reply not in (READ + os.fsencode(path), REFUSED + os.fsencode(path)):
         raise DataError("its reader gave another answer than read or refused", where=mask(path), fix=FIX)
@@ -84,11 +84,11 @@ def _kept_child() -> Child:
     with _lock:
         if _child is None:
             # What is free now is what the run itself could take to read the file.
-            _child = Child(MODULE, Limits(LEAST_SECONDS, machine.memory().available))
+            _child = Child(MODULE, ChildLimits(LEAST_SECONDS, machine.memory().available))
         return _child
 
 
-def _blame(error: ChildEnded, path: str) -> GpupipeError:
+def _blame(error: ChildError, path: str) -> GpupipeError:
     if error.cause == "start":
         fix = "leave isolate out, if the files can be trusted"
         return GpupipeError(f"the process to read files in {error.how}\n{error.output}".rstrip(), fix=fix)

@@ -149,6 +149,7 @@ def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joi
             f"both tables have {', '.join(map(repr, shared))}",
             where=f"table {table_name!r}",
             fix=f"give the joined columns a prefix, as in prefix: {table_name}_, or drop them from one table",
+            names=shared,
         )
     return names
 
@@ -174,4 +175,4 @@ def require_column(names: Sequence[str], name: str, label: str) -> None:
     """Raise SchemaError if `name` is not among the columns of the table `label`."""
     if name not in names:
         hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", where=label, fix=hint)
+        raise SchemaError(f"there is no column {name!r}", where=label, fix=hint, names=[name])

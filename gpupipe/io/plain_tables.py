@@ -71,8 +71,9 @@ def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: 
             f"column {name!r} holds {holds}, which cannot be used",
             where=mask(file.path),
             fix="make plain columns of it in a prepare hook, or take it out of columns, target and where",
+            names=[name],
         )
-    notes.say(f"column {name!r} is left out: it holds {holds}")
+    notes.say(f"column {name!r} is left out: it holds {holds}", name)
     return True
 
 
@@ -99,7 +100,7 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
             continue
         for remark in (change, _remarkable(plain) if file.format in TEXT_FORMATS else ""):
             if remark:
-                notes.say(f"column {name!r} has {remark}")
+                notes.say(f"column {name!r} has {remark}", name)
         columns[name] = plain
     _require_some(list(columns), file)
     plain = pa.table(columns)
@@ -145,7 +146,7 @@ def without_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
 def say_missing(name: str, texts: list[str], notes: Notes) -> None:
     """Say which texts of a column are read as missing."""
     if any(texts):  # that an empty text is missing goes without saying
-        notes.say(f"column {name!r}: {', '.join(map(repr, texts[:5]))} read as missing")
+        notes.say(f"column {name!r}: {', '.join(map(repr, texts[:5]))} read as missing", name)
 
 
 def _require_some(names: list[str], file: SourceFile) -> list[str]:

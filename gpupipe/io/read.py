@@ -28,7 +28,7 @@ from gpupipe.io.settings import TableSource
 BaseDir = str | os.PathLike[str] | None
 
 
-class NoRows(DataError):
+class NoRowsError(DataError):
     """None of the files has a row."""
 
 
@@ -49,6 +49,8 @@ class Loaded:
         Rows of CSV files that were skipped because they have another number of fields than the header.
     names : tuple of str
         Every column of the files, those that were not read included.
+    note_columns : mapping of str to str
+        Of each note, the column that it is about, ``""`` for none.
     events : mapping of str to Loaded
         The event tables that the rows were made of, by name; see `gpupipe.io.entities`.
     """
@@ -58,6 +60,7 @@ class Loaded:
     notes: list[str] = field(default_factory=list)
     n_skipped: int = 0
     names: tuple[str, ...] = ()
+    note_columns: Mapping[str, str] = field(default_factory=dict)
     events: Mapping[str, Loaded] = field(default_factory=dict)
 
 
@@ -101,17 +104,18 @@ def read_arrow(
         of_rows = [file for file in files if file.format in FORMATS]
         try:
             table = _read_files(of_rows, wanted, source, notes)
-        except NoRows:
+        except NoRowsError:
             names = _names_of(of_rows, wanted, source) if may_be_empty else []
             if not names:
                 raise
             empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
             empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
-            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names))
+            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names), notes.columns())
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
     found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
-    return Loaded(_finish(table, wanted, source, may_be_empty), files, notes.lines(), notes.n_skipped, found)
+    table = _finish(table, wanted, source, may_be_empty)
+    return Loaded(table, files, notes.lines(), notes.n_skipped, found, notes.columns())
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:
@@ -160,7 +164,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     partitions = Partitions(files)
     found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
     if not found:
-        raise NoRows("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
     tables, files = [table for table, _ in found], [file for _, file in found]
     mixed = clashes(tables)
     if mixed and all(file.format == "csv" for file in files):

@@ -103,14 +103,16 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
     if not len(column) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
         return column.cast(pa.float64(), safe=False) if len(column) else pa.chunked_array([], pa.float64())
     found = "text" if is_text(kind) else str(kind)
-    raise SchemaError(f"column {name!r} holds {found}; expected numbers", where=where, fix="use another column")
+    raise SchemaError(
+        f"column {name!r} holds {found}; expected numbers", where=where, fix="use another column", names=[name]
+    )
 
 
 def require(table: pa.Table, name: str, where: str) -> str:
     """Return `name`, or raise SchemaError if the table has no such column."""
     if name not in table.column_names:
         hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", where=where, fix=hint)
+        raise SchemaError(f"there is no column {name!r}", where=where, fix=hint, names=[name])
     return name
 
 

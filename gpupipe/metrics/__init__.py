@@ -8,7 +8,7 @@ from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
 from gpupipe.metrics.evaluation import evaluate, metric_names, undefined_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
-from gpupipe.metrics.judged import predicted_labels
+from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.metrics.registry import METRICS, Metric
 from gpupipe.metrics.settings import Costs, Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold

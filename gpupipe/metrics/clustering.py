@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gpupipe.metrics.judged import Unlabelled
+from gpupipe.metrics.predictions import UnlabelledPredictions
 from gpupipe.metrics.registry import Array, metric
 
 ROWS = 10_000
@@ -17,7 +17,7 @@ ON_THE_HOST = f"what has no target is judged by scikit-learn, on at most {ROWS:,
 
 
 @metric("silhouette", ("clustering",))
-def silhouette(rows: Unlabelled) -> float:
+def silhouette(rows: UnlabelledPredictions) -> float:
     """How much nearer rows are to their own cluster than to the next one, -1 to 1."""
     from sklearn.metrics import silhouette_score
 
@@ -25,7 +25,7 @@ def silhouette(rows: Unlabelled) -> float:
 
 
 @metric("davies_bouldin", ("clustering",), greater_is_better=False)
-def davies_bouldin(rows: Unlabelled) -> float:
+def davies_bouldin(rows: UnlabelledPredictions) -> float:
     """Mean over clusters of how wide they are against the distance to the most similar one."""
     from sklearn.metrics import davies_bouldin_score
 
@@ -33,7 +33,7 @@ def davies_bouldin(rows: Unlabelled) -> float:
 
 
 @metric("calinski_harabasz", ("clustering",))
-def calinski_harabasz(rows: Unlabelled) -> float:
+def calinski_harabasz(rows: UnlabelledPredictions) -> float:
     """Spread between clusters against the spread inside them."""
     from sklearn.metrics import calinski_harabasz_score
 
@@ -41,7 +41,7 @@ def calinski_harabasz(rows: Unlabelled) -> float:
 
 
 @metric("reconstruction_r2", ("embedding",))
-def reconstruction_r2(rows: Unlabelled) -> float:
+def reconstruction_r2(rows: UnlabelledPredictions) -> float:
     """Share of the variance of the features that a linear map can restore from the embedding."""
     import numpy as np
 
@@ -61,7 +61,7 @@ def sampled_rows(n_rows: int) -> Array | None:
     return None if n_rows <= ROWS else np.random.default_rng(0).choice(n_rows, ROWS, replace=False)
 
 
-def _of_clusters(score: Callable[..., float], rows: Unlabelled) -> float:
+def _of_clusters(score: Callable[..., float], rows: UnlabelledPredictions) -> float:
     import numpy as np
 
     if not 2 <= len(np.unique(rows.found)) < len(rows.found):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.metrics.evaluation import Predicted
-from gpupipe.metrics.judged import Classified, Regressed, Threshold
+from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
 from gpupipe.metrics.ranking import Ranking
 from gpupipe.metrics.registry import Array
 
@@ -79,14 +79,14 @@ def confusion(
     task: str, y_true: Array, prediction: Predicted, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
     """Return counts: row i, column j is the number of rows of class i that were called j."""
-    rows = Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend)
+    rows = ClassPredictions.of(task, y_true, prediction.probability, threshold, n_classes, backend)
     counts: list[list[int]] = rows.counts.tolist()
     return counts
 
 
 def curves(task: str, y_true: Array, prediction: Predicted, n_classes: int = 2, *, backend: Backend) -> Curves:
     """Return the curves of a classifier; a class without rows, or with all of them, has none."""
-    rows = Classified.of(task, y_true, prediction.probability, 0.5, n_classes, backend)
+    rows = ClassPredictions.of(task, y_true, prediction.probability, 0.5, n_classes, backend)
     found = Curves([], [], [])
     for code, ranking in rows.rankings():
         found.roc.append(_thinned(code, *_roc(ranking), backend))
@@ -101,7 +101,7 @@ def residuals(
     """Return the residuals of a regressor, summed up."""
     import numpy as np
 
-    found, xp = Regressed.of(y_true, prediction.value, backend), backend.xp
+    found, xp = ValuePredictions.of(y_true, prediction.value, backend), backend.xp
     off, n_rows = found.error, len(found.value)
     rows = np.arange(n_rows)
     if n_rows > sample:

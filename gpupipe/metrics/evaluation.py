@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpupipe.errors import ConfigError
 from gpupipe.metrics.clustering import sampled_rows
-from gpupipe.metrics.judged import Classified, Judged, Regressed, Threshold, Unlabelled
+from gpupipe.metrics.predictions import (
+    ClassPredictions,
+    Predictions,
+    Threshold,
+    UnlabelledPredictions,
+    ValuePredictions,
+)
 from gpupipe.metrics.registry import CLASSIFICATION, METRICS, Array
 
 if TYPE_CHECKING:
@@ -116,7 +122,7 @@ def evaluate(
     DataError
         If something predicted is no probability, or no finite number.
     """
-    rows = _judged(task, y_true, prediction, threshold, n_classes, X, costs, backend)
+    rows = _predictions(task, y_true, prediction, threshold, n_classes, X, costs, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
@@ -132,7 +138,7 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
     return [f"{name} is not defined: {reasons[task]}" for name, value in values.items() if math.isnan(value)]
 
 
-def _judged(
+def _predictions(
     task: str,
     y_true: Array | None,
     prediction: Predicted,
@@ -141,7 +147,7 @@ def _judged(
     X: Callable[[Array | None], Array] | None,
     costs: Costs | None,
     backend: Backend,
-) -> Judged | None:
+) -> Predictions | None:
     """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
     if task not in CLASSIFICATION and task != "regression":
         found = prediction.label if task == "clustering" else prediction.embedding
@@ -150,12 +156,12 @@ def _judged(
     if not len(y_true):
         return None
     if task == "regression":
-        return Regressed.of(y_true, prediction.value, backend)
-    return Classified.of(task, y_true, prediction.probability, threshold, n_classes, backend, costs)
+        return ValuePredictions.of(y_true, prediction.value, backend)
+    return ClassPredictions.of(task, y_true, prediction.probability, threshold, n_classes, backend, costs)
 
 
-def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> Unlabelled:
+def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> UnlabelledPredictions:
     rows = sampled_rows(len(found))
     if rows is not None:
         found = backend.to_device(found)[backend.to_device(rows)]
-    return Unlabelled(X(rows), backend.to_host(found))
+    return UnlabelledPredictions(X(rows), backend.to_host(found))

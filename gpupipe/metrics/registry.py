@@ -20,7 +20,7 @@ class Metric:
     Attributes
     ----------
     function : callable
-        Of rows as `gpupipe.metrics.judged` has them, those of the tasks: ``(rows) -> float``, NaN where it is not
+        Of rows as `gpupipe.metrics.predictions` has them, those of the tasks: ``(rows) -> float``, NaN where it is not
         defined.
     greater_is_better : bool
     tasks : tuple of str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpupipe.metrics.judged import Regressed
+from gpupipe.metrics.predictions import ValuePredictions
 from gpupipe.metrics.registry import metric
 
 REGRESSION = ("regression",)
@@ -12,7 +12,7 @@ EPSILON = 2.0**-52  # a target is taken to be at least so large where an error i
 
 
 @metric("r2", REGRESSION)
-def r2(rows: Regressed) -> float:
+def r2(rows: ValuePredictions) -> float:
     """Share of the variance that is explained; not defined for fewer than two rows, 0 or 1 for a constant target."""
     if len(rows.y_true) < 2:
         return math.nan
@@ -22,25 +22,25 @@ def r2(rows: Regressed) -> float:
 
 
 @metric("rmse", REGRESSION, greater_is_better=False)
-def rmse(rows: Regressed) -> float:
+def rmse(rows: ValuePredictions) -> float:
     """Square root of the mean squared error, in units of the target."""
     return math.sqrt(rows.mean(rows.error**2))
 
 
 @metric("mae", REGRESSION, greater_is_better=False)
-def mae(rows: Regressed) -> float:
+def mae(rows: ValuePredictions) -> float:
     """Mean absolute error, in units of the target."""
     return rows.mean(abs(rows.error))
 
 
 @metric("median_ae", REGRESSION, greater_is_better=False)
-def median_ae(rows: Regressed) -> float:
+def median_ae(rows: ValuePredictions) -> float:
     """Median absolute error, in units of the target."""
     return float(rows.backend.to_host(rows.backend.xp.median(abs(rows.error))))
 
 
 # Not among the defaults: a single target near zero makes it astronomic.
 @metric("mape", REGRESSION, greater_is_better=False, default=False)
-def mape(rows: Regressed) -> float:
+def mape(rows: ValuePredictions) -> float:
     """Mean absolute error relative to the target (0.1 is ten percent)."""
     return rows.mean(abs(rows.error) / abs(rows.y_true).clip(EPSILON, None))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import DataError
-from gpupipe.metrics.judged import Classified, cost_matrix
+from gpupipe.metrics.predictions import ClassPredictions, cost_matrix
 from gpupipe.metrics.registry import Array
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None
     DataError
         If the rows hold only one class, or a value is not a probability.
     """
-    rows = Classified.of("binary", y, probability, 0.5, 2, backend)
+    rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend)
     ranking = next((found for _, found in rows.rankings()), None)
     if ranking is None:
         raise DataError(

@@ -126,7 +126,7 @@ def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
     """
     if name not in feature_names:
         hint = did_you_mean(name, feature_names) or f"the columns are {', '.join(feature_names[:20])}"
-        raise ConfigError(f"the features have no column {name!r}", where=f"models: {field}", fix=hint)
+        raise ConfigError(f"the features have no column {name!r}", where=f"models: {field}", fix=hint, names=[name])
     return list(feature_names).index(name)
 
 

@@ -14,11 +14,11 @@ from gpupipe.partitions.encode import Declarations, encoded
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
-from gpupipe.rules import Broken, ColumnRules, merged
-from gpupipe.rules.broken import ROWS_SHOWN
-from gpupipe.rules.judge import Rules, judge
-from gpupipe.rules.levels import Levels
+from gpupipe.rules import ColumnRules, RuleViolation, merge_violations
+from gpupipe.rules.check import Rules, find_violations
+from gpupipe.rules.levels import LevelChecker
 from gpupipe.rules.settings import ORDER
+from gpupipe.rules.violation import ROWS_SHOWN
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
 
@@ -27,8 +27,8 @@ Array = Any
 TEXTS_AT_ONCE = 256 << 20  # bytes that are gathered to find out which of them are there twice
 
 
-def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[Broken]:
-    """Return what is broken in a table in partitions; as `gpupipe.rules.judge.judge`.
+def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+    """Return what is broken in a table in partitions; as `gpupipe.rules.check.find_violations`.
 
     Each worker judges its own rows. A column that must be unique is gathered: one at a time, of texts a share.
 
@@ -38,7 +38,7 @@ def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) ->
         The host, where repeated values are looked for.
     """
     of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
-    broken = merged(table.ask(judge_part, of_rows, label="the rules of data"), table.bounds[:-1])
+    broken = merge_violations(table.ask(judge_part, of_rows, label="the rules of data"), table.bounds[:-1])
     for name, given in rules.items():
         if unique := [ColumnRules(unique=True, otherwise=each.otherwise) for each in given if each.unique]:
             broken += [found for each in unique for found in _repeated(table, name, each, backend)]
@@ -58,9 +58,9 @@ def partitioned_columns(
     return encoded(ArrowPieces(pieces, schema, [], []), workers, declared)
 
 
-def judge_part(backend: Backend, table: Table, rules: Rules) -> list[Broken]:
+def judge_part(backend: Backend, table: Table, rules: Rules) -> list[RuleViolation]:
     """Return what is broken in the rows of a partition."""
-    return judge(table, rules, backend)
+    return find_violations(table, rules, backend)
 
 
 def _less_unique(rules: ColumnRules) -> list[ColumnRules]:
@@ -70,19 +70,19 @@ def _less_unique(rules: ColumnRules) -> list[ColumnRules]:
     return [rules.model_copy(update={"unique": False})] if rules.names != ["unique"] else []
 
 
-def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: Backend) -> list[Broken]:
+def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: Backend) -> list[RuleViolation]:
     """Return what is there more than once in a column that is gathered; of texts, some of them at a time."""
     schema = table.schema.select([name])
     if storage := schema[name].storage:
         alone = Table(schema, table.n_rows, {storage: np.asarray(table.column(name))[None]}, {name: (storage, 0)})
-        return judge(alone, {name: [rules]}, backend)
-    found: list[Broken] = []
+        return find_violations(alone, {name: [rules]}, backend)
+    found: list[RuleViolation] = []
     shares = 1 + sum(table.ask(_text_bytes, name)) // TEXTS_AT_ONCE
     for share in range(shares):
         parts = table.ask(_share, name, share, shares, label=f"column {name}")
         rows = np.concatenate([own + start for (own, _), start in zip(parts, table.bounds[:-1], strict=True)])
         texts = pa.chunked_array([own for _, own in parts], pa.large_string())
-        broken = judge(Table(schema, len(rows), {}, {}, {name: texts}), {name: [rules]}, backend)
+        broken = find_violations(Table(schema, len(rows), {}, {}, {name: texts}), {name: [rules]}, backend)
         found += [replace(each, rows=tuple(rows[list(each.rows)].tolist())) for each in broken]
     if not found:
         return []
@@ -97,7 +97,7 @@ def _text_bytes(backend: Backend, table: Table, name: str) -> int:
 
 def _share(backend: Backend, table: Table, name: str, share: int, shares: int) -> tuple[Array, pa.Array]:
     """Return a share of the texts, equal ones always in the same one, and the rows that they are in."""
-    levels = Levels.of(table, name, backend)
+    levels = LevelChecker.of(table, name, backend)
     chosen = np.zeros(levels.n_codes, bool)
     chosen[FIRST_LEVEL:] = True if shares == 1 else _hashes(levels.texts) % np.uint64(shares) == share
     rows = np.flatnonzero(chosen[levels.codes])

@@ -235,8 +235,8 @@ def _score_piece(
     except SchemaError as error:
         if not first_row:
             raise
-        where = f"{error.where}, after the first {first_row:,} rows"
-        raise SchemaError(error.what, where=where, fix=error.fix) from error
+        error.where += f", after the first {first_row:,} rows"
+        raise
 
 
 def _score_all(

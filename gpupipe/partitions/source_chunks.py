@@ -50,12 +50,15 @@ class ArrowPieces:
         What was repaired or left out.
     whole : list of str
         The files that were read as one piece though they are larger than one.
+    skipped : str
+        The note about rows with another number of fields, empty if there are none.
     """
 
     pieces: list[ArrowPiece]
     schema: pa.Schema
     notes: list[str]
     whole: list[str]
+    skipped: str = ""
 
 
 @dataclass
@@ -151,7 +154,8 @@ class _Reading:
             self._make_plain(files)
         columns = agreement.columns([file.stand_in() for file in files], names)
         whole = [f.file.path for f in files if f.pieces[0].piece.is_whole and f.cut.n_bytes > 2 * self.most]
-        return ArrowPieces(self._finish(files, columns), columns.final, agreement.notes.lines(), whole)
+        notes = agreement.notes
+        return ArrowPieces(self._finish(files, columns), columns.final, notes.lines(), whole, notes.skipped_line())
 
     def _cut_texts(self) -> None:
         """Cut large files of text at the ends of rows, which the workers look for."""

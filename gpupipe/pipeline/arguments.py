@@ -172,8 +172,5 @@ def python_errors(config: Config | None = None) -> Iterator[None]:
         try:
             yield
         except GpupipeError as error:
-            fix = in_python(error.fix, config)
-            if fix != error.fix:
-                text, error.fix = str(error).replace(error.fix, fix), fix
-                error.args = (text, *error.args[1:])
+            error.fix = in_python(error.fix, config)
             raise

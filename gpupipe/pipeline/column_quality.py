@@ -12,14 +12,14 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.pipeline.dispatch import AnyTable
 from gpupipe.report.data import ColumnQuality
-from gpupipe.rules import Broken
+from gpupipe.rules import RuleViolation
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
 
 
 def column_quality(
-    table: AnyTable, target: str | None, backend: Backend, broken: Sequence[Broken] = ()
+    table: AnyTable, target: str | None, backend: Backend, broken: Sequence[RuleViolation] = ()
 ) -> list[ColumnQuality]:
     """Return a summary of each column, in order; where the columns are on a device, they stay there.
 

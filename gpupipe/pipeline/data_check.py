@@ -15,7 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.document import Problem
 from gpupipe.config.load import heading, in_lines
-from gpupipe.config.locations import QUOTED, SETTING, place_problem
+from gpupipe.config.locations import is_in_section, is_setting, place_problem
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
 from gpupipe.features.history.derivation import Derivation, DerivedOp, derive
 from gpupipe.features.ops.base import FeatureOp
@@ -174,13 +174,12 @@ class _Checker:
         try:
             yield
         except (ConfigError, DataError, LimitError) as error:
-            is_setting = SETTING.match(error.where) is not None
-            at, about = (error.where, "") if is_setting else (path, error.where)
+            at, about = (error.where, "") if is_setting(error.where) else (path, error.where)
             self._add(error, at, about, depends_on_rows or error.depends_on_rows)
 
     def _add(self, error: GpupipeError, path: str, about: str = "", depends_on_rows: bool = False) -> None:
         what = "; ".join(part for part in (error.what, about, error.fix) if part)
-        problem = place_problem(self.config.origin, path, what, QUOTED.findall(error.what))
+        problem = place_problem(self.config.origin, path, what, error.names)
         open_ = depends_on_rows and not self.is_whole
         into = self.open_questions if open_ else self.errors
         if problem not in into:
@@ -206,7 +205,7 @@ class _Checker:
             lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
             self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")
             for key in (c for c in table.on.left if c in plain[""] and not wanted.is_wanted(c)):
-                error = ConfigError(f"{key!r} is the key of tables.{name}, so it must be read")
+                error = ConfigError(f"{key!r} is the key of tables.{name}, so it must be read", names=[key])
                 advise_dropped(error, config)
                 self._add(error, "source.drop")
                 source = source.model_copy(update={"drop": tuple(n for n in source.drop if n != key)})
@@ -249,7 +248,7 @@ class _Checker:
     ) -> None:
         for name in missing[:MOST_HINTS]:
             known = no_column(name, names)
-            error = kind(known.what, fix=known.fix)
+            error = kind(known.what, fix=known.fix, names=known.names)
             advise_dropped(error, self.config)
             self._add(error, path)
         if len(missing) > MOST_HINTS:
@@ -356,10 +355,9 @@ class _Checker:
         except (ConfigError, DataError, LimitError) as error:
             made = getattr(op, "name", None)
             pending.update([made] if made else [])
-            absent = set(QUOTED.findall(error.what)) & pending - {made}
+            absent = set(error.names) & pending - {made}
             if not absent and (self.goal is not None or op.title() != "target_encode"):
-                is_of_the_config = error.where.startswith("features")
-                about = "" if is_of_the_config else error.where
+                about = "" if is_in_section(error.where, "features") else error.where
                 self._add(error, f"{place}.{op.title()}", about, error.depends_on_rows)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.metrics.calibration import Calibration, fit_calibration
-from gpupipe.metrics.judged import Threshold
+from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction

@@ -19,8 +19,8 @@ from gpupipe.partitions.prediction import predict_partitions
 from gpupipe.partitions.rules import judge_partitions
 from gpupipe.partitions.statistics.training import ClusterStatistics
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.rules import Broken
-from gpupipe.rules.judge import Rules, judge
+from gpupipe.rules import RuleViolation
+from gpupipe.rules.check import Rules, find_violations
 from gpupipe.table.arrange import select, take
 from gpupipe.table.schema import Schema
 
@@ -46,9 +46,9 @@ def values_at(table: AnyTable, name: str, rows: Array, backend: Backend) -> Arra
     return backend.to_host(table.column(name)[backend.to_device(rows)])
 
 
-def broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[Broken]:
+def broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rules that a table breaks."""
-    found = judge_partitions if isinstance(table, PartitionedTable) else judge
+    found = judge_partitions if isinstance(table, PartitionedTable) else find_violations
     return found(table, rules, backend)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
+from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.metrics import metric_names
@@ -22,7 +22,7 @@ from gpupipe.pipeline.read_stage import ReadTable, partitioned, read_spread, rea
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.worker_stages import stage_on
-from gpupipe.splits import FewRows, Fold, Split, check_splits, make_splits
+from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
@@ -103,11 +103,10 @@ def derive_columns(
 
 def advise_dropped(error: GpupipeError, config: Config) -> None:
     """Say what to do where an error is about a column that ``source.drop`` drops."""
-    for name in re.findall(r"'([^']+)'", error.what):
-        if name in config.source.drop and not error.where.startswith("source."):
+    for name in error.names:
+        if name in config.source.drop and not is_in_section(error.where, "source"):
             fix = f"source.drop drops {name!r}: remove it there"
-            error.fix, error.args = "", (error.args[0].split("\n  to do: ")[0],)
-            error.advise(f"{fix}; `- drop: {name}` among the features keeps it out of the models")
+            error.fix = f"{fix}; `- drop: {name}` among the features keeps it out of the models"
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:
@@ -152,6 +151,7 @@ def _times(table: AnyTable, column: str, backend: Backend) -> Array:
             f"split by time: {column!r} is {kind}",
             where="split.time",
             fix=declare_texts(column, _texts(table, column)) or "name a column of times, or of numbers in their order",
+            names=[column],
         )
     return backend.to_host(table.column(column))
 
@@ -207,7 +207,7 @@ def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
     try:
         return divide(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
-    except FewRows as error:
+    except RareClassError as error:
         raise error.named(job.goal.labels) from None
 
 
@@ -215,7 +215,7 @@ def _parts(table: AnyTable, name: str, backend: Backend) -> tuple[Array, list[An
     """Return the code of each row of a column that holds a split, and the value of each code."""
     column = table.schema[name]
     if column.kind == "text":
-        raise ConfigError(f"split by column: {name!r} is free text", where="split.column")
+        raise ConfigError(f"split by column: {name!r} is free text", where="split.column", names=[name])
     given = backend.to_host(table.column(name))
     if column.levels is not None:
         return given, [None] * FIRST_LEVEL + list(column.levels)

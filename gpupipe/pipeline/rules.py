@@ -20,7 +20,7 @@ from gpupipe.io.join import read_joined
 from gpupipe.io.read import input_files, read_arrow
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.pipeline.dispatch import AnyTable, broken_rules
-from gpupipe.rules import Broken, ColumnRules, lines
+from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.table.device.columns import DeviceText
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import KINDS, Declared, Schema
@@ -74,7 +74,7 @@ class Enforced:
 
     Attributes
     ----------
-    broken : tuple of Broken
+    broken : tuple of RuleViolation
         Those that only warn.
     warnings : tuple of str
         The same in words.
@@ -82,7 +82,7 @@ class Enforced:
         What the model is to keep.
     """
 
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[RuleViolation, ...] = ()
     warnings: tuple[str, ...] = ()
     served: tuple[ServedRules, ...] = ()
 
@@ -148,7 +148,9 @@ def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]
         try:
             names = resolve(selector, kinds if selector in kinds else kept)
         except ConfigError as error:
-            raise ConfigError(f"{error.what} for a rule", where=f"data.{selector}", fix=error.fix) from None
+            raise ConfigError(
+                f"{error.what} for a rule", where=f"data.{selector}", fix=error.fix, names=error.names
+            ) from None
         for name in names:
             rules.setdefault(name, []).append(given)
     return rules
@@ -159,7 +161,7 @@ def _declared(schema: Schema, name: str) -> Declared:
     return Declared(column.kind, time_format=column.time_format)
 
 
-def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[Broken]:
+def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
     texts = [name for name in rules if isinstance(getattr(table, "texts", {}).get(name), DeviceText)]
     broken = broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
     if not texts:
@@ -173,7 +175,12 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> 
 
 
 def settle(
-    broken: Sequence[Broken], name_row: NameRow, where: str, fix: str, whose: str = "`data:`", may_change: bool = True
+    broken: Sequence[RuleViolation],
+    name_row: NameRow,
+    where: str,
+    fix: str,
+    whose: str = "`data:`",
+    may_change: bool = True,
 ) -> list[str]:
     """Return the warnings for broken rules that only warn.
 
@@ -185,12 +192,12 @@ def settle(
     refused = [each for each in broken if not each.warns]
     warned = [each for each in broken if each.warns]
     if refused:
-        shown = lines(refused, name_row, may_change)
-        shown += [f"{each} (only warns)" for each in lines(warned, name_row, may_change)]
+        shown = describe_violations(refused, name_row, may_change)
+        shown += [f"{each} (only warns)" for each in describe_violations(warned, name_row, may_change)]
         said = "\n  ".join(shown)
         count = f"a rule of {whose} is" if len(refused) == 1 else f"{len(refused)} rules of {whose} are"
         raise SchemaError(f"{count} broken:\n  {said}", where=where, fix=fix)
-    return lines(warned, name_row, may_change)
+    return describe_violations(warned, name_row, may_change)
 
 
 def enforce_served(
@@ -213,7 +220,7 @@ def enforce_served(
     return settle_served(broken_rules(table, by_column(found), backend.host), label, fix)
 
 
-def settle_served(broken: Sequence[Broken], label: str, fix: str = FIX_ROWS) -> list[str]:
+def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:
     """Return the warnings for a table that is to be predicted; errors as `settle`."""
     where = f"{label}; data rows are counted from 1"
     return settle(broken, _row, where, fix, "the model", may_change=False)
@@ -231,7 +238,7 @@ def _row(row: int) -> str:
     return f"row {row + 1:,}"
 
 
-def _rows_named(config: Config, n_rows: int, broken: Sequence[Broken]) -> tuple[NameRow, str]:
+def _rows_named(config: Config, n_rows: int, broken: Sequence[RuleViolation]) -> tuple[NameRow, str]:
     """Return how rows are called in messages, and where they are."""
     source = config.source
     where = f"{mask(source.label)}; data rows are counted from 1"

@@ -81,6 +81,7 @@ class TargetColumn:
             raise SchemaError(
                 f"the target {name!r} is {column.kind}: it can be a category, a boolean or a number",
                 fix=f"declare it: schema: {{{name}: categorical}}",
+                names=[name],
             )
         return cls(column, backend.to_host(table.column(name)))
 
@@ -119,11 +120,14 @@ def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
     """Raise DataError unless there is something to learn; a positive label that is all there is has its own error."""
     name, found = target.column.name, _labels(target) if target.column.levels is not None else _bounds(target)
     if not found:
-        raise DataError(f"the target {name!r} has no value: it is null in every row", fix="choose another column")
+        raise DataError(
+            f"the target {name!r} has no value: it is null in every row", fix="choose another column", names=[name]
+        )
     if len(found) == 1 and not positives:
         raise DataError(
             f"the target {name!r} has the single value {found[0]!r}",
             fix="there is nothing to learn: choose another column, or check source.where",
+            names=[name],
         )
 
 
@@ -182,6 +186,7 @@ def _binary(target: str, positives: Sequence[Label], labels: tuple[Any, ...]) ->
             + (f"not a value of {target!r}" if absent else f"the only value of {target!r}"),
             where="source.positive",
             fix=f"its values are {listed}",
+            names=[target, *sorted(absent or wanted)],
         )
     positive = next(label for label in labels if _text(label) in wanted)
     note = f"binary: {target} is {positive!r} (positive) or {others[0]!r}"

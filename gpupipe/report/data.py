@@ -109,7 +109,7 @@ class Regression:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Importance:
+class ImportanceRow:
     """How much one input column matters to the best model: mean and spread over the repetitions, most first."""
 
     name: str
@@ -196,7 +196,7 @@ class ReportData:
         first. The best model's own mean is too good by chance, since the same rows have chosen it.
     losses : sequence of Curve
         Of the best model's training, by epoch; empty where it has no epochs.
-    importances : sequence of Importance
+    importances : sequence of ImportanceRow
     importance_note : str
         How they were measured: ``"drop in roc_auc when the column is shuffled, 5 times"``.
     columns : sequence of ColumnQuality
@@ -230,7 +230,7 @@ class ReportData:
     regression: Regression | None = None
     selection: Mapping[str, float] = field(default_factory=dict)
     losses: Sequence[Curve] = ()
-    importances: Sequence[Importance] = ()
+    importances: Sequence[ImportanceRow] = ()
     importance_note: str = ""
     columns: Sequence[ColumnQuality] = ()
     lineage: Sequence[Lineage] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupipe.rules.broken import Broken, lines, merged
 from gpupipe.rules.settings import ColumnRules
+from gpupipe.rules.violation import RuleViolation, describe_violations, merge_violations
 
-__all__ = ["Broken", "ColumnRules", "lines", "merged"]
+__all__ = ["ColumnRules", "RuleViolation", "describe_violations", "merge_violations"]

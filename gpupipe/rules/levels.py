@@ -1,4 +1,4 @@
-"""Categories, booleans and texts: judged by their distinct values."""
+"""Rules of categories, booleans and texts, checked on their distinct values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
-from gpupipe.rules.question import Question, block_rows
+from gpupipe.rules.predicate import RulePredicate, block_rows
 from gpupipe.rules.settings import TEXTS, ColumnRules
 from gpupipe.table.blocks import Table
 from gpupipe.table.cell_checks import BOOLEAN_WORDS
@@ -25,7 +25,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class LevelChecker:
     """A column as codes of its distinct values.
 
     Attributes
@@ -44,7 +44,7 @@ class Levels:
     backend: Backend
 
     @classmethod
-    def of(cls, table: Table, name: str, backend: Backend) -> Levels:
+    def of(cls, table: Table, name: str, backend: Backend) -> LevelChecker:
         """Return a column of a table: one of text is coded for that, on the host."""
         column = table.schema[name]
         if column.levels is not None:
@@ -76,18 +76,18 @@ class Levels:
             counts += self.backend.to_host(xp.bincount(self.codes[start : start + step], minlength=self.n_codes))
         return counts
 
-    def questions(self, rules: ColumnRules, given: Sequence[str]) -> list[Question]:
-        """Return the rules `given` as questions."""
+    def predicates(self, rules: ColumnRules, given: Sequence[str]) -> list[RulePredicate]:
+        """Return the predicates of the rules `given`."""
         wrong: dict[str, Callable[[], Array]] = {
             "nulls": lambda: np.arange(self.n_codes) == NULL,
             "set": lambda: self._levels(pc.invert(pc.is_in(self.texts, value_set=self._allowed(rules.set or ())))),
             "regex": lambda: self._levels(pc.invert(pc.match_substring_regex(self.texts, rf"\A(?:{rules.regex})\z"))),
             "unique": lambda: (self.counts > 1) & (np.arange(self.n_codes) >= FIRST_LEVEL),
         }
-        return [self._question(rules.text(rule), wrong[rule]()) for rule in given if rule in wrong]
+        return [self._predicate(rules.text(rule), wrong[rule]()) for rule in given if rule in wrong]
 
-    def kind_question(self, rules: ColumnRules) -> Question:
-        """Return the question which texts are not of the kind that the rules want; perhaps all are, as texts."""
+    def kind_predicate(self, rules: ColumnRules) -> RulePredicate:
+        """Return the predicate of texts that cannot be read as the kind of the rules."""
         able: dict[str, Callable[[], Array]] = {
             "numeric": lambda: pc.is_valid(parse_numbers(pc.utf8_trim_whitespace(self.texts))),
             "boolean": lambda: _each(self.texts, lambda text: text.strip().lower() in BOOLEAN_WORDS),
@@ -98,19 +98,19 @@ class Levels:
             wrong = self._levels(pc.invert(able[rules.kind]()))
         else:
             wrong = np.arange(self.n_codes) >= FIRST_LEVEL
-        question = self._question(rules.text("dtype" if rules.dtype else "range"), wrong)
-        remark = f"it is {self.column.kind}" + (f", which can be read as {rules.kind}" if not question.n_rows else "")
-        return Question(question.rule, question.against, question.n_rows, remark=remark, is_of_column=True)
+        predicate = self._predicate(rules.text("dtype" if rules.dtype else "range"), wrong)
+        remark = f"it is {self.column.kind}" + (f", which can be read as {rules.kind}" if not predicate.n_rows else "")
+        return RulePredicate(predicate.rule, predicate.against, predicate.n_rows, remark=remark, is_of_column=True)
 
     def shown(self, rows: Sequence[int]) -> list[str]:
         """Return the values of some rows as text."""
         codes = self.backend.to_host(self.codes[self.backend.to_device(np.array(rows))]).tolist()
         return ["null" if code < FIRST_LEVEL else repr(self.texts[code - FIRST_LEVEL].as_py()) for code in codes]
 
-    def _question(self, rule: str, wrong: Array) -> Question:
+    def _predicate(self, rule: str, wrong: Array) -> RulePredicate:
         there = self.backend.to_device(wrong)
         n_rows = int(self.counts[wrong].sum())
-        return Question(rule, lambda start, stop: there[self.codes[start:stop].astype("int64")], n_rows)
+        return RulePredicate(rule, lambda start, stop: there[self.codes[start:stop].astype("int64")], n_rows)
 
     def _levels(self, wrong: Any) -> Array:
         """Return which codes are wrong by which values are; the reserved ones are not."""

@@ -1,4 +1,4 @@
-"""Numbers and times: judged row by row."""
+"""Rules of numbers and times, checked row by row."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
-from gpupipe.rules.broken import when
-from gpupipe.rules.question import Question
+from gpupipe.rules.predicate import RulePredicate
 from gpupipe.rules.settings import ColumnRules, to_micros
+from gpupipe.rules.violation import format_time
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, Column
 
@@ -23,7 +23,7 @@ EXACT = 2.0**53  # float64 tells whole numbers apart up to here
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberChecker:
     """A column of numbers or times.
 
     Attributes
@@ -39,56 +39,56 @@ class Numbers:
     backend: Backend
 
     @classmethod
-    def of(cls, table: Table, name: str, backend: Backend) -> Numbers:
+    def of(cls, table: Table, name: str, backend: Backend) -> NumberChecker:
         """Return a column of a table."""
         return cls(table.schema[name], table.column(name), backend)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def questions(self, rules: ColumnRules, given: Sequence[str]) -> list[Question]:
-        """Return the rules `given` as questions."""
-        made: dict[str, Callable[[ColumnRules], list[Question]]] = {
+    def predicates(self, rules: ColumnRules, given: Sequence[str]) -> list[RulePredicate]:
+        """Return the predicates of the rules `given`."""
+        made: dict[str, Callable[[ColumnRules], list[RulePredicate]]] = {
             "dtype": self._dtype,
-            "nulls": lambda rules: [self._question(rules.text("nulls"), self._is_null)],
+            "nulls": lambda rules: [self._predicate(rules.text("nulls"), self._is_null)],
             "range": lambda rules: [self._between(rules.text("range"), *self._bounds(rules))],
             "set": self._set,
             "unique": self._unique,
         }
-        return [question for rule in given for question in made[rule](rules)]
+        return [predicate for rule in given for predicate in made[rule](rules)]
 
-    def kind_question(self, rules: ColumnRules) -> Question:
-        """Return the question which values are not of the kind that the rules want: all but 0 and 1 as booleans."""
+    def kind_predicate(self, rules: ColumnRules) -> RulePredicate:
+        """Return the predicate of values that are not of the kind of the rules: all but 0 and 1 for booleans."""
         rule, remark = rules.text("dtype" if rules.dtype else "range"), f"it is {self.column.kind}"
         if rules.kind == "boolean" and self.column.kind == "numeric":
-            question = self._question(rule, lambda v: (v == v) & (v != 0) & (v != 1))
+            predicate = self._predicate(rule, lambda v: (v == v) & (v != 0) & (v != 1))
             remark += "; 0 and 1 can be read as boolean"
         else:
-            question = self._question(rule, lambda v: ~self._is_null(v))
-        return Question(rule, question.against, remark=remark, is_of_column=True)
+            predicate = self._predicate(rule, lambda v: ~self._is_null(v))
+        return RulePredicate(rule, predicate.against, remark=remark, is_of_column=True)
 
     def shown(self, rows: Sequence[int]) -> list[str]:
         """Return the values of some rows as text."""
         found = self.backend.to_host(self.values[self.backend.to_device(np.array(rows))])
         if self.column.kind == "datetime":
-            return ["null" if v == NAT else when(v) for v in found.tolist()]
+            return ["null" if v == NAT else format_time(v) for v in found.tolist()]
         # A float32 is shown as short as it is one: 0.1, not what it is as a float64.
         return ["null" if v != v else f"{v:.0f}" if v.is_integer() and abs(v) < 1e15 else str(v) for v in found]
 
-    def _question(self, rule: str, against: Callable[[Array], Array], **more: Any) -> Question:
-        return Question(rule, lambda start, stop: against(self.values[start:stop]), **more)
+    def _predicate(self, rule: str, against: Callable[[Array], Array], **more: Any) -> RulePredicate:
+        return RulePredicate(rule, lambda start, stop: against(self.values[start:stop]), **more)
 
     def _is_null(self, values: Array) -> Array:
         return values == NAT if self.column.kind == "datetime" else values != values
 
-    def _dtype(self, rules: ColumnRules) -> list[Question]:
+    def _dtype(self, rules: ColumnRules) -> list[RulePredicate]:
         """Return what a dtype of whole numbers asks: that they are whole, and within its bounds."""
         name, xp = rules.dtype or "", self.backend.xp
         if name not in WHOLE and "int" not in name:
             return []
         rule = rules.text("dtype")
         low, high = (-math.inf, math.inf) if name in WHOLE else (float(np.iinfo(name).min), float(np.iinfo(name).max))
-        return [self._question(rule, lambda v: (v == v) & ((xp.floor(v) != v) | (v < low) | (v > high)))]
+        return [self._predicate(rule, lambda v: (v == v) & ((xp.floor(v) != v) | (v < low) | (v > high)))]
 
     def _bounds(self, rules: ColumnRules) -> tuple[Any, Any]:
         low, high = (to_micros(b) if isinstance(b, str) else b for b in rules.range or (None, None))
@@ -100,14 +100,14 @@ class Numbers:
             return _rounded(low, math.inf), _rounded(high, -math.inf)
         return low, high
 
-    def _between(self, rule: str, low: Any, high: Any) -> Question:
+    def _between(self, rule: str, low: Any, high: Any) -> RulePredicate:
         with np.errstate(over="ignore"):
             bounds = self.values.dtype.type(low), self.values.dtype.type(high)  # compared as numbers of the column
         if self.column.kind == "datetime":
-            return self._question(
+            return self._predicate(
                 rule, lambda v: ((v < bounds[0]) & (v != NAT)) | (v > bounds[1]), extremes=self._extremes
             )
-        return self._question(rule, lambda v: (v < bounds[0]) | (v > bounds[1]), extremes=self._extremes)
+        return self._predicate(rule, lambda v: (v < bounds[0]) | (v > bounds[1]), extremes=self._extremes)
 
     def _extremes(self) -> tuple[Any, Any]:
         """Return the least and the greatest value; there are some."""
@@ -116,13 +116,13 @@ class Numbers:
         low, high = to_host(xp.stack([known.min(), known.max()])).tolist()
         return low, high
 
-    def _set(self, rules: ColumnRules) -> list[Question]:
+    def _set(self, rules: ColumnRules) -> list[RulePredicate]:
         xp = self.backend.xp
         with np.errstate(over="ignore"):
             allowed = self.backend.to_device(np.array(sorted(_numbers(rules.set or ())), self.values.dtype))
-        return [self._question(rules.text("set"), lambda v: (v == v) & ~xp.isin(v, allowed))]
+        return [self._predicate(rules.text("set"), lambda v: (v == v) & ~xp.isin(v, allowed))]
 
-    def _unique(self, rules: ColumnRules) -> list[Question]:
+    def _unique(self, rules: ColumnRules) -> list[RulePredicate]:
         xp = self.backend.xp
         known = xp.sort(self.values[~self._is_null(self.values)])
         repeated = xp.unique(known[1:][known[1:] == known[:-1]])
@@ -130,7 +130,7 @@ class Numbers:
             return []
         if self.column.kind == "numeric" and not self.column.dtype.startswith(("float", "double")):
             self._require_told_apart(repeated)
-        return [self._question(rules.text("unique"), lambda v: xp.isin(v, repeated))]
+        return [self._predicate(rules.text("unique"), lambda v: xp.isin(v, repeated))]
 
     def _require_told_apart(self, repeated: Array) -> None:
         if float(self.backend.to_host(abs(repeated).max())) >= EXACT:
@@ -139,6 +139,7 @@ class Numbers:
                 f"whether {name!r} is unique cannot be told: numbers beyond 2^53 are kept as float64, rounded",
                 where=f"data.{name}.unique",
                 fix=f"keep them as they are: source: {{schema: {{{name}: text}}}}",
+                names=[name],
             )
 
 

@@ -78,6 +78,7 @@ class ColumnRules(Settings):
             try:
                 pc.match_substring_regex(pa.array([""]), regex)
             except pa.ArrowInvalid as error:
+                # A message of pyarrow 26.0, which begins with its own word for the error.
                 raise ValueError(f"no regular expression of RE2: {str(error).partition(': ')[2] or error}") from None
         return regex
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpupipe.splits.holdout import FewRows
-from gpupipe.splits.make import Fold, check_splits, hold_out, make_splits
+from gpupipe.splits.folds import Fold, check_splits, hold_out, make_splits
+from gpupipe.splits.holdout import RareClassError
 from gpupipe.splits.settings import Predefined, Split
 
-__all__ = ["FewRows", "Fold", "Predefined", "Split", "check_splits", "hold_out", "make_splits"]
+__all__ = ["Fold", "Predefined", "RareClassError", "Split", "check_splits", "hold_out", "make_splits"]

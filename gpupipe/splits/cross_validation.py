@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpupipe.errors import DataError
-from gpupipe.splits.holdout import FewRows, known_times
+from gpupipe.splits.holdout import RareClassError, known_times
 from gpupipe.splits.settings import Split
 
 Array = Any
@@ -64,4 +64,4 @@ def _require_members(y: Array, cv: int) -> None:
     rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
     if counts[rarest] < cv:
         what = f"has {counts[rarest]} rows, fewer than the {cv} folds"
-        raise FewRows(rarest, what, "split.cv", "use fewer folds, ")
+        raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")

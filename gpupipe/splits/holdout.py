@@ -12,7 +12,7 @@ Array = Any
 NAT = -(2**63)  # a missing time, as in gpupipe.table.schema
 
 
-class FewRows(DataError):
+class RareClassError(DataError):
     """A class has too few rows.
 
     Parameters
@@ -63,7 +63,7 @@ def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Ar
         return mask
     counts = np.bincount(strata)
     if (counts == 1).any():
-        raise FewRows(counts.tolist().index(1), "has a single row and cannot be shared out", "split.stratify")
+        raise RareClassError(counts.tolist().index(1), "has a single row and cannot be shared out", "split.stratify")
     strata = strata.astype(np.min_scalar_type(len(counts)))
     for code, n_held in enumerate(_apportion(counts, count_of(n_rows, share))):
         _put_right(mask, strata == code, n_held, generator)

@@ -1,21 +1,21 @@
 """``gpupipe init``: a table in, a commented starter configuration out, which runs as it is.
 
 ``starter``     `make_starter`: from a path and a target to the text of the configuration
-``listing``     `list_columns`: what there is to predict, where no target is named
+``column_list``  `list_columns`: candidates for the target, if none is named
 
-``columns``     what the columns are, whatever is predicted: puts the next five together
-``written``     how the files are written: format, delimiter, header, encoding, marks for missing values
+``columns``     the columns of a table, whatever is predicted: combines the next five
+``source_table``  the table and its detected format: delimiter, header, encoding, marks for missing values
 ``header``      whether the first row of a file is a header
 ``facts``       what a column holds: its values and their counts
 ``kinds``       dates and numbers in text, times in numbers: what goes into ``schema:``
-``useless``     identifiers, constants, split markers, free text: what goes into ``drop:``
+``useless_columns``  identifiers, constants, split markers, free text: what goes into ``drop:``
 
-``learning``    what is to be learned, and what helps: puts the next eight together
+``target_analysis``  the target and its task, leaks and helpful columns: combines the next eight
 ``target``      the column to predict: found, suggested, and its positive label
 ``sample``      some rows as numbers, for the next five
 ``power``       what columns predict of held-out rows, alone and together
 ``leaks``       columns that restate the target, and columns that dominate it
-``uninformative``  names and numbers that say nothing of the target
+``uninformative_columns``  names and numbers that say nothing of the target
 ``categories``  integers that may be names rather than sizes
 ``overlaps``    levels and classes that are bands of one quantity
 ``tails``       numbers to take the logarithm of

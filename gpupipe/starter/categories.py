@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import level_codes, level_means, share_explained, targets_of
-from gpupipe.starter.sample import FOLDS, Sample
+from gpupipe.starter.sample import FOLDS, NumericSample
 
 Array = Any
 MIN_LEVELS, MAX_LEVELS = 3, 250
@@ -21,7 +21,7 @@ MAX_STEPS = 8
 
 
 @dataclass(frozen=True)
-class Gain:
+class CategoryGain:
     """The share of the target's variance that a column explains: by a line, by a few steps, by each value's mean."""
 
     as_line: float
@@ -39,7 +39,7 @@ class Gain:
         return f"its values explain {shares[0]} of the target, their order {shares[1]}"
 
 
-def find_categories(sample: Sample, integers: Sequence[Facts]) -> Mapping[str, str]:
+def find_categories(sample: NumericSample, integers: Sequence[ColumnFacts]) -> Mapping[str, str]:
     """Return the columns whose values explain more than their order does, with the evidence."""
     found = {}
     for column in integers:
@@ -50,13 +50,13 @@ def find_categories(sample: Sample, integers: Sequence[Facts]) -> Mapping[str, s
     return found
 
 
-def _may_be_names(column: Facts, sample: Sample) -> bool:
+def _may_be_names(column: ColumnFacts, sample: NumericSample) -> bool:
     is_candidate = column.holds == "integer" and MIN_LEVELS <= column.n_distinct <= MAX_LEVELS
     has_rows = column.n_distinct * MIN_ROWS_PER_LEVEL <= len(sample.y)
     return is_candidate and has_rows and int(column.counts.max()) <= MOST * column.n_filled
 
 
-def measure(name: str, sample: Sample) -> Gain:
+def measure(name: str, sample: NumericSample) -> CategoryGain:
     """Return how much a column explains in each way, on rows that were not learned from."""
     from sklearn.linear_model import LinearRegression
     from sklearn.tree import DecisionTreeRegressor
@@ -71,4 +71,4 @@ def measure(name: str, sample: Sample) -> Gain:
             test = sample.fold == k
             predicted[test] = model.fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
         shares.append(share_explained(targets, predicted))
-    return Gain(shares[0], shares[1], share_explained(targets, level_means(codes, targets, sample.fold)))
+    return CategoryGain(shares[0], shares[1], share_explained(targets, level_means(codes, targets, sample.fold)))

@@ -7,17 +7,17 @@ from importlib.util import find_spec
 from typing import Any
 
 from gpupipe.backends import DeviceReport
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import install_extra, suitable_major
-from gpupipe.doctor.installed import Installed
 from gpupipe.features.ops.auto import Auto
 from gpupipe.models import Task
 from gpupipe.names import enumerate_names
-from gpupipe.starter.columns import Columns
-from gpupipe.starter.document import Document, flow
-from gpupipe.starter.facts import Facts
-from gpupipe.starter.learning import Learning
+from gpupipe.starter.columns import TableColumns
+from gpupipe.starter.document import YamlDocument, flow
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.places import two_places
-from gpupipe.starter.useless import is_count, is_named_as_key, part_levels
+from gpupipe.starter.target_analysis import TargetAnalysis
+from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
 FOLDS = 5
@@ -50,33 +50,33 @@ METRICS: dict[Task, list[str]] = {
 }
 
 
-def write_split(document: Document, learning: Learning) -> None:
+def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
     """Write the ``split:`` section, and what else could be chosen."""
-    is_class = bool(learning.counts)
-    if learning.n_known < ENOUGH_ROWS:
-        stratify = is_class and min(learning.counts) >= FOLDS
+    is_class = bool(analysis.counts)
+    if analysis.n_known < ENOUGH_ROWS:
+        stratify = is_class and min(analysis.counts) >= FOLDS
         settings: dict[str, Any] = {"cv": FOLDS, "stratify": stratify, "shuffle": True, "seed": 0}
         reason = f"{FOLDS} folds: each row is predicted once, by a model that has not seen it"
     else:
-        settings = {"test_size": 0.2, "stratify": is_class and min(learning.counts) >= 2, "seed": 0}
+        settings = {"test_size": 0.2, "stratify": is_class and min(analysis.counts) >= 2, "seed": 0}
         reason = "enough rows to measure well on a fifth of them"
     document.line(f"split: {flow(settings)}", reason)
     if is_class and not settings["stratify"]:
-        document.remark(f"Not stratified: the rarest class has {min(learning.counts)} rows.")
-    for remark, offered in split_offers(learning):
+        document.remark(f"Not stratified: the rarest class has {min(analysis.counts)} rows.")
+    for remark, offered in split_offers(analysis):
         document.remark(remark)
         document.line(f"# split: {flow(offered)}")
     document.blank()
 
 
-def split_offers(learning: Learning) -> list[tuple[str, dict[str, Any]]]:
+def split_offers(analysis: TargetAnalysis) -> list[tuple[str, dict[str, Any]]]:
     """Return other splits that the columns suggest, each with what speaks for it."""
-    columns = learning.columns
-    offers = [_offer_of_parts(columns.facts[name], learning) for name in columns.dropped]
+    columns = analysis.columns
+    offers = [_offer_of_parts(columns.facts[name], analysis) for name in columns.dropped]
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
     if times:
         offers.append(("To test on the latest rows, as it will be in use:", {"time": times[0], "test_size": 0.2}))
-    groups = [name for name, column in columns.facts.items() if _may_group(column, learning)]
+    groups = [name for name, column in columns.facts.items() if _may_group(column, analysis)]
     if groups:
         offers.append(
             (f"To keep rows of one {groups[0]} together, if they are alike:", {"cv": FOLDS, "group": groups[0]})
@@ -84,10 +84,10 @@ def split_offers(learning: Learning) -> list[tuple[str, dict[str, Any]]]:
     return [offer for offer in offers if offer]
 
 
-def _offer_of_parts(column: Facts, learning: Learning) -> tuple[str, dict[str, Any]] | None:
+def _offer_of_parts(column: ColumnFacts, analysis: TargetAnalysis) -> tuple[str, dict[str, Any]] | None:
     """Offer the split that a column makes; test on a part that has targets."""
     parts = part_levels(column)
-    labelled = learning.labelled_levels(column.name) if parts else set()
+    labelled = analysis.labelled_levels(column.name) if parts else set()
     test = next((parts[part] for part in ("test", "valid") if labelled.intersection(parts.get(part, ()))), None)
     if test is None:
         return None
@@ -95,16 +95,16 @@ def _offer_of_parts(column: Facts, learning: Learning) -> tuple[str, dict[str, A
     return f"The split in {column.name} instead; take it out of drop then:", offered
 
 
-def _may_group(column: Facts, learning: Learning) -> bool:
+def _may_group(column: ColumnFacts, analysis: TargetAnalysis) -> bool:
     """Return whether a column looks like a key of which several rows have the same value, and not like a count."""
-    is_input = column.name not in learning.columns.dropped and column.name != learning.goal.target
+    is_input = column.name not in analysis.columns.dropped and column.name != analysis.goal.target
     repeats = 20 <= column.n_distinct <= column.n_filled / 2
     return is_input and repeats and is_named_as_key(column.name) and not is_count(column)
 
 
-def write_features(document: Document, columns: Columns, learning: Learning | None = None) -> None:
+def write_features(document: YamlDocument, columns: TableColumns, analysis: TargetAnalysis | None = None) -> None:
     """Write the ``features:`` section."""
-    tails, target = (learning.tails, learning.goal.target) if learning else ((), None)
+    tails, target = (analysis.tails, analysis.goal.target) if analysis else ((), None)
     inputs = [name for name in columns.kept if name != target]
     document.line("features:")
     _write_distance(document, columns, inputs)
@@ -120,7 +120,7 @@ def write_features(document: Document, columns: Columns, learning: Learning | No
     document.blank()
 
 
-def _write_distance(document: Document, columns: Columns, inputs: Sequence[str]) -> None:
+def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
     """Write what is between two places, unless a distance is given: trees would have to make it of four columns."""
     places = two_places(columns, inputs)
     if places and not any("distance" in name.lower() for name in columns.facts):
@@ -131,15 +131,15 @@ def _write_distance(document: Document, columns: Columns, inputs: Sequence[str])
         document.line("      as: distance_km")
 
 
-def write_models(document: Document, learning: Learning, device: DeviceReport) -> None:
+def write_models(document: YamlDocument, analysis: TargetAnalysis, device: DeviceReport) -> None:
     """Write the ``models:`` section: only models that the GPU trains where there is a usable one."""
     document.line("models:", "a leaderboard; the best one is exported")
-    linear = "ridge" if learning.goal.task == "regression" else "logistic_regression"
+    linear = "ridge" if analysis.goal.task == "regression" else "logistic_regression"
     document.line(f"  - {linear}", "linear: hard to beat on few rows, and easy to explain")
     plain = f"- hist_gradient_boosting: {flow(PLAIN_TREES)}"
     steps = f"- xgboost: {flow(XGBOOST)}"
-    if len(learning.columns.kept) > WIDE_COLUMNS and not device.gpu.usable:
-        document.remark(f"Boosting takes time for each of {len(learning.columns.kept):,} columns; to add it:", "  ")
+    if len(analysis.columns.kept) > WIDE_COLUMNS and not device.gpu.usable:
+        document.remark(f"Boosting takes time for each of {len(analysis.columns.kept):,} columns; to add it:", "  ")
         document.line(f"  # {steps if has_xgboost() else plain}")
     elif device.gpu.usable:
         leaf_wise = {"name": "xgboost", "as": "xgboost_leaf_wise", "params": LEAF_WISE}
@@ -174,12 +174,12 @@ def gpu_remarks(device: DeviceReport) -> list[str]:
     """Return what to say of the usable GPU of this machine: its part, and what to install first, if anything."""
     remarks = [f"All of them train on this machine's GPU, {device.gpu.name}."]
     if device.missing_packages:
-        install = install_extra(suitable_major(device.gpu, Installed()))
+        install = install_extra(suitable_major(device.gpu, Distributions()))
         remarks.append(f"Its packages are not installed yet: {install}")
     return remarks
 
 
-def write_evaluation(document: Document, task: Task) -> None:
+def write_evaluation(document: YamlDocument, task: Task) -> None:
     """Write the ``evaluate:`` section."""
     document.line(f"evaluate: {flow({'metrics': METRICS[task]})}", "the first one orders the leaderboard")
     document.blank()

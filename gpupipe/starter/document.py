@@ -17,7 +17,7 @@ LONGEST_TEXT, LONGEST_COMMENT = 66, 80  # beyond, a comment stands above its lin
 LINE_BREAKS = set("\x85\u2028\u2029")  # to YAML; PyYAML folds them into blanks unless it escapes them
 
 
-class Document:
+class YamlDocument:
     """The text of a configuration, written from top to bottom; the comments of a block are aligned."""
 
     def __init__(self) -> None:

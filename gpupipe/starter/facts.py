@@ -1,4 +1,4 @@
-"""What a column of the table as it was read holds."""
+"""Type, distinct values and counts of a column, as read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Holds = Literal["text", "integer", "number", "boolean", "time"]
 
 
 @dataclass(frozen=True)
-class Facts:
-    """A column, its distinct values, and how often each is there.
+class ColumnFacts:
+    """A column, its distinct values, and their counts.
 
     Attributes
     ----------
@@ -71,22 +71,22 @@ class Facts:
         return (0, 0) if bounds["min"] is None else (bounds["min"], bounds["max"])
 
 
-def facts_of(table: pa.Table) -> dict[str, Facts]:
+def collect_facts(table: pa.Table) -> dict[str, ColumnFacts]:
     """Return the facts of each column, by name."""
     return {name: _facts(name, column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _facts(name: str, column: pa.ChunkedArray) -> Facts:
+def _facts(name: str, column: pa.ChunkedArray) -> ColumnFacts:
     kind = column.type
     if pa.types.is_dictionary(kind):
         distinct, counts = _counted_levels(column)
-        return Facts(name, "text", column, distinct, counts)
+        return ColumnFacts(name, "text", column, distinct, counts)
     counted = pc.value_counts(column)
     distinct, counts = counted.field("values"), counted.field("counts").to_numpy()
     filled = distinct.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(kind):
         filled &= ~pc.fill_null(pc.is_nan(distinct), True).to_numpy(zero_copy_only=False)
-    return Facts(name, _holds(kind), column, distinct.filter(pa.array(filled)), counts[filled])
+    return ColumnFacts(name, _holds(kind), column, distinct.filter(pa.array(filled)), counts[filled])
 
 
 def _counted_levels(column: pa.ChunkedArray) -> tuple[pa.Array, Any]:

@@ -14,9 +14,9 @@ from gpupipe.io.file_streams import opened
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.csv.header import read_head
 from gpupipe.io.settings import WHITESPACE
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.header import is_number
-from gpupipe.starter.written import Written
+from gpupipe.starter.source_table import SourceTable
 from gpupipe.table.time_formats import time_formats, time_unit
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
@@ -25,7 +25,7 @@ BLOCK_BYTES = 16 << 20  # every row must fit into one
 
 
 @dataclass(frozen=True)
-class Declaration:
+class ColumnDeclaration:
     """An entry of ``schema:``: what a column is, and why."""
 
     kind: str
@@ -33,30 +33,32 @@ class Declaration:
     format: str | None = None
 
 
-def declarations(facts: Mapping[str, Facts], written: Written) -> dict[str, Declaration]:
+def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
     """Return what has to be said of the kinds of columns, by name."""
-    found: dict[str, Declaration] = {}
+    found: dict[str, ColumnDeclaration] = {}
     for name, column in facts.items():
         declared = _of_text(column) if column.holds == "text" else _of_integers(column)
         if declared is not None:
             found[name] = declared
-    blanks = blank_cells(written, [n for n, c in facts.items() if c.holds in ("integer", "number") and c.n_null])
+    blanks = count_blank_cells(
+        source_table, [n for n, c in facts.items() if c.holds in ("integer", "number") and c.n_null]
+    )
     for name, n in blanks.items():
-        found[name] = Declaration("float", f"{n:,} blank{'s become' if n > 1 else ' becomes'} missing")
+        found[name] = ColumnDeclaration("float", f"{n:,} blank{'s become' if n > 1 else ' becomes'} missing")
     return found
 
 
-def _of_text(column: Facts) -> Declaration | None:
+def _of_text(column: ColumnFacts) -> ColumnDeclaration | None:
     texts = column.texts
     if texts and all(is_number(text) and not _is_code(text) for text in texts):
-        return Declaration("float", "numbers written as text")
+        return ColumnDeclaration("float", "numbers written as text")
     formats = time_formats(texts)
     if not formats:
         return None
     reason = f"such as {texts[0]}"
     if len(formats) > 1:
         reason += f"; no value says whether it is not {formats[1]}"
-    return Declaration("datetime", reason, formats[0])
+    return ColumnDeclaration("datetime", reason, formats[0])
 
 
 def _is_code(text: str) -> bool:
@@ -64,24 +66,24 @@ def _is_code(text: str) -> bool:
     return len(text) > 1 and text[0] == "0" and text.isdecimal()
 
 
-def _of_integers(column: Facts) -> Declaration | None:
+def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
     if column.holds != "integer" or not TIME_WORDS.search(column.name.lower()):
         return None
     unit = time_unit(*column.range)
-    return None if unit is None else Declaration("datetime", "counts from 1970", unit)
+    return None if unit is None else ColumnDeclaration("datetime", "counts from 1970", unit)
 
 
-def blank_cells(written: Written, names: Iterable[str]) -> dict[str, int]:
+def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[str, int]:
     """Return how many cells of some columns of CSV files hold nothing but blanks; those with none are left out.
 
     A reader that took such a column for text would lose its numbers: it is worth saying that they are some.
     """
     names = list(names)
-    files = find_files(written.source)
+    files = find_files(source_table.source)
     if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
         return {}
     found = dict.fromkeys(names, 0)
-    csv = written.source.csv
+    csv = source_table.source.csv
     for file in files:
         with opened(file, unpack=True) as stream:
             head = read_head(stream, file, csv)

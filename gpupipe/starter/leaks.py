@@ -36,7 +36,7 @@ from gpupipe.starter.power import (
     targets_of,
     together,
 )
-from gpupipe.starter.sample import FOLDS, Sample
+from gpupipe.starter.sample import FOLDS, NumericSample
 
 Array = Any
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
@@ -95,12 +95,12 @@ class Suspicion:
 Suspicions = dict[str, Suspicion]
 
 
-def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
+def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) -> LeakReport:
     """Return the columns that restate the target, and those that dominate it.
 
     Parameters
     ----------
-    sample : Sample
+    sample : NumericSample
     target : str
         What the target is called in the evidence.
     classes : sequence
@@ -130,7 +130,7 @@ def find_leaks(sample: Sample, target: str, classes: Sequence[Any] = ()) -> Leak
 class _Others:
     """A model of the columns that nothing speaks against; trained when first used."""
 
-    def __init__(self, sample: Sample, suspects: set[str]) -> None:
+    def __init__(self, sample: NumericSample, suspects: set[str]) -> None:
         self._sample = smaller(sample)
         names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
         self._names = strongest(names, self._sample)
@@ -197,7 +197,7 @@ def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
     return Determination(n_rows, n_errors, n_rows - int(seen_outcomes.max()))
 
 
-def _by_levels(sample: Sample, target: str) -> Suspicions:
+def _by_levels(sample: NumericSample, target: str) -> Suspicions:
     """Find the columns each of whose values belongs to one class, where they are filled in."""
     if sample.task == "regression" or len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
@@ -215,7 +215,7 @@ def _by_levels(sample: Sample, target: str) -> Suspicions:
     return found
 
 
-def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> Suspicions:
+def _by_nulls(sample: NumericSample, target: str, classes: Sequence[Any]) -> Suspicions:
     """Find the columns that are filled in, or missing, only where the target is one class."""
     if sample.task == "regression":
         return {}
@@ -235,7 +235,7 @@ def _by_nulls(sample: Sample, target: str, classes: Sequence[Any]) -> Suspicions
     return found
 
 
-def _by_null_pattern(sample: Sample, target: str) -> Suspicions:
+def _by_null_pattern(sample: NumericSample, target: str) -> Suspicions:
     """Find columns whose nulls determine the class: one, or several together."""
     nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
     if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
@@ -270,7 +270,7 @@ def _pattern(masks: Sequence[Array]) -> Array:
     return np.unique(np.stack(masks, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _by_bands(sample: Sample, target: str) -> Suspicions:
+def _by_bands(sample: NumericSample, target: str) -> Suspicions:
     """Find the columns that the target determines: bands of a number, unions of classes; and those that tell them."""
     if sample.task == "binary" or len(np.unique(sample.y)) < 3:
         return {}
@@ -299,7 +299,7 @@ def _by_bands(sample: Sample, target: str) -> Suspicions:
     }
 
 
-def _by_shared_bands(sample: Sample, target: str) -> Suspicions:
+def _by_shared_bands(sample: NumericSample, target: str) -> Suspicions:
     """Find the columns whose levels and the classes are two sets of bands of one quantity."""
     if sample.task == "regression":
         return {}
@@ -311,7 +311,7 @@ def _by_shared_bands(sample: Sample, target: str) -> Suspicions:
     return found
 
 
-def _least_gain(name: str, sample: Sample, n_levels: int, shown: Determination) -> float:
+def _least_gain(name: str, sample: NumericSample, n_levels: int, shown: Determination) -> float:
     """Return how much a band must add to a model of the other columns to be taken for a leak.
 
     Intervals of a number that do not overlap are no accident. One level for each class may be: all mammals give milk.
@@ -321,7 +321,7 @@ def _least_gain(name: str, sample: Sample, n_levels: int, shown: Determination) 
     return MIN_GAIN_OF_TEXT if shown.is_exact and n_levels > 2 and name in sample.coded else MIN_GAIN
 
 
-def _determined_by(name: str, sample: Sample, bands: Suspicions) -> str:
+def _determined_by(name: str, sample: NumericSample, bands: Suspicions) -> str:
     """Return one of the bands that a column determines: it is a finer one, and would hide what the band gives away."""
     codes = level_codes(sample.columns[name])
     determined = (b for b in bands if determination(codes, level_codes(sample.columns[b]), sample.fold).is_exact)
@@ -337,7 +337,7 @@ def _banding(y: Array, codes: Array) -> Determination:
     return Determination(len(y), n_errors, len(y) - int(np.bincount(codes).max()), MIN_EXTREMES)
 
 
-def _nearly_perfect(sample: Sample) -> dict[str, float]:
+def _nearly_perfect(sample: NumericSample) -> dict[str, float]:
     """Return the score of each column that alone predicts the target nearly without error."""
     names = list(sample.columns)
     if len(names) > MAX_TOGETHER:  # a tree for each would take minutes
@@ -346,7 +346,7 @@ def _nearly_perfect(sample: Sample) -> dict[str, float]:
     return {name: value for name, value in scores.items() if value >= LIMITS[sample.task]}
 
 
-def _different(names: Sequence[str], sample: Sample) -> list[str]:
+def _different(names: Sequence[str], sample: NumericSample) -> list[str]:
     """Return columns that are not another one in other units, `EASY` of them at most."""
     from scipy.stats import rankdata
 
@@ -360,7 +360,7 @@ def _different(names: Sequence[str], sample: Sample) -> list[str]:
     return list(chosen)
 
 
-def _dominating(sample: Sample, target: str) -> dict[str, str]:
+def _dominating(sample: NumericSample, target: str) -> dict[str, str]:
     """Find the columns without which a model is far worse: worth a thought, and often honest."""
     sample = smaller(sample)
     targets = targets_of(sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpupipe.starter.columns import Columns
+from gpupipe.starter.columns import TableColumns
 
 COORDINATES = {
     "latitude": ({"lat", "latitude"}, 90.0),
@@ -15,7 +15,7 @@ COORDINATES = {
 Place = tuple[str, str]
 
 
-def two_places(columns: Columns, names: Sequence[str]) -> tuple[Place, Place] | None:
+def two_places(columns: TableColumns, names: Sequence[str]) -> tuple[Place, Place] | None:
     """Return latitude and longitude of the one place and of the other; None unless there are two places, no more.
 
     Which is the start is taken from the order of the columns: the distance is the same either way.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.models import CLASSIFICATION
-from gpupipe.starter.sample import FOLDS, Sample
+from gpupipe.starter.sample import FOLDS, NumericSample
 
 Array = Any
 SMOOTHING = 5.0  # rows
@@ -21,7 +21,7 @@ BINS = 16
 STEPS = {"max_iter": 40, "learning_rate": 0.15, "early_stopping": False, "random_state": 0}
 
 
-def targets_of(sample: Sample) -> Array:
+def targets_of(sample: NumericSample) -> Array:
     """Return what is explained, shape (n_rows, n_targets): the rank, or 0 and 1 for each class (binary: the second)."""
     if sample.task == "multiclass":
         return np.stack([sample.y == label for label in np.unique(sample.y)], axis=1).astype(np.float64)
@@ -52,7 +52,7 @@ def level_means(codes: Array, targets: Array, fold: Array) -> Array:
     return predicted
 
 
-def alone(name: str, sample: Sample, max_steps: int | None = None) -> Array:
+def alone(name: str, sample: NumericSample, max_steps: int | None = None) -> Array:
     """Return what one column predicts, shape (n_rows, n_targets): by its levels, or by a tree on its order.
 
     `max_steps` leaves suit a column with noise; without a limit, the tree finds what is exact.
@@ -71,7 +71,7 @@ def alone(name: str, sample: Sample, max_steps: int | None = None) -> Array:
     return predicted
 
 
-def rough_powers(names: Sequence[str], sample: Sample) -> dict[str, float]:
+def rough_powers(names: Sequence[str], sample: NumericSample) -> dict[str, float]:
     """Return about how much of the target each column explains alone, at a hundredth of the cost of `alone`.
 
     Levels are scored by their held-out means, numbers by those of sixteen bins of as many rows.
@@ -90,7 +90,7 @@ def rough_powers(names: Sequence[str], sample: Sample) -> dict[str, float]:
     return powers
 
 
-def strongest(names: Sequence[str], sample: Sample, most: int = MAX_TOGETHER) -> list[str]:
+def strongest(names: Sequence[str], sample: NumericSample, most: int = MAX_TOGETHER) -> list[str]:
     """Return the `most` columns that explain the target best alone, by `rough_powers`, in their order."""
     if len(names) <= most:
         return list(names)
@@ -99,7 +99,7 @@ def strongest(names: Sequence[str], sample: Sample, most: int = MAX_TOGETHER) ->
     return [name for name in names if name in chosen]
 
 
-def could_be_exact(name: str, sample: Sample) -> bool:
+def could_be_exact(name: str, sample: NumericSample) -> bool:
     """Return whether a number may tell the target nearly without error: rows that are near in order have like targets.
 
     A test before `alone`, at a fiftieth of its cost: what a tree finds exactly are runs of equal targets.
@@ -117,7 +117,7 @@ def could_be_exact(name: str, sample: Sample) -> bool:
     return False
 
 
-def together(names: Sequence[str], sample: Sample) -> Array:
+def together(names: Sequence[str], sample: NumericSample) -> Array:
     """Return what some columns predict together, shape as `targets_of`: boosted trees of a modest size."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -141,19 +141,19 @@ def together(names: Sequence[str], sample: Sample) -> Array:
     return predicted
 
 
-def smaller(sample: Sample) -> Sample:
+def smaller(sample: NumericSample) -> NumericSample:
     """Return as many rows as `together` takes in a second or two: fewer where there are many classes or columns."""
     n_columns = max(1, len(sample.columns)) * (len(np.unique(sample.y)) if sample.task == "multiclass" else 1)
     return sample.head(max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // n_columns)))
 
 
-def can_join(name: str, sample: Sample) -> bool:
+def can_join(name: str, sample: NumericSample) -> bool:
     """Return whether `together` takes a column: it varies, and its levels are few enough to be split as categories."""
     n_values = len(np.unique(sample.columns[name]))
     return n_values > 1 and (name not in sample.coded or n_values <= MAX_CODES)
 
 
-def _input(name: str, sample: Sample) -> Array:
+def _input(name: str, sample: NumericSample) -> Array:
     return level_codes(sample.columns[name]) if name in sample.coded else sample.columns[name]
 
 
@@ -168,7 +168,7 @@ def area_under_curve(y: Array, score: Array) -> float:
     return float(wins / (n_positive * n_negative))
 
 
-def score(predicted: Array, sample: Sample) -> float:
+def score(predicted: Array, sample: NumericSample) -> float:
     """Return how good predictions are, 1 at best: ROC-AUC, balanced accuracy, or R² of the ranks, by the task."""
     if sample.task == "binary":
         return area_under_curve(sample.y, predicted[:, 0])

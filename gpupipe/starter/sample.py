@@ -19,7 +19,7 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Sample:
+class NumericSample:
     """Rows whose target is known, drawn at random where there are many.
 
     Attributes
@@ -44,11 +44,11 @@ class Sample:
     is_all: bool
     coded: frozenset[str] = frozenset()
 
-    def without(self, names: Collection[str]) -> Sample:
+    def without(self, names: Collection[str]) -> NumericSample:
         """Return the sample without some of its columns."""
         return replace(self, columns={name: x for name, x in self.columns.items() if name not in names})
 
-    def head(self, n_rows: int) -> Sample:
+    def head(self, n_rows: int) -> NumericSample:
         """Return at most `n_rows` rows, spread evenly over the sample."""
         if len(self.y) <= n_rows:
             return self
@@ -66,7 +66,7 @@ class Sample:
         return rankdata(self.y) / len(self.y)
 
 
-def draw(table: Table, y: Array, task: Task, target: str) -> Sample:
+def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
     """Return a sample of a table whose rows all have a target."""
     generator = np.random.default_rng(SEED)
     rows = np.arange(table.n_rows)
@@ -77,7 +77,7 @@ def draw(table: Table, y: Array, task: Task, target: str) -> Sample:
     columns = {name: _as_numbers(table, name, rows) for name in names}
     fold = generator.permutation(len(rows)) % FOLDS
     coded = frozenset(name for name in names if table.schema[name].levels is not None)
-    return Sample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded)
+    return NumericSample(columns, y[rows], task, fold, len(rows) == table.n_rows, coded)
 
 
 def _as_numbers(table: Table, name: str, rows: Array) -> Array:

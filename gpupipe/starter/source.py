@@ -8,35 +8,37 @@ from pathlib import Path
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.files import as_text
-from gpupipe.starter.columns import Columns
-from gpupipe.starter.document import Document, flow
-from gpupipe.starter.learning import Learning
-from gpupipe.starter.useless import shown
+from gpupipe.starter.columns import TableColumns
+from gpupipe.starter.document import YamlDocument, flow
+from gpupipe.starter.target_analysis import TargetAnalysis
+from gpupipe.starter.useless_columns import shown
 
 SHOWN = 4  # classes
 UNBALANCED = 0.9
 
 
-def write_source(document: Document, columns: Columns, path: str, learning: Learning | None = None) -> None:
+def write_source(
+    document: YamlDocument, columns: TableColumns, path: str, analysis: TargetAnalysis | None = None
+) -> None:
     """Write the section; `path` is as the configuration must say it."""
-    written = columns.written
+    source_table = columns.source_table
     document.line("source:")
     document.line(f"  path: {flow(path)}")
-    if written.source.format != "auto":
-        document.line(f"  format: {written.source.format}", written.remarks.get("format", ""))
-    if written.source.isolate:
+    if source_table.source.format != "auto":
+        document.line(f"  format: {source_table.source.format}", source_table.remarks.get("format", ""))
+    if source_table.source.isolate:
         document.line("  isolate: true", "the files are read in a child process first")
     _write_csv(document, columns)
-    if learning is not None:
-        document.line(f"  target: {flow(learning.goal.target)}", about_target(learning))
-        if learning.positive is not None:
-            document.line(f"  positive: {flow(learning.positive.label)}", learning.positive.reason)
-    _write_drop(document, columns, learning.leaks if learning else {})
-    _write_schema(document, columns, learning.hints if learning else {})
+    if analysis is not None:
+        document.line(f"  target: {flow(analysis.goal.target)}", about_target(analysis))
+        if analysis.positive is not None:
+            document.line(f"  positive: {flow(analysis.positive.label)}", analysis.positive.reason)
+    _write_drop(document, columns, analysis.leaks if analysis else {})
+    _write_schema(document, columns, analysis.hints if analysis else {})
     document.blank()
 
 
-def _write_drop(document: Document, columns: Columns, leaks: Mapping[str, str]) -> None:
+def _write_drop(document: YamlDocument, columns: TableColumns, leaks: Mapping[str, str]) -> None:
     if columns.dropped:
         document.line("  drop:")
     for name, reason in columns.dropped.items():
@@ -48,7 +50,7 @@ def _write_drop(document: Document, columns: Columns, leaks: Mapping[str, str]) 
         document.line(f"    - {flow(drop_pattern(name))}", columns.dropped[name])
 
 
-def _write_schema(document: Document, columns: Columns, hints: Mapping[str, str]) -> None:
+def _write_schema(document: YamlDocument, columns: TableColumns, hints: Mapping[str, str]) -> None:
     if columns.declared:
         document.line("  schema:")
     for name, declared in columns.declared.items():
@@ -60,12 +62,12 @@ def _write_schema(document: Document, columns: Columns, hints: Mapping[str, str]
         document.line(f"  #   {flow(name)}: categorical", reason)
 
 
-def _write_csv(document: Document, columns: Columns) -> None:
-    written = columns.written
-    if written.csv:
+def _write_csv(document: YamlDocument, columns: TableColumns) -> None:
+    source_table = columns.source_table
+    if source_table.csv:
         document.line("  csv:")
-    for setting, value in written.csv.items():
-        remark = written.remarks.get(setting, "")
+    for setting, value in source_table.csv.items():
+        remark = source_table.remarks.get(setting, "")
         if isinstance(value, list):
             document.list(f"    {setting}", value, remark)
         else:
@@ -95,11 +97,11 @@ def drop_pattern(name: str) -> str:
     return f"[@]{pattern[1:]}" if pattern.startswith("@") else pattern
 
 
-def about_target(learning: Learning) -> str:
+def about_target(analysis: TargetAnalysis) -> str:
     """Return what values the target has, and how often."""
-    labels, counts = learning.goal.labels, learning.counts
+    labels, counts = analysis.goal.labels, analysis.counts
     if not counts:
-        y = learning.sample.y
+        y = analysis.sample.y
         return f"a number, {y.min():g} to {y.max():g}, on average {y.mean():.4g}"
     shares = sorted(zip(labels, counts, strict=True), key=lambda pair: -pair[1])
     said = ", ".join(f"{shown(label)} {n / sum(counts):.1%}" for label, n in shares[:SHOWN])

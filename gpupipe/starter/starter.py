@@ -12,12 +12,12 @@ from gpupipe.io.settings import TableSource
 from gpupipe.names import enumerate_names
 from gpupipe.report.text import printable
 from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
-from gpupipe.starter.columns import Columns, inspect_columns
-from gpupipe.starter.document import Document
+from gpupipe.starter.columns import TableColumns, inspect_columns
+from gpupipe.starter.document import YamlDocument
 from gpupipe.starter.leaks import MIN_ROWS
-from gpupipe.starter.learning import Learning, inspect_target
 from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.source import about_target, path_from, write_source
+from gpupipe.starter.target_analysis import TargetAnalysis, analyse_target
 
 MOST_LINES = 20  # of one kind in the summary
 
@@ -55,23 +55,23 @@ def make_starter(
     ConfigError
         If there is no such column, or nothing can be learned.
     """
-    learning = inspect_target(inspect_columns(path, source), target)
-    document = Document()
-    _write_title(document, learning, path, config)
-    write_source(document, learning.columns, path_from(path, config), learning)
-    write_split(document, learning)
-    write_features(document, learning.columns, learning)
-    write_models(document, learning, device)
-    write_evaluation(document, learning.goal.task)
+    analysis = analyse_target(inspect_columns(path, source), target)
+    document = YamlDocument()
+    _write_title(document, analysis, path, config)
+    write_source(document, analysis.columns, path_from(path, config), analysis)
+    write_split(document, analysis)
+    write_features(document, analysis.columns, analysis)
+    write_models(document, analysis, device)
+    write_evaluation(document, analysis.goal.task)
     document.line("output: runs/", "each run makes a directory here")
-    summary = [*_summary(learning), *gpu_remarks(device)] if device.gpu.usable else _summary(learning)
+    summary = [*_summary(analysis), *gpu_remarks(device)] if device.gpu.usable else _summary(analysis)
     return Starter(document.text(), summary)
 
 
 def make_clustering_starter(path: str, config: Path, source: TableSource | None = None) -> Starter:
     """Return a configuration that finds groups of like rows; parameters and errors as `make_starter`."""
     columns = inspect_columns(path, source)
-    document = Document()
+    document = YamlDocument()
     document.remark(f"Groups of like rows in {Path(path).name}: {columns.n_rows:,} rows.")
     _write_commands(document, config)
     document.blank()
@@ -85,55 +85,55 @@ def make_clustering_starter(path: str, config: Path, source: TableSource | None 
     return Starter(document.text(), _summary_of_columns(columns))
 
 
-def _write_title(document: Document, learning: Learning, path: str, config: Path) -> None:
-    columns, goal = learning.columns, learning.goal
+def _write_title(document: YamlDocument, analysis: TargetAnalysis, path: str, config: Path) -> None:
+    columns, goal = analysis.columns, analysis.goal
     n_inputs = len(columns.facts) - len(columns.dropped) - 1
     document.remark(
-        f"What is {goal.target}? A {goal.task} task on {Path(path).name}: {learning.n_known:,} rows, {n_inputs} of "
+        f"What is {goal.target}? A {goal.task} task on {Path(path).name}: {analysis.n_known:,} rows, {n_inputs} of "
         f"{len(columns.facts)} columns to learn from."
     )
     _write_commands(document, config)
-    for note in _notes(learning):
+    for note in _notes(analysis):
         document.remark(note)
     document.blank()
 
 
-def _write_commands(document: Document, config: Path) -> None:
+def _write_commands(document: YamlDocument, config: Path) -> None:
     document.line("#")
     document.line(printable(f"#   gpupipe run {quote(str(config))}"))
     document.line("#")
     document.remark("Written by gpupipe init, from the values alone: look through drop and schema.")
 
 
-def _notes(learning: Learning) -> list[str]:
-    columns, notes = learning.columns, []
-    notes.append(f"Drop every column that would not be known yet when {learning.goal.target} is to be predicted.")
-    if not columns.written.has_header:
+def _notes(analysis: TargetAnalysis) -> list[str]:
+    columns, notes = analysis.columns, []
+    notes.append(f"Drop every column that would not be known yet when {analysis.goal.target} is to be predicted.")
+    if not columns.source_table.has_header:
         notes.append(f"The file has no header: its columns are called c1 to c{len(columns.facts)} here.")
-    if missing := columns.n_rows - learning.n_known:
-        notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {learning.goal.target} and are dropped.")
-    if learning.n_duplicates:
-        notes.append(f"{learning.n_duplicates:,} rows are there more than once.")
-    if not learning.sample.is_all:
-        notes.append(f"Leaks, categories and long tails were looked for in {len(learning.sample.y):,} rows.")
-    if len(learning.sample.columns) > MAX_TOGETHER and len(learning.sample.y) >= MIN_ROWS:
+    if missing := columns.n_rows - analysis.n_known:
+        notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {analysis.goal.target} and are dropped.")
+    if analysis.n_duplicates:
+        notes.append(f"{analysis.n_duplicates:,} rows are there more than once.")
+    if not analysis.sample.is_all:
+        notes.append(f"Leaks, categories and long tails were looked for in {len(analysis.sample.y):,} rows.")
+    if len(analysis.sample.columns) > MAX_TOGETHER and len(analysis.sample.y) >= MIN_ROWS:
         notes.append(f"Leaks were judged beside the {MAX_TOGETHER:,} columns that alone tell most of the target.")
-    if learning.unjudged:
-        names = enumerate_names(learning.unjudged)
-        notes.append(f"These may restate {learning.goal.target}, and were not compared with a model: {names}.")
-    for name, evidence in learning.warnings.items():
+    if analysis.unjudged:
+        names = enumerate_names(analysis.unjudged)
+        notes.append(f"These may restate {analysis.goal.target}, and were not compared with a model: {names}.")
+    for name, evidence in analysis.warnings.items():
         notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")
     return notes
 
 
-def _summary(learning: Learning) -> list[str]:
-    goal = learning.goal
-    first = f"{goal.task}: {goal.target}, {about_target(learning)}; {learning.n_known:,} rows"
-    kept = ["to keep a suspected leak, delete its line under drop"] if learning.leaks else []
-    return [first, *_summary_of_columns(learning.columns), *kept, *_notes(learning)[1:]]
+def _summary(analysis: TargetAnalysis) -> list[str]:
+    goal = analysis.goal
+    first = f"{goal.task}: {goal.target}, {about_target(analysis)}; {analysis.n_known:,} rows"
+    kept = ["to keep a suspected leak, delete its line under drop"] if analysis.leaks else []
+    return [first, *_summary_of_columns(analysis.columns), *kept, *_notes(analysis)[1:]]
 
 
-def _summary_of_columns(columns: Columns) -> list[str]:
+def _summary_of_columns(columns: TableColumns) -> list[str]:
     dropped = [f"dropped {name}: {reason}" for name, reason in columns.dropped.items()]
     declared = [f"{name} is {found.kind}: {found.reason}" for name, found in columns.declared.items()]
     return [*_cut(dropped, "dropped"), *_cut(declared, "declared")]

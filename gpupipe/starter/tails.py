@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import share_explained, targets_of
-from gpupipe.starter.sample import FOLDS, Sample
+from gpupipe.starter.sample import FOLDS, NumericSample
 
 Array = Any
 MIN_SKEWNESS = 2.0
 MIN_DISTINCT = 20
 
 
-def long_tails(sample: Sample, numbers: Sequence[Facts]) -> list[str]:
+def find_long_tails(sample: NumericSample, numbers: Sequence[ColumnFacts]) -> list[str]:
     """Return the columns to take the logarithm of, if a linear model of all numbers is better for it.
 
     None of their values is negative; they are skewed, and half as much so as logarithms. Whether the model is better is
@@ -38,7 +38,7 @@ def _filled(x: Array) -> Array:
     return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
 
 
-def _linear_fit(columns: Mapping[str, Array], sample: Sample) -> float:
+def _linear_fit(columns: Mapping[str, Array], sample: NumericSample) -> float:
     """Return the share of the target that a ridge regression on standardized columns explains."""
     from sklearn.linear_model import Ridge
 

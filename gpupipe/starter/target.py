@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.starter.facts import Facts
-from gpupipe.starter.kinds import Declaration
-from gpupipe.starter.useless import is_count, shown
+from gpupipe.starter.facts import ColumnFacts
+from gpupipe.starter.kinds import ColumnDeclaration
+from gpupipe.starter.useless_columns import is_count, shown
 from gpupipe.table.encode import FEW_LEVELS
 
 MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
@@ -27,14 +27,14 @@ TARGET_WORDS = {
 
 
 @dataclass(frozen=True)
-class Positive:
+class PositiveLabel:
     """The label that counts as positive, and why it."""
 
     label: Any
     reason: str
 
 
-def find_target(wanted: str, facts: Mapping[str, Facts], has_header: bool) -> str:
+def find_target(wanted: str, facts: Mapping[str, ColumnFacts], has_header: bool) -> str:
     """Return the column that the user means; without a header also by its position: ``15``, ``-1``, ``last``.
 
     Raises
@@ -67,7 +67,7 @@ def _position(wanted: str, n_columns: int) -> int | None:
     return position if 0 <= position < n_columns and number else None
 
 
-def _refuse_hopeless(column: Facts) -> None:
+def _refuse_hopeless(column: ColumnFacts) -> None:
     fix = "choose another column; without --target, init lists them"
     if column.n_distinct < 2:
         values = "the single value " + shown(column.most_frequent) if column.n_distinct else "no value"
@@ -79,7 +79,7 @@ def _refuse_hopeless(column: Facts) -> None:
         raise ConfigError(what, where="--target", fix=fix)
 
 
-def classes_in_numbers(column: Facts) -> Declaration | None:
+def classes_in_numbers(column: ColumnFacts) -> ColumnDeclaration | None:
     """Return the declaration of a target whose few integers are classes rather than a quantity."""
     if column.holds != "integer" or not 2 < column.n_distinct <= MAX_CLASSES:
         return None
@@ -88,10 +88,10 @@ def classes_in_numbers(column: Facts) -> Declaration | None:
         return None
     if column.n_distinct >= MIN_COUNTS and is_count(column):
         return None
-    return Declaration("categorical", f"{column.n_distinct} classes; remove this line if they are a quantity")
+    return ColumnDeclaration("categorical", f"{column.n_distinct} classes; remove this line if they are a quantity")
 
 
-def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positive:
+def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
     """Return the positive one of two labels: the one that says yes (1 beside 0 or -1), or the rarer one.
 
     Parameters
@@ -104,7 +104,7 @@ def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positiv
     sizes = {label: number for label in labels if (number := _number(label)) is not None}
     if len(sizes) == 2 and min(sizes.values()) <= 0:
         low, high = sorted(sizes, key=lambda label: sizes[label])
-        return Positive(high, f"the other label is {shown(low)}")
+        return PositiveLabel(high, f"the other label is {shown(low)}")
     if sizes:
         return _rarer(labels, counts)
     words = {label: str(label).strip().lower() for label in labels}
@@ -113,9 +113,9 @@ def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positiv
     first, second = labels
     other = {first: second, second: first}
     if len(said) == 1:
-        return Positive(said[0], f"the other label is {shown(other[said[0]])}")
+        return PositiveLabel(said[0], f"the other label is {shown(other[said[0]])}")
     if len(denied) == 1:
-        return Positive(other[denied[0]], f"the other label is {shown(denied[0])}")
+        return PositiveLabel(other[denied[0]], f"the other label is {shown(denied[0])}")
     return _rarer(labels, counts)
 
 
@@ -128,14 +128,14 @@ def _number(label: Any) -> float | None:
         return None
 
 
-def _rarer(labels: Sequence[Any], counts: Mapping[str, int]) -> Positive:
+def _rarer(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
     """Return the label of fewer rows, the last one of equals: of 1 and 2, neither says no."""
     n_rows = {label: counts.get(str(label), 0) for label in labels}
     rarer, other = sorted(reversed(labels), key=lambda label: n_rows[label])
-    return Positive(rarer, f"the rarer label; the other is {shown(other)}")
+    return PositiveLabel(rarer, f"the rarer label; the other is {shown(other)}")
 
 
-def suggest_targets(facts: Mapping[str, Facts], useless: Mapping[str, str]) -> dict[str, str]:
+def suggest_targets(facts: Mapping[str, ColumnFacts], useless: Mapping[str, str]) -> dict[str, str]:
     """Return the columns that look most like a target, the likeliest first, each with what speaks for it."""
     names = [name for name, column in facts.items() if name not in useless and _can_be_target(column)]
     reasons = {name: _reasons(facts[name], is_last=name == list(facts)[-1]) for name in names}
@@ -143,11 +143,11 @@ def suggest_targets(facts: Mapping[str, Facts], useless: Mapping[str, str]) -> d
     return {name: ", ".join(reasons[name]) for name in likely[:SUGGESTIONS]}
 
 
-def _can_be_target(column: Facts) -> bool:
+def _can_be_target(column: ColumnFacts) -> bool:
     return column.holds != "time" and column.n_distinct > 1
 
 
-def _reasons(column: Facts, is_last: bool) -> list[str]:
+def _reasons(column: ColumnFacts, is_last: bool) -> list[str]:
     words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.name).lower())
     reasons = ["its name"] if TARGET_WORDS.intersection(words) else []
     if is_last:

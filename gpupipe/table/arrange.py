@@ -138,7 +138,7 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
             return
         old = table.schema[column.source]
         if old.levels is None or not column.n_codes:
-            raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed")
+            raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed", names=[column.source])
         codes = recode(old, column, backend.xp)
         backend.take(codes, table.column(old.name), out)
 

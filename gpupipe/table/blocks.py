@@ -48,7 +48,9 @@ class Table:
         """
         if name not in self.places:
             self.schema[name]  # raises, with a hint, unless the column is text
-            raise SchemaError(f"column {name!r} is text and has no encoded form", fix="declare it categorical")
+            raise SchemaError(
+                f"column {name!r} is text and has no encoded form", fix="declare it categorical", names=[name]
+            )
         block, row = self.places[name]
         return self.blocks[block][row]
 

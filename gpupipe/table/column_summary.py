@@ -83,7 +83,9 @@ class SeenColumn:
     def _keep_formats(self, formats: list[str]) -> None:
         self.formats = formats
         if not self.formats:
-            raise SchemaError(f"column {self.name!r} holds times in several formats, or in none that is known")
+            raise SchemaError(
+                f"column {self.name!r} holds times in several formats, or in none that is known", names=[self.name]
+            )
 
     def _add_levels(self, coded: pa.ChunkedArray) -> None:
         for chunk in coded.chunks:

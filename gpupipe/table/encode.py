@@ -139,7 +139,9 @@ def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
     if pa.types.is_string_view(kind):
         return column.cast(pa.string())
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
-        raise SchemaError(f"column {name!r} holds {kind}: not one value a row", fix=f"drop it: drop: [{name}]")
+        raise SchemaError(
+            f"column {name!r} holds {kind}: not one value a row", fix=f"drop it: drop: [{name}]", names=[name]
+        )
     return column
 
 
@@ -147,7 +149,7 @@ def require_distinct(names: list[str]) -> None:
     """Raise SchemaError if two columns have one name."""
     if twice := duplicates(names):
         what = f"several columns are called {enumerate_names(twice, quoted=True)}"
-        raise SchemaError(what, fix="rename or drop one of them")
+        raise SchemaError(what, fix="rename or drop one of them", names=twice)
 
 
 def require(found: list[str], names: Iterable[str], who: str) -> None:
@@ -235,7 +237,11 @@ def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
     """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
     if column.kind == "numeric":
         if is_time(values.type) and not column.dtype.startswith(TIMES):  # 1970 and on in microseconds would do
-            raise SchemaError(f"column {column.name!r} holds times; expected numbers", fix="convert it to numbers")
+            raise SchemaError(
+                f"column {column.name!r} holds times; expected numbers",
+                fix="convert it to numbers",
+                names=[column.name],
+            )
         numbers = as_numbers(column.name, values)
         return Plan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":

@@ -106,7 +106,7 @@ class Schema:
         if name in self._by_name:
             return self._by_name[name]
         hint = did_you_mean(name, self.names) or f"the columns are {', '.join(self.names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", fix=hint)
+        raise SchemaError(f"there is no column {name!r}", fix=hint, names=[name])
 
     @cached_property
     def names(self) -> tuple[str, ...]:

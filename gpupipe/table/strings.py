@@ -151,4 +151,5 @@ def refuse(name: str, column: pa.ChunkedArray, bad: list[str], expected: str) ->
         f"column {name!r} holds {shown}: not {expected}",
         where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 1)",
         fix=f"correct the data, add the value to null_values, or declare schema: {{{name}: categorical}}",
+        names=[name],
     )

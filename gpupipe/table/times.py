@@ -51,6 +51,7 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
         raise SchemaError(
             f"column {name!r} holds numbers: as times they need a unit",
             fix=f"schema: {{{name}: {{kind: datetime, format: s}}}}, or one of {', '.join(UNITS)}",
+            names=[name],
         )
     times, by = UNITS[unit]
     try:
@@ -61,7 +62,9 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
             micros = pc.if_else(pc.is_nan(exact), pa.scalar(None, pa.float64()), exact).cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"column {name!r} holds numbers that are no times in {unit!r}: {error}", fix="correct the unit, or the data"
+            f"column {name!r} holds numbers that are no times in {unit!r}: {error}",
+            fix="correct the unit, or the data",
+            names=[name],
         ) from None
     return micros.cast(pa.timestamp("us"))
 
@@ -74,6 +77,7 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
             f"column {name!r} holds {sorted(values)[:3]}: no known time format fits all of its values",
             fix=declare_texts(name, sorted(values))
             or f"state the format, as in source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+            names=[name],
         )
     parsed = {v: micros(v, time_format) for v in values}
     bad = sorted(v for v, t in parsed.items() if t is None)

@@ -16,7 +16,7 @@ from pyarrow.csv import write_csv
 
 from gpupipe.bench.faults.running import Reference, problems_of_error
 from gpupipe.cli import main
-from gpupipe.cli.interrupts import EndedNow, Interrupts
+from gpupipe.cli.interrupts import ImmediateExit, Interrupts
 from gpupipe.errors import StoppedError
 from gpupipe.io.formats.registry import load_generator
 
@@ -170,7 +170,7 @@ def test_the_first_signal_asks_and_is_told_once() -> None:
 def test_the_second_signal_ends_the_run_even_if_both_are_handled_at_once() -> None:
     heard = Heard()
     heard.interrupts.handle(signal.SIGTERM, None)
-    with pytest.raises(EndedNow) as caught:
+    with pytest.raises(ImmediateExit) as caught:
         heard.interrupts.handle(signal.SIGTERM, None)
     assert caught.value.exit_code == 143
     late = Heard()

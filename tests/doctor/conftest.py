@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpupipe.backends.probe import Gpu
-from gpupipe.doctor.installed import Installed, read_installed
+from gpupipe.doctor.distributions import Distributions, read_distributions
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -69,11 +69,11 @@ class Site:
         (self.folder / name).mkdir()
         (self.folder / name / "__init__.py").write_text(code)
 
-    def read(self) -> Installed:
+    def read(self) -> Distributions:
         """Return what doctor reads where nothing else is installed."""
         with self._monkeypatch.context() as patched:
             patched.setattr(sys, "path", [str(self.folder)])
-            return read_installed()
+            return read_distributions()
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from gpupipe.backends.probe import probe_gpu
 from gpupipe.cli import main
 from gpupipe.doctor import Finding, rapids
 from gpupipe.doctor.cpu import LIBRARIES
-from gpupipe.doctor.installed import read_installed
-from gpupipe.doctor.surroundings import look_around
+from gpupipe.doctor.distributions import read_distributions
+from gpupipe.doctor.host_environment import read_host_environment
 from gpupipe.errors import DeviceError
 
 ROOT = Path(__file__).parents[2]
@@ -79,9 +79,9 @@ def broken(site: Any) -> None:
 
 
 def test_a_machine_without_a_gpu_is_whole(site: Any, run: Run, hostile_folder: Path) -> None:
-    if probe_gpu().obstacle != "no_driver" or look_around().nvidia_sign:
+    if probe_gpu().obstacle != "no_driver" or read_host_environment().nvidia_sign:
         pytest.skip("this machine has an NVIDIA GPU, or its driver")
-    if read_installed().has_gpu_packages():
+    if read_distributions().has_gpu_packages():
         pytest.skip("GPU packages are installed here")
     site.add_gpupipe()
     result = run("-P", "-X", "importtime", "-m", "gpupipe", "doctor", "--json", cwd=hostile_folder)

@@ -6,7 +6,7 @@ import pytest
 
 from gpupipe.backends.probe import Gpu
 from gpupipe.doctor.compilers import compiler_findings
-from gpupipe.doctor.installed import Installed
+from gpupipe.doctor.distributions import Distributions
 
 NUMBA = {"numba-cuda": "0.30.4"}
 CU13 = {**NUMBA, "nvidia-nvvm": "13.5.37", "nvidia-cuda-nvrtc": "13.5.37"}
@@ -28,21 +28,21 @@ CU12 = {**NUMBA, "nvidia-cuda-nvcc-cu12": "12.9.86", "nvidia-cuda-nvrtc-cu12": "
 def test_ptx_must_be_read_by_what_assembles_it(
     gpu: Gpu, versions: dict[str, str], cuda: tuple[int, int], level: str, words: str
 ) -> None:
-    (finding,) = compiler_findings(Installed(versions), replace(gpu, cuda=cuda))
+    (finding,) = compiler_findings(Distributions(versions), replace(gpu, cuda=cuda))
     assert finding.level == level
     assert words in finding.found
     assert bool(finding.fix) == (level == "error")
 
 
 def test_each_fix_is_a_command(gpu: Gpu) -> None:
-    (missing,) = compiler_findings(Installed(CU13), gpu)
+    (missing,) = compiler_findings(Distributions(CU13), gpu)
     older = "pip install 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*'"
     assert missing.fix == f"pip install 'nvidia-nvjitlink>=13.5,<14', or an older compiler: {older}"
-    (old,) = compiler_findings(Installed({**CU13, "nvidia-nvjitlink": "13.0.88"}), gpu)
+    (old,) = compiler_findings(Distributions({**CU13, "nvidia-nvjitlink": "13.0.88"}), gpu)
     assert old.fix == "pip install 'nvidia-nvjitlink>=13.5,<14'"
 
 
 def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: Gpu) -> None:
-    assert compiler_findings(Installed(CU13), Gpu(False, "no NVIDIA driver", obstacle="no_driver")) == []
-    assert compiler_findings(Installed({"nvidia-nvvm": "13.5.37"}), gpu) == []
-    assert compiler_findings(Installed(NUMBA), gpu) == []
+    assert compiler_findings(Distributions(CU13), Gpu(False, "no NVIDIA driver", obstacle="no_driver")) == []
+    assert compiler_findings(Distributions({"nvidia-nvvm": "13.5.37"}), gpu) == []
+    assert compiler_findings(Distributions(NUMBA), gpu) == []

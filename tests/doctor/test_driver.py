@@ -6,21 +6,21 @@ import pytest
 
 from gpupipe.backends.nvml import NVML_ERRORS
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.driver import NVML_FIXES, WITH_GPUS, driver_findings
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
-from gpupipe.doctor.surroundings import Surroundings
+from gpupipe.doctor.host_environment import HostEnvironment
 
-NOTHING = Installed()
-WHEELS = Installed({"cudf-cu13": "26.10.0"})
+NOTHING = Distributions()
+WHEELS = Distributions({"cudf-cu13": "26.10.0"})
 NO_DRIVER = Gpu(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded", obstacle="no_driver")
-PLAIN = Surroundings()
-CONTAINER = Surroundings(in_container=True)
+PLAIN = HostEnvironment()
+CONTAINER = HostEnvironment(in_container=True)
 SIGN = "it is PCI device 0000:01:00.0"
-WSL = Surroundings(in_wsl=True)
+WSL = HostEnvironment(in_wsl=True)
 
 
-def said(gpu: Gpu, around: Surroundings = PLAIN, installed: Installed = NOTHING) -> Finding:
+def said(gpu: Gpu, around: HostEnvironment = PLAIN, installed: Distributions = NOTHING) -> Finding:
     (finding,) = driver_findings(gpu, around, installed)
     assert gpu.obstacle == "" or gpu.reason in finding.found
     return finding
@@ -31,7 +31,7 @@ def test_a_good_driver_is_ok(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("around", [PLAIN, CONTAINER, WSL])
-def test_a_machine_without_a_gpu_is_ok_and_needs_no_fix(around: Surroundings) -> None:
+def test_a_machine_without_a_gpu_is_ok_and_needs_no_fix(around: HostEnvironment) -> None:
     finding = said(NO_DRIVER, around)
     assert (finding.level, finding.fix) == ("ok", "")
 
@@ -48,7 +48,7 @@ def test_a_machine_without_a_gpu_is_ok_and_needs_no_fix(around: Surroundings) ->
     ],
 )
 def test_a_driver_that_is_missed_has_the_fix_of_its_place(
-    around: Surroundings, wheels: Installed, level: str, fix: str
+    around: HostEnvironment, wheels: Distributions, level: str, fix: str
 ) -> None:
     finding = said(NO_DRIVER, around, wheels)
     assert finding.level == level
@@ -83,7 +83,7 @@ def test_a_hidden_gpu_is_somebodys_wish_and_no_error() -> None:
         ("nvml_77", PLAIN, "run nvidia-smi"),
     ],
 )
-def test_every_obstacle_of_a_driver_that_is_there_is_an_error(obstacle: str, around: Surroundings, fix: str) -> None:
+def test_every_obstacle_of_a_driver_that_is_there_is_an_error(obstacle: str, around: HostEnvironment, fix: str) -> None:
     finding = said(Gpu(False, "the reason", obstacle=obstacle), around)
     assert finding.level == "error"
     assert fix in finding.fix

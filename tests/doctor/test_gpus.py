@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.gpus import gpu_findings
-from gpupipe.doctor.installed import Installed
 
-CU12, CU13 = Installed({"cudf-cu12": "26.10.0"}), Installed({"cudf-cu13": "26.10.0"})
+CU12, CU13 = Distributions({"cudf-cu12": "26.10.0"}), Distributions({"cudf-cu13": "26.10.0"})
 
 
 def test_each_gpu_is_described(gpu: Gpu) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpupipe.backends.probe import Gpu
 from gpupipe.doctor import imports
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.imports import Trial, import_findings, try_imports
+from gpupipe.doctor.imports import ImportTrial, import_findings, try_imports
 
 NO_GPU = Gpu(False, "no NVIDIA driver", obstacle="no_driver")
 
@@ -62,7 +62,7 @@ def test_a_package_without_metadata_comes_anew_with_the_extra(site: Any, said: A
 def test_an_import_that_hangs_is_ended(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site.module("endless", "import threading; threading.Event().wait()")
     monkeypatch.syspath_prepend(str(site.folder))
-    assert try_imports(["endless"], 0.5) == Trial("does not finish within 0.5 s")
+    assert try_imports(["endless"], 0.5) == ImportTrial("does not finish within 0.5 s")
 
 
 def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, gpu: Gpu) -> None:

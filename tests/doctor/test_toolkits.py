@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from gpupipe.backends.probe import Gpu
+from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.installed import Installed
 from gpupipe.doctor.toolkits import library_findings
 from gpupipe_kernels.proof.device_compilers import missing_compiler
 from tests.toolkits import Toolkits
 
-INSTALLED = Installed({"numba-cuda": "0.30.4"})
+INSTALLED = Distributions({"numba-cuda": "0.30.4"})
 MISSING = "numba-cuda cannot load libnvvm: no kernel can be compiled"
 
 
@@ -78,4 +78,4 @@ def test_what_makes_nothing_visible_is_not_proposed(
 
 def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: Gpu) -> None:
     assert library_findings(INSTALLED, Gpu(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
-    assert library_findings(Installed({}), gpu, 60) == []
+    assert library_findings(Distributions({}), gpu, 60) == []

@@ -26,7 +26,7 @@ from gpupipe.pipeline.limits.safe_points import Stopping
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules
-from gpupipe.rules.judge import judge
+from gpupipe.rules.check import find_violations
 from gpupipe.table.arrange import on_device
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -292,9 +292,9 @@ def test_rules_are_judged_where_the_columns_are() -> None:
     }
     host, device = CpuBackend(), DeviceDouble()
     table = encode(columns, host, {"s": declare("text")})
-    expected = judge(table, rules, host)
+    expected = find_violations(table, rules, host)
     uncounted.clear()
-    assert judge(on_device(table, device), rules, device) == expected
+    assert find_violations(on_device(table, device), rules, device) == expected
     assert (len(expected), uncounted) == (16, [])
 
 

@@ -23,7 +23,7 @@ from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
-from gpupipe.splits.make import hold_out
+from gpupipe.splits.folds import hold_out
 from tests.properties.few import few
 from tests.properties.fitting import in_bits
 from tests.properties.runs import TABLE, configured, run, table_with_target

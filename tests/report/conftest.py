@@ -14,7 +14,7 @@ from gpupipe.report.data import (
     ColumnQuality,
     Confusion,
     Curve,
-    Importance,
+    ImportanceRow,
     LeaderboardRow,
     Lineage,
     Regression,
@@ -91,7 +91,7 @@ def churn_run() -> ReportData:
             confusion=Confusion(labels=["No", "Yes"], counts=confusion_matrix(y, score > 0.3127)),
         ),
         importances=[
-            Importance(name=name, mean=mean, std=abs(mean) / 9)
+            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9)
             for name, mean in [
                 ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
                 ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097),

@@ -17,7 +17,7 @@ from gpupipe.report.data import (
     ColumnQuality,
     Confusion,
     Curve,
-    Importance,
+    ImportanceRow,
     LeaderboardRow,
     Lineage,
     ReportData,
@@ -71,7 +71,7 @@ def hostile_run(churn: ReportData) -> ReportData:
             roc=curves, precision_recall=curves, calibration=curves, positive=HOSTILE, threshold=0.5,
             threshold_rule=HOSTILE, confusion=Confusion(labels=[HOSTILE, "b"], counts=[[1, 2], [3, 4]]),
         ),
-        importances=[Importance(name=HOSTILE, mean=1.0)],
+        importances=[ImportanceRow(name=HOSTILE, mean=1.0)],
         columns=[ColumnQuality(name=HOSTILE, kind=HOSTILE, dtype=HOSTILE, null_fraction=0.5, minimum=HOSTILE,
                                mean=HOSTILE, maximum=HOSTILE, top=HOSTILE, notes=[HOSTILE])],
         lineage=[Lineage(output=HOSTILE, inputs=[HOSTILE], op=HOSTILE)],
@@ -224,7 +224,7 @@ def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_pa
         "leaderboard": [LeaderboardRow(model="m", metrics={"roc_auc": float("nan"), "f1": None})],
         "columns": [ColumnQuality(name="all_null", kind="numeric", dtype="null", null_fraction=1.0, mean=float("nan"))],
         "classification": Classification(confusion=Confusion(labels=["a", "b"], counts=[[0, 0], [0, 0]])),
-        "importances": [Importance(name="flat", mean=0.0, std=0.0)],
+        "importances": [ImportanceRow(name="flat", mean=0.0, std=0.0)],
         "stages": [],
     }
     text = Page(render(replace(churn, **nothing), tmp_path)).text

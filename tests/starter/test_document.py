@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.config.scalars import Loader
-from gpupipe.starter.document import Document, flow
+from gpupipe.starter.document import YamlDocument, flow
 
 TEXTS = st.text(max_size=20).filter(lambda text: "${" not in text)  # which is written as $${
 
@@ -25,7 +25,7 @@ def test_a_value_is_read_as_it_was_written(value: object) -> None:
 
 @given(st.lists(TEXTS, min_size=1, max_size=60), TEXTS)
 def test_a_long_list_and_any_comment_are_read_as_they_were_written(values: list[str], comment: str) -> None:
-    document = Document()
+    document = YamlDocument()
     document.line("source:", comment)
     document.list("  names", values, comment)
     document.line("  path: here", comment)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Array = Any
 
 
+class FurtherTableError(SchemaError):
+    """A further table of a model contradicts its schema; `where` names the table."""
+
+
 @dataclass(frozen=True)
 class Made:
     """A column that a derived op made.
@@ -160,7 +164,7 @@ class DerivedTable:
             table = encode_served(given[name], backend, self.schema)
         except SchemaError as error:
             where = "; ".join(filter(None, [f"table {name!r}", error.where]))
-            raise SchemaError(error.what, where=where, fix=error.fix) from None
+            raise FurtherTableError(error.what, where=where, fix=error.fix, names=error.names) from None
         rows = Rows.of_arrow(table, given[name], f"table {name!r}")
         return Events(rows, self.left, self.right)
 
@@ -215,7 +219,11 @@ def derive(ops: Sequence[DerivedOp], sources: Sources, places: Sequence[str] = (
             kept.append(op.bound(main))
             for column in op.made(sources):
                 if column.name in main.table.schema or column.name in made:
-                    raise ConfigError(f"there is a column {column.name!r} already", fix="give the op another prefix")
+                    raise ConfigError(
+                        f"there is a column {column.name!r} already",
+                        fix="give the op another prefix",
+                        names=[column.name],
+                    )
                 made[column.name] = column.inputs
                 columns[column.column] = column.values
         except GpupipeError as error:

@@ -70,6 +70,7 @@ class Rows:
             raise ConfigError(
                 f"column {name!r} of {self.label} is {column.kind}; {' or '.join(kinds)} is needed",
                 fix=f"declare it, if its values are: schema: {{{name}: {' or '.join(kinds)}}}",
+                names=[name],
             )
         if not column.derived:
             self._encoded[name] = None
@@ -104,11 +105,12 @@ class Rows:
                 f"{name!r} is the target: it is not known when the model serves",
                 fix="use other columns; or its past values, in an op over the history of this table, without `as_of`: "
                 "`gap` says how old a value must be to be known, such as gap: 7d (gap: 0 if it is known at once)",
+                names=[name],
             )
         if name not in names:
             known = list(dict.fromkeys([*(column.name for column in self.table.schema if not column.derived), *names]))
             hint = did_you_mean(name, known) or f"the columns are {', '.join(known[:20])}"
-            raise ConfigError(f"{self.label} has no column {name!r}", fix=hint)
+            raise ConfigError(f"{self.label} has no column {name!r}", fix=hint, names=[name])
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -180,5 +182,6 @@ class Sources:
                 f"there is no table {name!r} of events",
                 fix=did_you_mean(name, self.events)
                 or f"declare it: tables: {{{name}: {{path: ..., on: KEY, cardinality: one_to_many}}}}",
+                names=[name],
             )
         return self.events[name]

@@ -101,5 +101,7 @@ def _of_codes(function: Function, made: str, column: Column, codes: Any, view: V
         yield view.made(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)
     else:
         raise ConfigError(
-            f"aggregate: {column.name!r} is categorical and has no {function}", fix=f"use {', '.join(OF_CODES)}"
+            f"aggregate: {column.name!r} is categorical and has no {function}",
+            fix=f"use {', '.join(OF_CODES)}",
+            names=[column.name],
         )

@@ -83,6 +83,7 @@ class Arithmetic(FeatureOp):
                 raise ConfigError(
                     f"arithmetic: difference of {times[0].name!r}, a time, and {other.name!r}, which is {other.kind}",
                     fix=f"give two times, or two numbers; declare: schema: {{{other.name}: datetime}}",
+                    names=[times[0].name, other.name],
                 )
             builder.add(_between(name, times[0], times[1], self.unit or "days"))
             return
@@ -90,6 +91,7 @@ class Arithmetic(FeatureOp):
             raise ConfigError(
                 f"unit: {self.unit} is for times; {columns[0].name!r} is {columns[0].kind}",
                 fix=f"leave unit out, or declare: schema: {{{columns[0].name}: datetime}}",
+                names=[columns[0].name],
             )
         builder.add(_made(name, kind, builder.numbers(selection, op), builder.statistics))
 

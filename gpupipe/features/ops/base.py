@@ -136,5 +136,6 @@ class InPlaceOp(Op):
             raise ConfigError(
                 f"{self.title()}: {len(names)} columns cannot all be called {self.name!r}",
                 fix=f"name each by its column, as: '{{column}}_{self.title()}', or select one column",
+                names=[self.name],
             )
         return [builder.copy(column, name) for column, name in zip(columns, names, strict=True)]

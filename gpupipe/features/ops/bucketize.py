@@ -44,6 +44,7 @@ class Bucketize(InPlaceOp):
                 raise ConfigError(
                     f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
                     fix=f"put bucketize before it, or keep the number there, with as: {column.name}_scaled",
+                    names=[column.name],
                 )
         return list(columns)
 

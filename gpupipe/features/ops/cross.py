@@ -49,6 +49,7 @@ class Cross(Op):
             raise ConfigError(
                 f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops, and only one may be",
                 fix="cross the columns that were read first, then the result with the other one",
+                names=[made[0].name, made[1].name],
             )
         if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
             raise LimitError(

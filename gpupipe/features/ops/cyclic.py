@@ -43,9 +43,13 @@ class Cyclic(Op):
         columns = builder.any_kind(self.columns, "cyclic")
         for column in columns:
             if not isinstance(column, (Times, Numbers)):
-                raise ConfigError(f"cyclic needs times or numbers; {column.name!r} is {column.kind}")
+                raise ConfigError(
+                    f"cyclic needs times or numbers; {column.name!r} is {column.kind}", names=[column.name]
+                )
             if isinstance(column, Numbers) and self.period is None:
-                raise ConfigError(f"cyclic needs the period of the number {column.name!r}", fix="period: 24")
+                raise ConfigError(
+                    f"cyclic needs the period of the number {column.name!r}", fix="period: 24", names=[column.name]
+                )
         return columns
 
     def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:

@@ -48,6 +48,7 @@ class TwoPoints(FeatureOp):
                 raise ConfigError(
                     f"{op}: {column.name!r} is no {('latitude', 'longitude')[i % 2]}: its median is {median:g}",
                     fix="give [latitude, longitude], both in degrees",
+                    names=[column.name],
                 )
         origins = [round((a + b) / 2) for a, b in zip(medians[:2], medians[2:], strict=True)]
         centred = [column.then("CENTER", float(origins[i % 2]), 1.0) for i, column in enumerate(columns)]
@@ -57,11 +58,14 @@ class TwoPoints(FeatureOp):
 def _coordinate(name: str, builder: Builder, op: str) -> Numbers:
     found = builder.numbers([name], op)
     if len(found) != 1:
-        raise ConfigError(f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}")
+        raise ConfigError(
+            f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}", names=[name]
+        )
     if any(step.op not in KEEPS_DEGREES for step in found[0].steps):
         raise ConfigError(
             f"{op} takes degrees; {found[0].name!r} was changed by {builder.changed[found[0].name]}",
             fix=f"put {op} before it, or keep the degrees there, with as: {found[0].name}_scaled",
+            names=[found[0].name],
         )
     return found[0]
 

@@ -71,7 +71,7 @@ class Expression(FeatureOp):
             try:
                 made = Formula(text).column(name, reader.number, reader.null, reader.centred)
             except FormulaError as error:
-                raise ConfigError(str(error), where=where) from None
+                raise ConfigError(str(error), where=where, names=[text]) from None
             builder.learned(type(self).__name__, name, {"expression": text})
             builder.add(made)
 
@@ -90,6 +90,7 @@ class _Reader:
                 f"an expression takes numbers; {name!r} is a time",
                 where=self.where,
                 fix=f"first - arithmetic: {{difference: [{name}, other], unit: days, as: …}}, or datetime_parts",
+                names=[name],
             )
         return self.builder.numbers([name], "expression")[0]
 
@@ -103,7 +104,10 @@ class _Reader:
         if isinstance(column, Codes):
             return self.builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
         raise ConfigError(
-            f"isnull does not take text; {name!r} is text", where=self.where, fix=f"schema: {{{name}: categorical}}"
+            f"isnull does not take text; {name!r} is text",
+            where=self.where,
+            fix=f"schema: {{{name}: categorical}}",
+            names=[name],
         )
 
     def centred(self, columns: list[Numbers]) -> list[Numbers]:
@@ -117,5 +121,5 @@ class _Reader:
             listed = f"the columns are {', '.join(list(self.builder.columns)[:20])}"
             fix = f"names with blanks or signs go in backticks: {', '.join(marked[:5])}" if marked else listed
             hint = "" if marked else did_you_mean(name, self.builder.columns)
-            raise ConfigError(f"no column {name!r}", where=self.where, fix=hint or fix)
+            raise ConfigError(f"no column {name!r}", where=self.where, fix=hint or fix, names=[name])
         return column

@@ -30,6 +30,7 @@ class HashBucket(InPlaceOp):
                 raise ConfigError(
                     f"hash_bucket hashes the levels of a column that was read; {column.name!r} is made of others",
                     fix="hash a column once, and give a cross buckets: of its own",
+                    names=[column.name],
                 )
         return list(columns)
 

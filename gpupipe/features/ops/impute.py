@@ -42,6 +42,7 @@ class Impute(InPlaceOp):
                 raise ConfigError(
                     f"impute by {self.strategy} does not fit {column.name!r}, which is {column.kind}",
                     fix="select @numeric, or use strategy: most_frequent",
+                    names=[column.name],
                 )
         return columns
 
@@ -67,7 +68,9 @@ class Impute(InPlaceOp):
             return float(self.value or 0)
         except ValueError:
             raise ConfigError(
-                f"impute: {self.value!r} is no number, and {column.name!r} is numeric", fix="value: 0, for example"
+                f"impute: {self.value!r} is no number, and {column.name!r} is numeric",
+                fix="value: 0, for example",
+                names=[column.name],
             ) from None
 
     def _levels(self, columns: list[Codes], statistics: Statistics) -> list[str | None]:
@@ -93,6 +96,7 @@ class Impute(InPlaceOp):
             error = ConfigError(
                 f"impute: {level!r} is not a level of {column.name!r}",
                 fix=f"one of {', '.join(column.labels[:20])}",
+                names=[column.name],
             )
             error.depends_on_rows = True
             raise error

@@ -262,5 +262,7 @@ def listed(columns: Iterable[str] | str) -> tuple[str, ...]:
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     for name in names:
         if name.startswith("@") or "*" in name:
-            raise ConfigError(f"{name!r}: ops over a history take columns by their names", fix="list them")
+            raise ConfigError(
+                f"{name!r}: ops over a history take columns by their names", fix="list them", names=[name]
+            )
     return names

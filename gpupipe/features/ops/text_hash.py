@@ -68,7 +68,9 @@ class TextHash(TextOp):
         try:
             return pc.utf8_lower(texts)
         except pa.ArrowInvalid as error:
-            raise SchemaError(f"column {name!r} holds text that is not UTF-8: {error}", fix="re-encode it") from None
+            raise SchemaError(
+                f"column {name!r} holds text that is not UTF-8: {error}", fix="re-encode it", names=[name]
+            ) from None
 
     def _grams(self) -> Grams:
         from gpupipe_kernels.text import Analyzer, Grams, GramValue

@@ -74,6 +74,7 @@ class TextOp(DerivedOp, SelectingOp):
                 raise ConfigError(
                     f"{self.OP} needs columns of text; {name!r} is {kinds[name]}",
                     fix=f"select others, or declare it: schema: {{{name}: text}}",
+                    names=[name],
                 )
         return names
 

@@ -134,13 +134,15 @@ class Builder:
         """Return the error about a name or glob that matches no column."""
         for column, reason in self.withheld.items():
             if column == name or fnmatchcase(name, column):
-                return ConfigError(f"{name!r} cannot be an input of {op}: {reason}", fix=f"remove it from {op}")
+                return ConfigError(
+                    f"{name!r} cannot be an input of {op}: {reason}", fix=f"remove it from {op}", names=[name]
+                )
             if fnmatchcase(column, name):
                 what = f"{name!r} matches nothing but {column!r}, which cannot be an input of {op}: {reason}"
-                return ConfigError(what, fix=f"remove it from {op}")
+                return ConfigError(what, fix=f"remove it from {op}", names=[name, column])
         if name in self.dropped:
             by = self.dropped[name]
-            return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}")
+            return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}", names=[name])
         return no_column(name, self.columns)
 
     def _select(self, selection: str | list[str], op: str) -> list[Virtual]:
@@ -163,7 +165,7 @@ class Builder:
         if by is not None and isinstance(column, Codes) and wanted == "numeric":
             is_a += f" since {by}"
             fix = f"put {op} before it, or keep the number there, with as: {column.name}_bin"
-        return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix)
+        return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix, names=[column.name])
 
     def take(self, codes: Codes, table: object, name: str, inputs: tuple[str, ...] = ()) -> Numbers:
         """Return the column whose value is looked up in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
@@ -192,6 +194,7 @@ class Builder:
                 f"{'that' if old is None else old.op} of {', '.join(taken.inputs)}, "
                 f"and {op} of {', '.join(column.inputs)}",
                 fix="rename or drop one of the columns",
+                names=[column.name],
             )
         self.outputs[column.name] = Output(column, op, n_codes)
 
@@ -215,7 +218,9 @@ class Builder:
         """
         if column.name in self.columns or column.name in self.outputs:
             raise ConfigError(
-                f"there is a column {column.name!r} already", fix="give the new one another name, with as: NAME"
+                f"there is a column {column.name!r} already",
+                fix="give the new one another name, with as: NAME",
+                names=[column.name],
             )
         self.columns[column.name] = column
         self.made[column.name] = self._op
@@ -260,7 +265,9 @@ class Builder:
         schema = self.statistics.table.schema
         column = schema[source]
         if name in schema and schema[name].hash_of != source:
-            raise ConfigError(f"there is a column {name!r} already", fix="rename it, or use another number of buckets")
+            raise ConfigError(
+                f"there is a column {name!r} already", fix="rename it, or use another number of buckets", names=[name]
+            )
         hashed = Column(name, "categorical", column.dtype, hash_of=source, n_buckets=n_buckets)
         self.statistics.add_hashed(hashed)
         return name

@@ -185,6 +185,7 @@ def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, 
         raise ConfigError(
             f"{name!r} is made of columns of columns with {n} intermediate results; there is room for {N_REGISTERS}",
             fix="give the column that is itself made of others first",
+            names=[name],
         )
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
     start = Start(op, params=params, operands=operands, call=call)

@@ -15,8 +15,8 @@ def no_column(name: str, columns: Iterable[str]) -> ConfigError:
     columns = list(columns)
     listed = f"the columns are {enumerate_names(columns)}"
     if is_glob(name):
-        return ConfigError(f"no column matches {name!r}", fix=listed)
-    return ConfigError(f"no column {name!r}", fix=did_you_mean(name, columns) or listed)
+        return ConfigError(f"no column matches {name!r}", fix=listed, names=[name])
+    return ConfigError(f"no column {name!r}", fix=did_you_mean(name, columns) or listed, names=[name])
 
 
 def resolve(

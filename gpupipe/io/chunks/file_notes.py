@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -48,11 +48,9 @@ class FileNotes:
 
     def say(self, file: SourceFile, notes: Notes) -> None:
         """Say everything, in the order in which reading the file at once says it."""
-        for line in _by_column(self.about_file, self.missing):
-            notes.say(line)
+        _say_by_column(self.about_file, self.missing, notes)
         say_strays({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
-        for line in _by_column(self.about_values, self.missing):
-            notes.say(line)
+        _say_by_column(self.about_values, self.missing, notes)
         notes.include(self.about_file)  # the rows that were left out
         for name, texts in self.missing.items():
             say_missing(name, sorted(texts), notes)
@@ -72,7 +70,8 @@ def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNot
     return pa.table(columns)
 
 
-def _by_column(notes: Notes, names: Mapping[str, object]) -> list[str]:
-    """Return remarks in the order of the columns that they are about: they came in that of the parts."""
-    starts = [f"column {name!r} " for name in names]
-    return sorted(notes.remarks(), key=lambda line: next((i for i, s in enumerate(starts) if line.startswith(s)), -1))
+def _say_by_column(found: Notes, names: Iterable[str], notes: Notes) -> None:
+    """Add notes in the order of their columns, not in that of the parts."""
+    order = {name: i for i, name in enumerate(names)}
+    for text, column in sorted(found.columns().items(), key=lambda item: order.get(item[1], -1)):
+        notes.say(text, column)

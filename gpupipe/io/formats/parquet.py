@@ -49,6 +49,7 @@ def read_groups(
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
             except (OSError, NotImplementedError) as error:
+                # A message of pyarrow 26.0, which raises OSError for corrupt files too.
                 if not dictionaries or "ot yet implemented" not in str(error):
                     raise
                 dictionaries = []  # strings in the DELTA encodings, which Arrow reads written out alone
@@ -109,7 +110,7 @@ def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> 
     for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
         fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
         if not pc.all(fits).as_py():
-            notes.say(f"column {name!r} has {BEYOND_MICROS}")
+            notes.say(f"column {name!r} has {BEYOND_MICROS}", name)
             columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
     return pa.table(columns)
 

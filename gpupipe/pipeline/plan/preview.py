@@ -148,10 +148,10 @@ def _look(config: Config, device: str, most: int) -> Preview:
             entries = _entries(config, job, device)
             seen = _measured(config, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
-            what = f"{error.what} (in the {arrow.num_rows:,} rows that the plan looks at)"
-            raise type(error)(
-                what, where=error.where or "source", fix=error.fix or "run it, if that is not so of all rows"
-            ) from error
+            error.what += f" (in the {arrow.num_rows:,} rows that the plan looks at)"
+            error.where = error.where or "source"
+            error.fix = error.fix or "run it, if that is not so of all rows"
+            raise
         warned = [note.text for note in timeline.all_notes("warning")]
         warned += [text for features in seen.features.values() for text in features.warnings]
         n_bytes = main.n_bytes + sum(part.n_bytes for part in tables.further.values())

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
+from gpupipe.features.history.derivation import FurtherTableError
 from gpupipe.io.files import mask
 from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
 from gpupipe.io.formats.csv.texts import parse_marked_numbers
@@ -29,7 +30,7 @@ from gpupipe.io.read import Loaded
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
-from gpupipe.rules.judge import broken_cells
+from gpupipe.rules.check import find_violating_cells
 from gpupipe.table.cell_checks import check_cells, expected, unexpected
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
@@ -138,7 +139,7 @@ def screen(model: LoadedModel, loaded: Loaded, source: TableSource, on_error: On
     declared = {each.column: each.declared for each in ruled}
     encoded = encode(table.select(list(declared)), model.backend.host, declared) if ruled else None
     known = {bad.column: bad.rows for bad in cells}
-    broken = broken_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []
+    broken = find_violating_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []
     nulls_forbidden = {each.column for each in ruled if not each.rules.nulls and each.rules.otherwise == "refuse"}
     for each in broken:
         rows = each.rows & ~known.get(each.column, np.zeros(len(each.rows), bool))
@@ -162,11 +163,11 @@ def errors_in(label: str) -> Iterator[None]:
     """Name the input in errors about its columns; those about a further table name that."""
     try:
         yield
+    except FurtherTableError:
+        raise
     except SchemaError as error:
-        if error.where.startswith("table "):
-            raise
-        where = "; ".join(filter(None, [label, error.where]))
-        raise SchemaError(error.what, where=where, fix=error.fix) from error
+        error.where = "; ".join(filter(None, [label, error.where]))
+        raise
 
 
 def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
@@ -176,7 +177,7 @@ def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
     if not absent:
         return
     if unusable := [name for name in absent if name in loaded.names]:
-        why = [note for note in loaded.notes if any(repr(name) in note for name in unusable)]
+        why = [note for note, column in loaded.note_columns.items() if column in unusable]
         raise SchemaError(
             f"expected one value a row in {', '.join(map(repr, unusable))}",
             where="; ".join([label, *why]),

@@ -132,8 +132,8 @@ def score_spread(
         found = read_pieces(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
-        for skipped in (note for note in found.notes if note.startswith("skipped ")):
-            say(skipped)
+        if found.skipped:
+            say(found.skipped)
         copied = choose(found.schema.names)
         for warning in _enforce(model, found, workers, data):
             say(warning)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpupipe.children import Child, ChildEnded, Limits
+from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, LimitError
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
@@ -36,7 +36,7 @@ class ModelProcess:
 
     def __init__(self, folder: Path, allow_code: bool, limits: UntrustedLimits) -> None:
         self.folder, self.allow_code, self.limits = folder, allow_code, limits
-        self._child = Child(WORKER, Limits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
+        self._child = Child(WORKER, ChildLimits(limits.seconds_for(0), limits.memory_bytes), SETTINGS, private=True)
         self._sha256: str | None = None
         self._is_closed = False
 
@@ -76,7 +76,7 @@ class ModelProcess:
         seconds = self.limits.seconds_for(n_rows)
         try:
             raw = self._child.ask(message, seconds, MOST_JSON + array_bytes)
-        except ChildEnded as error:
+        except ChildError as error:
             raise self._error(error, seconds) from error
         try:
             document, buffers = unpack(raw)
@@ -105,7 +105,7 @@ class ModelProcess:
             )
         self._sha256 = sha256
 
-    def _error(self, error: ChildEnded, seconds: float) -> GpupipeError:
+    def _error(self, error: ChildError, seconds: float) -> GpupipeError:
         where = str(self.folder)
         match error.cause:
             case "start":

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.features import quantiles as module
+from gpupipe.features.statistics import quantiles as module
 from gpupipe.features.statistics.quantiles import brackets, insides, joined, quantiles, ranked
 from gpupipe_kernels.reduce.engine import LANES
 from gpupipe_kernels.reduce.numba import engine as numba_engine

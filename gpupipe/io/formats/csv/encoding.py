@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gpupipe.errors import DataError
+from gpupipe.errors import DataError, EncodingError
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile, mask
 
@@ -29,7 +29,7 @@ class Place:
     byte: int
 
 
-def wrong_encoding(file: SourceFile, encoding: str) -> DataError:
+def wrong_encoding(file: SourceFile, encoding: str) -> EncodingError:
     """Return the error for a file whose bytes are not in `encoding`; the file is read again for it."""
     with opened(file, unpack=True) as stream:
         head = bytes(stream.read(HEAD_BYTES))
@@ -62,6 +62,12 @@ def rows_that_are_no_text() -> Iterator[list[UnicodeDecodeError]]:
         yield found
     finally:
         sys.unraisablehook = before
+
+
+def is_undecodable(error: BaseException | None) -> bool:
+    """Return whether Arrow or a Python codec could not decode a text."""
+    # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+    return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)
 
 
 def marked_encoding(head: bytes) -> str | None:
@@ -114,9 +120,11 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
-def _error(file: SourceFile, encoding: str, why: str, likely: str) -> DataError:
-    return DataError(
+def _error(file: SourceFile, encoding: str, why: str, likely: str) -> EncodingError:
+    return EncodingError(
         f"the text is not {encoding}" + (f": {why}" if why else ""),
+        encoding,
+        likely,
         where=mask(file.path),
         fix=f"state the encoding of the file, as in csv: {{encoding: {likely}}} (latin-1, cp1252, utf-16...)",
     )

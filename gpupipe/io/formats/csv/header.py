@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from gpupipe.errors import DataError
+from gpupipe.errors import DataError, QuoteError
 from gpupipe.io.files import SourceFile, mask, reading
 from gpupipe.io.formats.csv.encoding import marked_encoding, require_no_nuls, wrong_encoding
 from gpupipe.io.formats.csv.whitespace import is_blank_separated, parser_delimiter, tabbed
@@ -119,10 +119,11 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
-def never_closed(file: SourceFile, row: int) -> DataError:
+def never_closed(file: SourceFile, row: int) -> QuoteError:
     """Return the error for a file that ends within quotes, which were opened in a row; the header is row 1."""
-    return DataError(
+    return QuoteError(
         f"a quotation mark of row {row:,} is never closed: all that follows would be one value",
+        row,
         where=mask(file.path),
         fix="close it; or if marks are a part of the text, csv: {quote: null}",
     )

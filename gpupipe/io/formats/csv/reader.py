@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import Wanted
 from gpupipe.io.file_streams import Span, opened
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.encoding import rows_that_are_no_text, wrong_encoding
+from gpupipe.io.formats.csv.encoding import is_undecodable, rows_that_are_no_text, wrong_encoding
 from gpupipe.io.formats.csv.header import Header, never_closed, read_head, read_header
 from gpupipe.io.formats.csv.open_quotes import WithLastLine
 from gpupipe.io.formats.csv.stray_values import say_strays, textures
@@ -205,8 +206,8 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
             with opened(file, unpack=True) as stream:
                 arrow_csv.read_csv(stream, layout, parse, convert)
             return found
-        except DataError as error:
-            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+        except RowSizeError:
+            if block >= MAX_BLOCK_BYTES:
                 raise
             block *= 16
 
@@ -245,8 +246,8 @@ def _parse(
     while True:
         try:
             return _parse_blocks(file, header, settings, convert, notes, block, span, lines_are_rows)
-        except DataError as error:
-            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+        except RowSizeError:
+            if block >= MAX_BLOCK_BYTES:
                 raise
             block *= 16
 
@@ -287,7 +288,7 @@ def _parse_blocks(
         if bad.widths and not bad.may_skip:
             layout.encoding = _parsed_encoding(header, settings)
             raise _ragged(file, header, layout, parse, settings) from None
-        if "invalid UTF8" in error.what or "codec" in error.what or "UTF-16" in error.what:
+        if is_undecodable(error.__cause__):
             raise wrong_encoding(file, settings.encoding) from None
         raise
     if quoted and not bad.has_ended:
@@ -381,20 +382,18 @@ def _ragged(
     parse.invalid_row_handler = on_bad_row
     layout.use_threads = False
     layout.skip_rows = header.n_lines
-    try:
-        with rows_that_are_no_text(), opened(file, unpack=True) as stream:
-            stream = _parsed(stream, header, settings)
-            arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
-    except DataError:
-        pass
+    with suppress(DataError), rows_that_are_no_text(), opened(file, unpack=True) as stream:
+        stream = _parsed(stream, header, settings)
+        arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
     if not bad:
         return wrong_encoding(file, settings.encoding)
-    row = bad[0]
+    row, n_fields, n_columns = bad[0], bad[0].actual_columns, bad[0].expected_columns
     text = repr(row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text)
     more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
-    return DataError(
-        f"row {row.number:,} has {row.actual_columns:,} fields, the file has {row.expected_columns:,} columns: "
+    return FieldCountError(
+        f"row {row.number:,} has {n_fields:,} fields, the file has {n_columns:,} columns: "
         + (text if len(text) <= 100 else text[:100] + "..."),
+        row.number, n_fields, n_columns,
         where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
         fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
-    )
+    )  # fmt: skip

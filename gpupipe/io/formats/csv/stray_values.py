@@ -65,7 +65,7 @@ def say_strays(found: Mapping[str, Texture], notes: Notes) -> None:
     """Say what there is to say of each column."""
     for name, texture in found.items():
         if remark := texture.remark(name):
-            notes.say(remark)
+            notes.say(remark, name)
 
 
 def _texture(column: pa.ChunkedArray) -> Texture | None:

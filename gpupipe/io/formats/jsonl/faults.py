@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.errors import DataError, EncodingError, SchemaError
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.encoding import marked_encoding
@@ -15,6 +15,7 @@ from gpupipe.names import duplicates
 
 BLOCK_BYTES = 1 << 20
 SHOWN = 60
+AS_UTF8 = "write the file as UTF-8, as JSON lines are"
 ONE_A_LINE = "write one object per line: {...} newline {...}; for example with jq -c '.[]'"
 
 
@@ -27,9 +28,10 @@ def find_fault(file: SourceFile) -> DataError | None:
     for number, line in _lines(file):
         if number == 1 and (marked := marked_encoding(line)):
             what = f"the text is {marked}, not utf8"
-            return DataError(what, where=mask(file.path), fix="write the file as UTF-8, as JSON lines are")
+            return EncodingError(what, "utf8", marked, where=mask(file.path), fix=AS_UTF8)
         if line.strip() and (error := _fault(line, number, kinds)) is not None:
-            return type(error)(error.what, where=mask(file.path), fix=error.fix)
+            error.place(mask(file.path))
+            return error
     return None
 
 
@@ -51,7 +53,7 @@ def _fault(line: bytes, number: int, kinds: dict[str, tuple[str, int]]) -> DataE
         found = json.loads(line.decode(), object_pairs_hook=_Object, parse_float=_float)
     except UnicodeDecodeError as error:
         what = f"line {number:,} is not utf8: byte 0x{line[error.start]:02x} at its offset {error.start:,}"
-        return DataError(what, fix="write the file as UTF-8, as JSON lines are")
+        return EncodingError(what, "utf8", fix=AS_UTF8)
     except RecursionError:
         return DataError(f"line {number:,} is nested too deeply", fix="leave the nested values out")
     except json.JSONDecodeError as error:
@@ -71,7 +73,7 @@ def _fault_of_values(pairs: list[tuple[str, Any]], number: int, kinds: dict[str,
             return DataError(f"line {number:,} has {name!r} more than once", fix="rename one of them, or leave it out")
         if not (_is_text(name) and _is_text(value)):
             what = f"line {number:,} has half of a surrogate pair in {name!a}: that is no character"
-            return DataError(what, fix="write the file as UTF-8, as JSON lines are")
+            return DataError(what, fix=AS_UTF8)
         if isinstance(value, _Beyond):
             what = f"column {name!r} holds {_shown(value.text)} in line {number:,}, beyond float64"
             return SchemaError(what, fix="write it as null, or the column as text")

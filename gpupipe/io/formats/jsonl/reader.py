@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.errors import DataError, RowSizeError, SchemaError
 from gpupipe.io.column_filter import Wanted
 from gpupipe.io.file_streams import Span, opened
-from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.files import SourceFile, mask, reason_of
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import Guarded
 from gpupipe.io.notes import Notes
@@ -20,6 +20,8 @@ from gpupipe.io.settings import TableSource
 
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 1 << 30
+# Messages of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+EMPTY = "Empty JSON file"
 MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
 
@@ -65,9 +67,9 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
                 table.schema.names  # noqa: B018  (raises where one is no text)
                 return table
         except DataError as error:
-            if "Empty JSON file" in error.what:
+            if EMPTY in str(error.__cause__):  # a message of pyarrow 26.0, see above
                 return pa.table({})
-            if "straddling" not in error.what or block >= MAX_BLOCK_BYTES:
+            if not isinstance(error, RowSizeError) or block >= MAX_BLOCK_BYTES:
                 raise _explained(error, file) from None
             block *= 16
 
@@ -76,7 +78,8 @@ def _explained(error: DataError, file: SourceFile) -> DataError:
     """Return the error that names the line; where none is to blame, that of the parser in plain words."""
     if (fault := find_fault(file)) is not None:
         return fault
-    if mixed := MIXED.search(error.what):
+    reason = reason_of(error.__cause__)
+    if mixed := MIXED.search(reason):
         if not mixed["column"]:
             return DataError(
                 f"a line is no JSON object but {'an array' if mixed['second'] == 'array' else 'a ' + mixed['second']}",
@@ -84,7 +87,7 @@ def _explained(error: DataError, file: SourceFile) -> DataError:
                 fix=ONE_A_LINE,
             )
         return _mixed(f"column {mixed['column']!r} holds both {mixed['first']} and {mixed['second']} values", file)
-    if unlike := UNLIKE.search(error.what):
+    if unlike := UNLIKE.search(reason):
         return _mixed(f"a column holds {unlike['first']} values in some lines and {unlike['second']!r} in others", file)
     return error
 

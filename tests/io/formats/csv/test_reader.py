@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.errors import DataError, SchemaError
+from gpupipe.errors import DataError, EncodingError, FieldCountError, QuoteError, RowSizeError, SchemaError
+from gpupipe.io.formats.csv import reader as csv
 from gpupipe.io.read import Loaded, read_arrow
 from gpupipe.io.settings import CsvSettings, Source
 
@@ -182,6 +183,25 @@ def test_compressed_files_are_read_and_truncated_ones_refused(tmp_path: Path, su
 
 def test_a_tsv_file_is_split_at_tabs(tmp_path: Path) -> None:
     assert read(tmp_path, "a\tb\n1,5\tx\n", "t.tsv").table.column_names == ["a", "b"]
+
+
+def test_errors_of_csv_files_have_classes_and_attributes(tmp_path: Path) -> None:
+    with pytest.raises(FieldCountError) as ragged:
+        read(tmp_path, "a,b\n1,2\n3,4,5\n")
+    assert (ragged.value.row, ragged.value.n_fields, ragged.value.n_columns) == (3, 3, 2)
+    with pytest.raises(EncodingError) as undecodable:
+        read(tmp_path, "a,b\n1,€\n".encode("cp1252"))
+    assert (undecodable.value.encoding, undecodable.value.likely) == ("utf8", "cp1252")
+    with pytest.raises(QuoteError) as unclosed:
+        read(tmp_path, 'a,b\n1,2\n3,"4\n')
+    assert unclosed.value.row == 3
+
+
+def test_a_row_longer_than_the_largest_block_has_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv, "MAX_BLOCK_BYTES", 64)
+    with pytest.raises(RowSizeError, match=r"t\.csv"):
+        read(tmp_path, "a,b\n1,2\n3," + "x" * 1000 + "\n")
 
 
 def test_a_field_longer_than_a_block_is_read(tmp_path: Path) -> None:

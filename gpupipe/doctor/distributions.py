@@ -1,4 +1,4 @@
-"""Which distributions are installed, by their metadata: nothing is imported."""
+"""Installed distributions, from their metadata: nothing is imported."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ OF_CUDA = re.compile(r"(?!nvidia-).+-cu(?:da)?(?P<major>\d\d)x?")
 
 
 @dataclass(frozen=True)
-class Installed:
-    """The distributions on the path of imports.
+class Distributions:
+    """The distributions on the import path.
 
     Attributes
     ----------
@@ -79,12 +79,12 @@ class Installed:
                 yield requirement
 
 
-def read_installed() -> Installed:
+def read_distributions() -> Distributions:
     """Return what is installed; of two of a name the first on the path counts, as for imports."""
-    installed = Installed()
+    installed = Distributions()
     for distribution in distributions():
         try:
-            name, version = normalised(distribution.metadata["Name"]), distribution.metadata["Version"]
+            name, version = normalise_name(distribution.metadata["Name"]), distribution.metadata["Version"]
             requirements = distribution.requires or []
         except Exception:  # half of a folder, another encoding: whatever is wrong with it, it is a finding
             name, version = "", ""
@@ -95,7 +95,7 @@ def read_installed() -> Installed:
     return installed
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return a distribution's name as pip compares it: ``Cudf_cu13`` is ``cudf-cu13``."""
     return re.sub(r"[-_.]+", "-", name).lower()
 

@@ -1,4 +1,4 @@
-"""What is to be learned of a table: the target and its task, and what helps or gives it away."""
+"""Analysis of a target: its task, the columns that leak it, and the columns that help to predict it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.categories import find_categories
-from gpupipe.starter.columns import Columns
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.columns import TableColumns
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.leaks import find_leaks
-from gpupipe.starter.sample import Sample, draw
-from gpupipe.starter.tails import long_tails
-from gpupipe.starter.target import Positive, choose_positive, classes_in_numbers, find_target
-from gpupipe.starter.uninformative import find_uninformative
+from gpupipe.starter.sample import NumericSample, draw_sample
+from gpupipe.starter.tails import find_long_tails
+from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
+from gpupipe.starter.uninformative_columns import find_uninformative_columns
 
 MAX_ROWS_TO_COMPARE = 300_000
 
 
 @dataclass(frozen=True)
-class Learning:
-    """What is to be predicted, and what helps.
+class TargetAnalysis:
+    """A target, and the columns to predict it from.
 
     Attributes
     ----------
-    columns : Columns
+    columns : TableColumns
         With leaks dropped, and integers that are names declared categorical.
     goal : Goal
-    positive : Positive, optional
+    positive : PositiveLabel, optional
         Binary only.
     rows : array of int, shape (n_known,)
         Which rows have a target.
@@ -42,7 +42,7 @@ class Learning:
         Classification only: those rows by class.
     tails : sequence of str
         Columns to take the logarithm of.
-    sample : Sample
+    sample : NumericSample
         The rows that leaks, names and tails were found in.
     n_duplicates : int
         Rows that were there before; 0 where the table is too long to compare them.
@@ -56,13 +56,13 @@ class Learning:
         Columns that may restate the target, and were not compared with a model.
     """
 
-    columns: Columns
+    columns: TableColumns
     goal: Goal
-    positive: Positive | None
+    positive: PositiveLabel | None
     rows: Any
     counts: Sequence[int]
     tails: Sequence[str]
-    sample: Sample
+    sample: NumericSample
     n_duplicates: int
     leaks: Mapping[str, str]
     warnings: Mapping[str, str]
@@ -80,15 +80,15 @@ class Learning:
         return {str(text) for text in pc.unique(known).to_pylist()}
 
 
-def inspect_target(columns: Columns, wanted: str) -> Learning:
-    """Find out what is to be learned of a column, and what gives it away.
+def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
+    """Return the task of a target, its leaks, and the columns to predict it from.
 
     Raises
     ------
     ConfigError
-        If there is no such column, or nothing can be learned.
+        If there is no such column, or nothing can be learned from it.
     """
-    target = find_target(wanted, columns.facts, columns.written.has_header)
+    target = find_target(wanted, columns.facts, columns.source_table.has_header)
     columns = _with_target(columns, target)
     table, backend = columns.encoded(), choose("cpu")
     read = TargetColumn.of(table, target, backend)
@@ -96,22 +96,22 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     table, rows = known_rows(table, read, backend)
     y = target_values(read, rows, goal, [positive.label] if positive else [])
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
-    sample = draw(table, y, goal.task, target)
+    sample = draw_sample(table, y, goal.task, target)
     report = find_leaks(sample, target, goal.labels)
     columns = columns.dropping({name: f"leak: {said}" for name, said in report.leaks.items()})
     sample = sample.without(report.leaks)
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
-    uninformative = find_uninformative(sample, columns.facts, target, times)
+    uninformative = find_uninformative_columns(sample, columns.facts, target, times)
     columns = columns.dropping(uninformative)
     sample = sample.without(uninformative)
     if columns.kept == [target]:
         raise ConfigError("no column is left to learn from", where="--target", fix="choose another column")
     numbers = [name for name in columns.kept if name != target and columns.kind(name) == "numeric"]
-    tails = long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
+    tails = find_long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
     sizes = [columns.facts[name] for name in numbers if name not in tails]
     hints = find_categories(sample, sizes)
     duplicates = _duplicates(columns)
-    return Learning(
+    return TargetAnalysis(
         columns=columns,
         goal=goal,
         positive=positive,
@@ -127,7 +127,7 @@ def inspect_target(columns: Columns, wanted: str) -> Learning:
     )
 
 
-def _with_target(columns: Columns, target: str) -> Columns:
+def _with_target(columns: TableColumns, target: str) -> TableColumns:
     """Return the columns with the target kept, and taken neither for a date nor, if it holds classes, for a number."""
     dropped = {name: reason for name, reason in columns.dropped.items() if name != target}
     declared = {name: found for name, found in columns.declared.items() if name != target or found.kind == "float"}
@@ -135,7 +135,7 @@ def _with_target(columns: Columns, target: str) -> Columns:
     return replace(columns, dropped=dropped, declared=declared).declaring({target: classes} if classes else {})
 
 
-def _goal(read: TargetColumn | None, target: Facts) -> tuple[Goal, Positive | None]:
+def _goal(read: TargetColumn | None, target: ColumnFacts) -> tuple[Goal, PositiveLabel | None]:
     """Return the task as ``gpupipe run`` will see it, and for two classes the positive one."""
     goal = find_goal(read, (), ())
     if goal.task != "binary":
@@ -145,7 +145,7 @@ def _goal(read: TargetColumn | None, target: Facts) -> tuple[Goal, Positive | No
     return find_goal(read, [positive.label], ()), positive
 
 
-def _duplicates(columns: Columns) -> int:
+def _duplicates(columns: TableColumns) -> int:
     if columns.n_rows > MAX_ROWS_TO_COMPARE:
         return 0
-    return int(columns.written.table.to_pandas().duplicated().sum())
+    return int(columns.source_table.table.to_pandas().duplicated().sum())

@@ -15,23 +15,23 @@ DEVICE_BLOCK = 1 << 24  # a launch takes longer than the rows
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a rule asks of a column.
+class RulePredicate:
+    """A rule of a column as a function of its rows.
 
     Attributes
     ----------
     rule : str
         As it is written.
     against : callable
-        Returns of the rows from the first up to the second number which are against the rule: bool, shape (rows,).
+        Takes a start and a stop row and returns which of these rows violate the rule: bool, shape (stop - start,).
     n_rows : int, optional
-        How many are, where that is known without asking.
+        How many do, if that is known without a pass over the rows.
     extremes : callable, optional
         Returns the least and the greatest value of the column, for the message.
     remark : str
         Of a rule of the kind: what the column is.
     is_of_column : bool
-        Whether the rule is broken even if no single row is against it.
+        Whether the rule is violated even if no single row violates it.
     """
 
     rule: str

@@ -1,6 +1,6 @@
-"""Signs of where this process runs: a container, Windows' Linux, a machine with NVIDIA hardware.
+"""Environment of this process: a container, Windows' Linux, a machine with NVIDIA hardware.
 
-Read from files alone, so that they are there when the driver is not.
+It is read from files, which exist even without a driver.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ WSL_LIBRARIES = Path("usr/lib/wsl/lib")
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """Where this process runs.
+class HostEnvironment:
+    """The container, virtual machine and hardware that this process runs on.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Surroundings:
     nvidia_sign: str = ""
 
 
-def look_around(root: Path = Path("/")) -> Surroundings:
+def read_host_environment(root: Path = Path("/")) -> HostEnvironment:
     """Return what the files below `root` say."""
-    return Surroundings(
+    return HostEnvironment(
         in_container=_in_container(root),
         in_wsl="microsoft" in _read(root / "proc/version").lower(),
         has_wsl_gpu=(root / "dev/dxg").exists(),

@@ -1,4 +1,4 @@
-"""A rule that rows are against: how many, the first of them, and what would accept them."""
+"""Violations of a rule: the number of rows, the first of them, and the setting that would accept them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WIDTH = 40  # of a value
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A rule of a column, and the rows that are against it.
+class RuleViolation:
+    """A rule of a column, and the rows that violate it.
 
     Attributes
     ----------
@@ -22,13 +22,13 @@ class Broken:
     rule : str
         As it is written: ``"range: [0, 100]"``.
     n_rows : int
-        Rows that are against it; 0 where it is no single row but the column as a whole: `remark` says so then.
+        Rows that violate it; 0 if the column as a whole does, which `remark` explains.
     rows : tuple of int
         The first of them, at most `ROWS_SHOWN`, counted from 0.
     values : tuple of str
         What they hold, as text.
     warns : bool
-        Whether that is a remark, not an error.
+        Whether it is a warning, not an error.
     extremes : tuple of two numbers or times, optional
         Of a range: the least and the greatest value of the column, times in microseconds.
     remark : str
@@ -44,18 +44,18 @@ class Broken:
     extremes: tuple[Any, Any] | None = None
     remark: str = ""
 
-    def shifted(self, by: int) -> Broken:
-        """Return the same of a table in which so many rows are before these."""
+    def shifted(self, by: int) -> RuleViolation:
+        """Return the violation in a table that has `by` more rows before these."""
         return replace(self, rows=tuple(row + by for row in self.rows))
 
     @property
     def breach(self) -> str:
-        """What is broken, and by how many rows, in some words."""
+        """The rule and the number of rows, in a few words."""
         rows = f"{self.n_rows:,} {'row is' if self.n_rows == 1 else 'rows are'}" if self.n_rows else ""
         return ", ".join(filter(None, [self.remark, rows])) + f" against {self.rule}"
 
     def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN, may_change: bool = True) -> str:
-        """Return what is broken, the rows, and, where the rules may change, what would accept them, as one line."""
+        """Return the violation, its rows and, if the rules may change, what would accept them, as one line."""
         pairs = list(zip(self.rows, self.values, strict=True))[:most]
         shown = "; ".join(f"{name_row(row)}: {_cut(value)}" for row, value in pairs)
         more = "; ..." if self.n_rows > len(pairs) else ""
@@ -70,16 +70,16 @@ class Broken:
             kind = self.rule.partition(": ")[2]
             return f"(accepted where source.schema declares {{{self.column}: {kind}}})" if not self.n_rows else ""
         if rule == "range" and self.extremes is not None:
-            low, high = (when(v) if isinstance(v, int) else _number(v) for v in self.extremes)
+            low, high = (format_time(v) if isinstance(v, int) else _number(v) for v in self.extremes)
             return f"(the column has {low} to {high})"
         if rule == "set":
             return f"(accepted with {', '.join(map(_cut, dict.fromkeys(self.values)))} in the set)"
         return {"nulls": "(accepted by nulls: true)", "unique": "(accepted by unique: false)"}.get(rule, "")
 
 
-def merged(parts: Sequence[Sequence[Broken]], starts: Sequence[int]) -> list[Broken]:
-    """Return what is broken in a table by what is broken in its parts, whose first rows are `starts`."""
-    found: dict[tuple[str, str], Broken] = {}
+def merge_violations(parts: Sequence[Sequence[RuleViolation]], starts: Sequence[int]) -> list[RuleViolation]:
+    """Return the violations of a table from those of its parts, whose first rows are `starts`."""
+    found: dict[tuple[str, str], RuleViolation] = {}
     for part, start in zip(parts, starts, strict=True):
         for new in part:
             key, new = (new.column, new.rule), new.shifted(start)
@@ -87,7 +87,7 @@ def merged(parts: Sequence[Sequence[Broken]], starts: Sequence[int]) -> list[Bro
     return list(found.values())
 
 
-def _both(first: Broken, second: Broken) -> Broken:
+def _both(first: RuleViolation, second: RuleViolation) -> RuleViolation:
     extremes = [e for e in (first.extremes, second.extremes) if e is not None]
     return replace(
         first,
@@ -98,15 +98,17 @@ def _both(first: Broken, second: Broken) -> Broken:
     )
 
 
-def lines(broken: Sequence[Broken], name_row: Callable[[int], str], may_change: bool = True) -> list[str]:
-    """Return a line for each rule that is broken; no more than fit on a screen. Parameters as `Broken.line`."""
+def describe_violations(
+    broken: Sequence[RuleViolation], name_row: Callable[[int], str], may_change: bool = True
+) -> list[str]:
+    """Return a line for each violation, at most one screen of them. Parameters as `RuleViolation.line`."""
     most = ROWS_SHOWN if len(broken) <= LINES // 3 else LEAST_SHOWN
     shown = [each.line(name_row, most, may_change) for each in broken[:LINES]]
     return [*shown, *([f"and {len(broken) - LINES} more"] if len(broken) > LINES else [])]
 
 
-def when(micros: int) -> str:
-    """Return a time as text, ISO and in UTC."""
+def format_time(micros: int) -> str:
+    """Return a time as ISO text in UTC."""
     import numpy as np
 
     text = str(np.datetime64(micros, "us"))

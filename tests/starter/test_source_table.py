@@ -13,8 +13,8 @@ import yaml
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
 from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.starter.source_table import read_source_table
 from gpupipe.starter.starter import make_starter
-from gpupipe.starter.written import read_as_written
 from tests.starter.conftest import DEVICE
 
 Init = Callable[..., Any]
@@ -35,7 +35,7 @@ def test_runs_of_blanks_are_written_down(frame: pd.DataFrame, tmp_path: Path, in
     made = init(tmp_path / "table.txt", "c4")
     assert made.source["csv"] == {"delimiter": r"\s+", "names": ["c1", "c2", "c3", "c4"]}
     assert made.comment_on("delimiter:") == "runs of blanks"
-    table = read_as_written(str(tmp_path / "table.txt")).table
+    table = read_source_table(str(tmp_path / "table.txt")).table
     assert table.column("c3").to_pylist() == ("Bad " + frame["city"]).tolist()
 
 
@@ -57,7 +57,7 @@ def test_a_file_without_a_header_gets_names_for_its_columns(frame: pd.DataFrame,
 
 def test_rows_of_equal_digits_without_a_header_are_read(tmp_path: Path) -> None:
     (tmp_path / "digits.csv").write_text("0,0,1\n1,0,2\n0,2,1\n")
-    table = read_as_written(str(tmp_path / "digits.csv")).table
+    table = read_source_table(str(tmp_path / "digits.csv")).table
     assert table.to_pylist()[0] == {"c1": 0, "c2": 0, "c3": 1}
 
 
@@ -80,7 +80,7 @@ def test_text_that_is_not_utf8_gets_an_encoding(frame: pd.DataFrame, tmp_path: P
     frame.replace("Ulm", "Köln").to_csv(tmp_path / "table.csv", index=False, encoding="latin-1")
     made = init(tmp_path / "table.csv")
     assert made.source["csv"] == {"encoding": "cp1252"}
-    table = read_as_written(str(tmp_path / "table.csv")).table
+    table = read_source_table(str(tmp_path / "table.csv")).table
     assert "Köln" in table.column("city").to_pylist()
 
 
@@ -117,9 +117,9 @@ def test_what_the_user_states_is_not_guessed_and_is_written_down(frame: pd.DataF
     assert (source["format"], source["isolate"]) == ("csv", True)
     assert load_config(config).source is not None
     with pytest.raises(DataError, match="not ascii"):
-        read_as_written(str(path), base.model_copy(update={"csv": CsvSettings(encoding="ascii")}))
+        read_source_table(str(path), base.model_copy(update={"csv": CsvSettings(encoding="ascii")}))
 
 
 def test_an_absent_file_is_a_data_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
-        read_as_written(str(tmp_path / "none.csv"))
+        read_source_table(str(tmp_path / "none.csv"))

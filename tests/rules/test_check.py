@@ -13,8 +13,8 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.rules import Broken, ColumnRules, lines, question
-from gpupipe.rules.judge import judge
+from gpupipe.rules import ColumnRules, RuleViolation, describe_violations, predicate
+from gpupipe.rules.check import find_violations
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 
@@ -49,10 +49,12 @@ def frame() -> pd.DataFrame:
     )  # fmt: skip
 
 
-def judged(backend: Backend, columns: Any, declared: Mapping[str, str] | None = None, **rules: Any) -> list[Broken]:
+def judged(
+    backend: Backend, columns: Any, declared: Mapping[str, str] | None = None, **rules: Any
+) -> list[RuleViolation]:
     arrow = pa.Table.from_pandas(columns, preserve_index=False) if isinstance(columns, pd.DataFrame) else columns
     table = encode(arrow, backend, {name: declare(kind) for name, kind in (declared or {}).items()})
-    return judge(table, {name: [ColumnRules(**each)] for name, each in rules.items()}, backend)
+    return find_violations(table, {name: [ColumnRules(**each)] for name, each in rules.items()}, backend)
 
 
 Reference = Callable[[pd.Series], Any]
@@ -86,7 +88,7 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
 def test_the_rows_against_a_rule_are_those_that_pandas_finds(
     backend: Backend, frame: pd.DataFrame, name: str, rules: Any, against: Any, block: int, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(question, "BLOCK", block)
+    monkeypatch.setattr(predicate, "BLOCK", block)
     expected = np.flatnonzero(np.asarray(against(frame[name]), bool))
     (broken,) = judged(backend, frame[[name]], {"text": "text"} if name == "text" else None, **{name: rules})
     assert (broken.n_rows, list(broken.rows)) == (len(expected), expected[:10].tolist())
@@ -192,6 +194,6 @@ def test_no_rows_break_no_rule(backend: Backend) -> None:
 
 
 def test_many_broken_rules_fit_on_one_screen() -> None:
-    each = Broken("c", "nulls: false", 99, tuple(range(10)), ("null",) * 10)
-    assert len(lines([each] * 100, str)) == 25
-    assert max(map(len, lines([each] * 100, str))) < 120 < len(lines([each], str)[0])
+    each = RuleViolation("c", "nulls: false", 99, tuple(range(10)), ("null",) * 10)
+    assert len(describe_violations([each] * 100, str)) == 25
+    assert max(map(len, describe_violations([each] * 100, str))) < 120 < len(describe_violations([each], str)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.table.encode import FEW_LEVELS
 
 HANDFUL = 5  # rows
@@ -25,12 +25,12 @@ PARTS = {
 }
 
 
-def useless_columns(facts: Mapping[str, Facts], known: set[str]) -> dict[str, str]:
+def find_useless_columns(facts: Mapping[str, ColumnFacts], known: set[str]) -> dict[str, str]:
     """Return the columns to leave out, each with the reason in a few words.
 
     Parameters
     ----------
-    facts : mapping of str to Facts
+    facts : mapping of str to ColumnFacts
     known : set of str
         Columns whose kind has been declared: their texts are dates or numbers.
     """
@@ -38,7 +38,7 @@ def useless_columns(facts: Mapping[str, Facts], known: set[str]) -> dict[str, st
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _reason(column: Facts, is_known: bool) -> str:
+def _reason(column: ColumnFacts, is_known: bool) -> str:
     if reason := _too_little(column):
         return reason
     if part_levels(column):
@@ -48,7 +48,7 @@ def _reason(column: Facts, is_known: bool) -> str:
     return _number_of_a_row(column)
 
 
-def _too_little(column: Facts) -> str:
+def _too_little(column: ColumnFacts) -> str:
     n_rows, n_filled = column.n_rows, column.n_filled
     if n_filled == 0:
         return "empty"
@@ -64,7 +64,7 @@ def _too_little(column: Facts) -> str:
     return ""
 
 
-def _too_much_text(column: Facts) -> str:
+def _too_much_text(column: ColumnFacts) -> str:
     n_distinct, n_filled = column.n_distinct, column.n_filled
     is_category = n_distinct < n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
     if n_filled < FEW_ROWS or is_category:
@@ -77,7 +77,7 @@ def _too_much_text(column: Facts) -> str:
     return f"{nearly}: {n_distinct:,} different values in {n_filled:,} rows"
 
 
-def _number_of_a_row(column: Facts) -> str:
+def _number_of_a_row(column: ColumnFacts) -> str:
     if column.holds not in ("integer", "number") or column.n_filled < FEW_ROWS:
         return ""
     if column.n_distinct < NEARLY_UNIQUE * column.n_filled or not are_integers(column):
@@ -92,7 +92,7 @@ def _number_of_a_row(column: Facts) -> str:
     return ""
 
 
-def expected_repeats(column: Facts) -> float:
+def expected_repeats(column: ColumnFacts) -> float:
     """Return how many pairs of equal values there would be, had integers of the column's range been drawn at random.
 
     Drawn unevenly, there would be more: where many are expected and none is there, somebody has numbered the rows.
@@ -101,13 +101,13 @@ def expected_repeats(column: Facts) -> float:
     return column.n_filled * (column.n_filled - 1) / 2 / (high - low + 1)
 
 
-def are_integers(column: Facts) -> bool:
+def are_integers(column: ColumnFacts) -> bool:
     """Return whether all values are integers; where some are missing, a reader has floats."""
     values = column.distinct.to_numpy(zero_copy_only=False)
     return column.holds == "integer" or bool((values.round() == values).all())
 
 
-def is_count(column: Facts) -> bool:
+def is_count(column: ColumnFacts) -> bool:
     """Return whether a column holds integers from 0 or 1 on, most of them in the lower half: not keys, nor classes."""
     if column.holds not in ("integer", "number") or not are_integers(column) or column.range[0] not in (0, 1):
         return False
@@ -130,7 +130,7 @@ def _words(name: str) -> list[str]:
     return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
-def part_levels(column: Facts) -> dict[str, list[str]]:
+def part_levels(column: ColumnFacts) -> dict[str, list[str]]:
     """Return which levels of a column mean train, test and valid; nothing where it is no split marker."""
     if column.holds != "text" or not 2 <= column.n_distinct <= len(PARTS):
         return {}

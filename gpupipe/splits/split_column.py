@@ -1,4 +1,4 @@
-"""A split that somebody else made, kept in a column."""
+"""A predefined split: a column marks the training and test rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.splits.settings import Level, Predefined
 Array = Any
 
 
-def predefined(column: Predefined, codes: Array, levels: Sequence[Level | None]) -> tuple[Array, Array]:
+def split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | None]) -> tuple[Array, Array]:
     """Return the masks of training and test rows, given the code of each row and the level of each code."""
     import numpy as np
 
@@ -23,6 +23,7 @@ def predefined(column: Predefined, codes: Array, levels: Sequence[Level | None])
             f"column {column.name!r} has no level {', '.join(unknown)}",
             where="split.column",
             fix=f"its levels are {', '.join(text for text in texts[:20] if text)}",
+            names=[column.name],
         )
     both = sorted(wanted["train"] & wanted["test"])
     if both:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.doctor.surroundings import Surroundings, look_around
+from gpupipe.doctor.host_environment import HostEnvironment, read_host_environment
 
 Machine = Callable[[dict[str, str]], Path]
 
 
 def test_a_plain_machine_shows_nothing(machine: Machine) -> None:
-    assert look_around(machine({"proc/version": "Linux version 6.8 (gcc)"})) == Surroundings()
+    assert read_host_environment(machine({"proc/version": "Linux version 6.8 (gcc)"})) == HostEnvironment()
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,15 @@ def test_a_plain_machine_shows_nothing(machine: Machine) -> None:
     ],
 )
 def test_a_container_is_known_by_its_files(machine: Machine, files: dict[str, str]) -> None:
-    assert look_around(machine(files)) == Surroundings(in_container=True)
+    assert read_host_environment(machine(files)) == HostEnvironment(in_container=True)
 
 
 def test_wsl_is_known_with_what_windows_hands_through(machine: Machine) -> None:
     kernel = {"proc/version": "Linux version 5.15.153.1-microsoft-standard-WSL2"}
-    assert look_around(machine(kernel)) == Surroundings(in_wsl=True)
-    assert look_around(machine({"dev/dxg": ""})) == Surroundings(in_wsl=True, has_wsl_gpu=True)
-    around = look_around(machine({"usr/lib/wsl/lib/libcuda.so.1": ""}))
-    assert around == Surroundings(in_wsl=True, has_wsl_gpu=True, has_wsl_driver=True)
+    assert read_host_environment(machine(kernel)) == HostEnvironment(in_wsl=True)
+    assert read_host_environment(machine({"dev/dxg": ""})) == HostEnvironment(in_wsl=True, has_wsl_gpu=True)
+    around = read_host_environment(machine({"usr/lib/wsl/lib/libcuda.so.1": ""}))
+    assert around == HostEnvironment(in_wsl=True, has_wsl_gpu=True, has_wsl_driver=True)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,13 @@ def test_wsl_is_known_with_what_windows_hands_through(machine: Machine) -> None:
 )
 def test_an_nvidia_gpu_is_seen_without_a_driver(machine: Machine, vendor: str, kind: str, sign: str) -> None:
     device = "sys/bus/pci/devices/0000:01:00.0"
-    assert look_around(machine({f"{device}/vendor": f"{vendor}\n", f"{device}/class": f"{kind}\n"})).nvidia_sign == sign
+    assert (
+        read_host_environment(machine({f"{device}/vendor": f"{vendor}\n", f"{device}/class": f"{kind}\n"})).nvidia_sign
+        == sign
+    )
 
 
 def test_a_loaded_kernel_driver_shows_through_a_container(machine: Machine) -> None:
-    around = look_around(machine({".dockerenv": "", "proc/driver/nvidia/version": "NVRM version: 580"}))
+    around = read_host_environment(machine({".dockerenv": "", "proc/driver/nvidia/version": "NVRM version: 580"}))
     assert around.in_container
     assert around.nvidia_sign == "its kernel driver is loaded (/proc/driver/nvidia)"

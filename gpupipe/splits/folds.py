@@ -1,4 +1,4 @@
-"""Make the folds that a configuration asks for."""
+"""Folds of a configuration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from gpupipe.errors import DataError
 from gpupipe.splits.cross_validation import fold_rows, require_folds
 from gpupipe.splits.holdout import count_of, from_cutoff, held_out, known_times
-from gpupipe.splits.predefined import predefined
 from gpupipe.splits.settings import Level, Split
+from gpupipe.splits.split_column import split_by_column
 
 Array = Any
 
@@ -68,7 +68,7 @@ def make_splits(
     if split.column is not None:
         if parts is None:
             raise ValueError("split.column is set, so parts must be given")
-        return [_checked(Fold(*predefined(split.column, *parts)), "split.column")]
+        return [_checked(Fold(*split_by_column(split.column, *parts)), "split.column")]
     if split.cutoff is not None:
         test = known_times(times) >= from_cutoff(split.cutoff, times)
     elif split.shuffle or groups is not None or times is not None:

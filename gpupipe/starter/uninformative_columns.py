@@ -1,4 +1,4 @@
-"""Columns of names and numbers that tell nothing of the target which the other columns do not tell."""
+"""Columns of names and numbers that add nothing to what the other columns say about the target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from gpupipe.starter.facts import Facts
+from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import (
     MAX_CODES,
     Array,
@@ -18,8 +18,8 @@ from gpupipe.starter.power import (
     targets_of,
     together,
 )
-from gpupipe.starter.sample import FOLDS, Sample
-from gpupipe.starter.useless import are_integers
+from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.starter.useless_columns import are_integers
 
 MIN_ROWS = 100
 MIN_NUMBERS = 1_000  # rows; of fewer, measurements may all be different
@@ -29,7 +29,7 @@ CHANCE = 3.0
 NEIGHBOURS = 20  # numbers are compared with the mean of this many in their order
 
 
-def doubtful_columns(sample: Sample, facts: Mapping[str, Facts], times: Collection[str]) -> list[str]:
+def find_doubtful_columns(sample: NumericSample, facts: Mapping[str, ColumnFacts], times: Collection[str]) -> list[str]:
     """Return the columns that may be names of rows: texts of many levels, integers that are all different."""
 
     def is_doubtful(name: str) -> bool:
@@ -44,8 +44,8 @@ def doubtful_columns(sample: Sample, facts: Mapping[str, Facts], times: Collecti
     return [name for name in sample.columns if is_doubtful(name)]
 
 
-def find_uninformative(
-    sample: Sample, facts: Mapping[str, Facts], target: str, times: Collection[str] = ()
+def find_uninformative_columns(
+    sample: NumericSample, facts: Mapping[str, ColumnFacts], target: str, times: Collection[str] = ()
 ) -> dict[str, str]:
     """Return the doubtful columns to drop, with the reason.
 
@@ -53,7 +53,7 @@ def find_uninformative(
     rows with the same text, or of those nearest in number. A column stays if that correlates with the remainder by more
     than chance. The columns called `times` are no doubtful numbers.
     """
-    doubtful = doubtful_columns(sample, facts, times)
+    doubtful = find_doubtful_columns(sample, facts, times)
     if not doubtful or len(sample.y) < MIN_ROWS:
         return {}
     sample = smaller(sample)
@@ -68,13 +68,13 @@ def find_uninformative(
     return found
 
 
-def _remainder(names: Sequence[str], sample: Sample) -> Array:
+def _remainder(names: Sequence[str], sample: NumericSample) -> Array:
     names = strongest([name for name in names if can_join(name, sample)], sample)
     targets = targets_of(sample)
     return targets - (together(names, sample) if names else targets.mean(axis=0))
 
 
-def _prediction(name: str, remainder: Array, sample: Sample) -> Array:
+def _prediction(name: str, remainder: Array, sample: NumericSample) -> Array:
     x = sample.columns[name]
     if name in sample.coded:
         return level_means(level_codes(x), remainder, sample.fold)

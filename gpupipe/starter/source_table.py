@@ -1,4 +1,4 @@
-"""How the files of a table are written, found by looking at them."""
+"""A table of unknown format: its format, delimiter, header, encoding and marks for missing values are detected."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.errors import DataError
+from gpupipe.errors import EncodingError, FieldCountError
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.header import Head, read_head
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
-from gpupipe.starter.facts import facts_of
+from gpupipe.starter.facts import collect_facts
 from gpupipe.starter.header import is_header, is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
@@ -26,16 +26,16 @@ WORDS = {"unknown", "unk", "missing", "not available", "n.a.", "na.", "nil", "un
 
 
 @dataclass(frozen=True)
-class Written:
-    """A table as it was read, and what has to be said of its files.
+class SourceTable:
+    """A table, and the settings that read its files.
 
     Attributes
     ----------
     table : pyarrow.Table
     source : TableSource
-        What reads it so.
+        The settings that read it.
     csv : mapping of str to value
-        Those of the ``csv:`` settings that are not the default.
+        The ``csv:`` settings that differ from their defaults.
     remarks : mapping of str to str
         A comment for ``format`` and for each key of `csv`.
     """
@@ -51,20 +51,20 @@ class Written:
         return "names" not in self.csv
 
 
-def read_as_written(path: str, base: TableSource | None = None) -> Written:
-    """Read a table of unknown make.
+def read_source_table(path: str, base: TableSource | None = None) -> SourceTable:
+    """Read a table and detect its format.
 
     Parameters
     ----------
     path : str
         A file, glob, folder or URL.
     base : TableSource, optional
-        What the user says of it: these settings are taken as they are, the others are found out.
+        Settings of the user, taken as they are; the others are detected.
 
     Raises
     ------
     DataError
-        If it is absent, or cannot be read in any way that is known.
+        If it is absent, or no known format reads it.
     """
     given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
     stated, remark = (given["format"], "") if "format" in given else _format(path)
@@ -73,12 +73,12 @@ def read_as_written(path: str, base: TableSource | None = None) -> Written:
     remarks = {"format": remark} if remark else {}
     attempt = _Attempt(path, stated, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
     if first.format != "csv":
-        return attempt.written(attempt.read())
+        return attempt.result(read_arrow(attempt.source()).table)
     attempt.look_at_head(first)
     table = attempt.read()
     if attempt.look_at_texts(table):
         table = attempt.read()
-    return attempt.written(table)
+    return attempt.result(table)
 
 
 def _format(path: str) -> tuple[str, str]:
@@ -110,8 +110,8 @@ class _Attempt:
         if setting not in self.given:
             self.csv[setting], self.remarks[setting] = value, remark
 
-    def written(self, table: pa.Table) -> Written:
-        return Written(table, self.source(), self.csv, self.remarks)
+    def result(self, table: pa.Table) -> SourceTable:
+        return SourceTable(table, self.source(), self.csv, self.remarks)
 
     def look_at_head(self, file: SourceFile) -> None:
         """Find the encoding, the delimiter, and whether there is a header."""
@@ -136,7 +136,7 @@ class _Attempt:
             try:
                 with opened(file, unpack=True) as stream:
                     return read_head(stream, file, CsvSettings.model_validate(self.csv))
-            except DataError as error:
+            except EncodingError as error:
                 self._other_encoding(error)
 
     def read(self) -> pa.Table:
@@ -144,33 +144,33 @@ class _Attempt:
         while True:
             try:
                 loaded = read_arrow(self.source())
-            except DataError as error:
-                if "fields, the file has" in error.what and "bad_rows" not in self.csv:
-                    self.say("bad_rows", "skip", "rows with another number of fields are left out")
-                else:
-                    self._other_encoding(error)
+            except FieldCountError:
+                if "bad_rows" in self.csv:
+                    raise
+                self.say("bad_rows", "skip", "rows with another number of fields are left out")
                 continue
-            skipped = next((note for note in loaded.notes if note.startswith("skipped ")), "")
-            if skipped:
-                self.remarks["bad_rows"] = skipped.partition(" (")[0].replace("skipped ", "leaves out ")
+            except EncodingError as error:
+                self._other_encoding(error)
+                continue
+            if n := loaded.n_skipped:
+                self.remarks["bad_rows"] = f"leaves out {n} {'row' if n == 1 else 'rows'} with another number of fields"
             return loaded.table
 
-    def _other_encoding(self, error: DataError) -> None:
-        """Go on to the next encoding, or raise `error` where it has another cause."""
+    def _other_encoding(self, error: EncodingError) -> None:
+        """Go on to the next encoding, or raise `error` if there is none, or the user has stated one."""
         order = ["utf8", "cp1252", "latin-1"]
         tried = self.csv.get("encoding", "utf8")
-        is_stated = "encoding" in self.given
-        if is_stated or not error.what.startswith("the text is not") or tried not in order[:-1]:
+        if "encoding" in self.given or tried not in order[:-1]:
             raise error
         self.say("encoding", order[order.index(tried) + 1], "it is not UTF-8: look whether the accents are right")
 
     def look_at_texts(self, table: pa.Table) -> bool:
         """Find marks for missing values and decimal commas; return whether the files must be read again."""
-        texts = {name: column for name, column in facts_of(table).items() if column.holds == "text"}
+        texts = {name: column for name, column in collect_facts(table).items() if column.holds == "text"}
         commas = [name for name, column in texts.items() if _has_decimal_commas(column.texts)]
         if commas and self.csv.get("delimiter"):
             self.say("decimal", ",", f"as in {', '.join(commas[:3])}")
-        marked = {name: marks for name, column in texts.items() if (marks := null_marks(column.texts))}
+        marked = {name: marks for name, column in texts.items() if (marks := find_null_marks(column.texts))}
         if marked:
             marks = sorted({mark for found in marked.values() for mark in found})
             cells = sum(
@@ -184,7 +184,7 @@ class _Attempt:
         return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
 
 
-def null_marks(texts: list[str]) -> list[str]:
+def find_null_marks(texts: list[str]) -> list[str]:
     """Return those of a column's texts that stand for missing values: ``?`` anywhere, marks and words among numbers."""
     if "?" in texts:
         return ["?"]

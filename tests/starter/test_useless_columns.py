@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.starter.useless import is_named_as_identifier
+from gpupipe.starter.useless_columns import is_named_as_identifier
 
 Init = Callable[..., Any]
 

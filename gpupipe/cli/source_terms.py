@@ -25,19 +25,18 @@ REWRITES = (
 
 
 @contextmanager
-def command_line_wording() -> Iterator[None]:
+def use_command_line_terms() -> Iterator[None]:
     """Raise every error of the block in the words of the command line."""
     try:
         yield
     except GpupipeError as error:
-        error.what, error.fix = rewritten(error.what), rewritten(error.fix)
-        error.args = GpupipeError(error.what, where=error.where, fix=error.fix).args
+        error.what, error.fix = rewrite_terms(error.what), rewrite_terms(error.fix)
         if isinstance(error, ConfigError):
             error.title = "Usage error"
         raise
 
 
-def rewritten(text: str) -> str:
+def rewrite_terms(text: str) -> str:
     """Return a text with the settings of a configuration as options.
 
     >>> rewritten("state the encoding, as in csv: {encoding: latin-1}")

@@ -1,6 +1,6 @@
-"""What a metric is a function of: the same rows as they are, and as they were predicted, where the backend computes.
+"""True and predicted values of the same rows: the argument of every metric.
 
-Arrays stay there; what comes to the host are counts and means.
+Arrays stay on the device of their backend; only counts and means are copied to the host.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ROUNDING = 1e-6  # a probability that was summed up in float32 may be so far out
 
 
 @dataclass(frozen=True)
-class Classified:
-    """Rows of known classes, and the probabilities of them.
+class ClassPredictions:
+    """True classes of rows, and their predicted probabilities.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Classified:
     probability : array of float64, shape (n,) or (n, k)
         Of class 1 where there are two; of each class, the rows sum to one.
     label : array of int64, shape (n,)
-        The class that each row is called.
+        The predicted class of each row.
     n_classes : int
     backend : Backend
     costs : Costs, optional
@@ -57,24 +57,24 @@ class Classified:
         n_classes: int,
         backend: Backend,
         costs: Costs | None = None,
-    ) -> Classified:
-        """Take over what a model predicts, wherever it is; `y_true` may be of any dtype.
+    ) -> ClassPredictions:
+        """Return the predictions of a model on the device of `backend`; arrays may be on either side, of any dtype.
 
         Raises
         ------
         DataError
-            If something is no probability.
+            If a value is not a probability.
         """
         y_true = backend.to_device(y_true).astype("int64")
         probability = backend.to_device(probability).astype("float64", copy=False)
         label = predicted_labels(task, probability, backend.to_device(threshold) if has_rows(threshold) else threshold)
         if probability.ndim > 1:  # float32 sums to one only nearly
             probability = probability / probability.sum(axis=1, keepdims=True)
-        return Classified(y_true, _within(probability, backend), label, n_classes, backend, costs)
+        return ClassPredictions(y_true, _within(probability, backend), label, n_classes, backend, costs)
 
     @cached_property
     def counts(self) -> Array:
-        """On the host: row i, column j is the number of rows of class i that are called j."""
+        """Confusion matrix, on the host: row i, column j is the number of rows of class i predicted as j."""
         cells = self.backend.xp.bincount(self.y_true * self.n_classes + self.label, minlength=self.n_classes**2)
         return self.backend.to_host(cells).reshape(self.n_classes, self.n_classes)
 
@@ -117,8 +117,8 @@ class Classified:
 
 
 @dataclass(frozen=True)
-class Regressed:
-    """Rows of known value, and what was predicted for them.
+class ValuePredictions:
+    """True and predicted values of rows.
 
     Attributes
     ----------
@@ -131,18 +131,18 @@ class Regressed:
     backend: Backend
 
     @staticmethod
-    def of(y_true: Array, value: Array, backend: Backend) -> Regressed:
-        """Take over what a model says, wherever it is.
+    def of(y_true: Array, value: Array, backend: Backend) -> ValuePredictions:
+        """Return the predictions of a model on the device of `backend`.
 
         Raises
         ------
         DataError
-            If something is no number.
+            If a predicted value is not finite.
         """
         y_true, value = (backend.to_device(given).astype("float64", copy=False) for given in (y_true, value))
         if not bool(backend.to_host(backend.xp.isfinite(value).all())):
             raise _no_numbers("values that are no finite numbers")
-        return Regressed(y_true, value, backend)
+        return ValuePredictions(y_true, value, backend)
 
     @property
     def error(self) -> Array:
@@ -155,8 +155,8 @@ class Regressed:
 
 
 @dataclass(frozen=True)
-class Unlabelled:
-    """Rows without a truth to compare with, on the host.
+class UnlabelledPredictions:
+    """Clusters or embeddings of rows without a target, on the host.
 
     Attributes
     ----------
@@ -210,4 +210,4 @@ def _no_numbers(what: str) -> DataError:
     return DataError(f"the model predicts {what}", where="evaluate", fix="look for features of extreme values")
 
 
-Judged = Any  # Classified, Regressed or Unlabelled
+Predictions = ClassPredictions | ValuePredictions | UnlabelledPredictions
