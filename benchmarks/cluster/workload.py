@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-NUMBERS = ("tenure", "MonthlyCharges", "TotalCharges", "DataUsageGB", "SupportCalls", "Age")
-SKEWED = ("TotalCharges", "DataUsageGB")
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, SMOOTHING, TARGET, TEST_SHARE, TIME
+
 CATEGORIES = (
     "gender", "Partner", "Dependents", "PhoneService", "PaperlessBilling", "MultipleLines", "InternetService",
     "OnlineSecurity", "OnlineBackup", "DeviceProtection", "TechSupport", "StreamingTV", "Contract", "PaymentMethod",
     "Region",
 )  # fmt: skip
-CITY, TIME, TARGET = "City", "signup_ts", "Churn"
 CROSSES = {"city_contract": "Contract", "city_payment": "PaymentMethod"}  # of the city with another column
-BUCKETS, FOLDS, SMOOTHING, TEST_SHARE = 1024, 5, 20.0, 0.2
-PERIODS = {"hour": 24, "weekday": 7}
+BUCKETS = 1024
 N_FEATURES, OF_BUCKETS = 57, (51, 52)  # columns that depend on how a library hashes pairs
 
 CONFIG = f"""\

@@ -1,8 +1,4 @@
-"""Keyed features beside cuDF's own groupby and rolling, on the device: same events, same results, sorting counted.
-
-cuDF is the peer here, so this is the one file beside the GPU backend that imports it; `benchmarks.device` does so
-after it has found a GPU.
-"""
+"""Keyed features beside cuDF's own groupby and rolling, on the device: same events, same results, sorting counted."""
 
 from __future__ import annotations
 
@@ -13,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.peers import keyed_cudf
+from benchmarks.peers.keyed_cudf import DAYS, LAG, ROWS
 from gpupipe.table.device_keys import in_order
 from gpupipe_kernels import keyed
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 DAY = 86_400_000_000  # microseconds
 EVENTS_A_KEY = 50
 CALLS = 5
-ROWS, LAG = 7, 1
 
 Array = Any
 Ours = Callable[[keyed.History, Array], Array]
@@ -125,35 +122,27 @@ def _seconds_of(function: Callable[[], object]) -> float:
     return statistics.median(seconds)
 
 
-def _rolling_sum(history: keyed.History, value: Array) -> Array:
+def _sum_of_last_events(history: keyed.History, value: Array) -> Array:
     queries = keyed.queries_of_events(history, include_current=True)
     return keyed.aggregate(value, keyed.last_rows(queries, ROWS), "sum")
 
 
-def _span_mean(history: keyed.History, value: Array) -> Array:
+def _mean_of_last_days(history: keyed.History, value: Array) -> Array:
     queries = keyed.queries_of_events(history, include_current=True)
-    return keyed.aggregate(value, keyed.last_span(queries, 7 * DAY), "mean")
+    return keyed.aggregate(value, keyed.last_span(queries, DAYS * DAY), "mean")
 
 
 def _running_sum(history: keyed.History, value: Array) -> Array:
     return keyed.aggregate(value, keyed.queries_of_events(history, include_current=True), "sum")
 
 
-def _lag(history: keyed.History, value: Array) -> Array:
+def _value_of_event_before(history: keyed.History, value: Array) -> Array:
     return keyed.lag(value, keyed.queries_of_events(history), LAG)
 
 
-def _cudf_span_mean(frame: cudf.DataFrame) -> cudf.Series:
-    by_time = frame.set_index(frame["when"].astype("datetime64[us]"))
-    return by_time[["key", "value"]].groupby("key").rolling("7D", min_periods=1).mean()["value"]
-
-
 FEATURES: dict[str, tuple[Ours, Theirs]] = {
-    f"sum of the last {ROWS} events": (
-        _rolling_sum,
-        lambda frame: frame[["key", "value"]].groupby("key").rolling(ROWS, min_periods=1).sum()["value"],
-    ),
-    "mean of the last 7 days": (_span_mean, _cudf_span_mean),
-    "running sum": (_running_sum, lambda frame: frame.groupby("key")["value"].cumsum()),
-    "value of the event before": (_lag, lambda frame: frame.groupby("key")["value"].shift(LAG)),
+    f"sum of the last {ROWS} events": (_sum_of_last_events, keyed_cudf.sum_of_last_events),
+    f"mean of the last {DAYS} days": (_mean_of_last_days, keyed_cudf.mean_of_last_days),
+    "running sum": (_running_sum, keyed_cudf.running_sum),
+    "value of the event before": (_value_of_event_before, keyed_cudf.value_of_event_before),
 }

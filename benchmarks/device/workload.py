@@ -15,19 +15,15 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, SMOOTHING, TARGET, TEST_SHARE, TIME
 from gpupipe.bench.clock import StageClock
 
-NUMBERS = ("tenure", "MonthlyCharges", "TotalCharges", "DataUsageGB", "SupportCalls", "Age")
-SKEWED = ("TotalCharges", "DataUsageGB")
 CATEGORIES = (
     "gender", "Partner", "Dependents", "PaperlessBilling", "MultipleLines", "InternetService", "OnlineSecurity",
     "TechSupport", "StreamingTV", "Contract", "PaymentMethod", "Region",
 )  # fmt: skip
-CITY, TIME, TARGET = "City", "signup_ts", "Churn"
 COLUMNS = (*NUMBERS, *CATEGORIES, CITY, TIME)
 N_FEATURES = len(NUMBERS) + len(CATEGORIES) + 1 + 4
-FOLDS, SMOOTHING, TEST_SHARE = 5, 20.0, 0.2
-PERIODS = {"hour": 24, "weekday": 7}
 N_TREES = 100
 BOOSTING = {"objective": "binary:logistic", "max_depth": 6, "learning_rate": 0.1, "tree_method": "hist"}
 FEATURE_TYPES = ["q"] * (N_FEATURES - len(CATEGORIES)) + ["c"] * len(CATEGORIES)  # numbers before categories

@@ -2,5 +2,5 @@
 
 ``churn_``     `benchmarks.device.workload` from end to end in pandas, polars and cuDF; scripts of their own
 ``features_``  the features of `benchmarks.cluster.workload` in dask.dataframe
-``keyed_``     the columns of `benchmarks.keyed` in pandas and polars
+``keyed_``     keyed features: those of `benchmarks.keyed` in pandas and polars, of `benchmarks.device.keyed` in cuDF
 """

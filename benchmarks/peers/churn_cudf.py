@@ -11,24 +11,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.device.workload import (
-    BOOSTING,
-    CATEGORIES,
-    CITY,
-    COLUMNS,
-    FEATURE_TYPES,
-    FOLDS,
-    N_FEATURES,
-    N_TREES,
-    NUMBERS,
-    PERIODS,
-    SKEWED,
-    SMOOTHING,
-    TARGET,
-    TEST_SHARE,
-    TIME,
-    report,
-)
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
+from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 
 if TYPE_CHECKING:
@@ -81,7 +66,7 @@ def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> 
     for j, name in enumerate(NUMBERS):
         X[:, j] = _number(frame[name], name in SKEWED, is_train)
     j = len(NUMBERS)
-    X[:, j] = _target_rate(_codes(frame[CITY]), y, is_train, fold)
+    X[:, j] = rate_of_rows(_codes(frame[CITY]), y, is_train, fold, cupy)
     for part, period in PERIODS.items():
         angle = getattr(frame[TIME].dt, part).to_cupy().astype("float32") * (2 * cupy.pi / period)
         X[:, j + 1], X[:, j + 2] = cupy.sin(angle), cupy.cos(angle)
@@ -104,22 +89,6 @@ def _number(column: cudf.Series, is_skewed: bool, is_train: Array) -> Array:
 
 def _codes(column: cudf.Series) -> Array:
     return column.astype("category").cat.codes.to_cupy()
-
-
-def _target_rate(code: Array, y: Array, is_train: Array, fold: Array) -> Array:
-    """Return the smoothed rate of each row's level, for training rows without the rows of their own fold."""
-    import cupy
-
-    n_levels = int(code.max()) + 1
-    pair = (fold.astype("int32") * n_levels + code)[is_train]
-    size = FOLDS * n_levels
-    n = cupy.bincount(pair, minlength=size).reshape(FOLDS, n_levels)
-    total = cupy.bincount(pair, weights=y[is_train], minlength=size).reshape(FOLDS, n_levels)
-    others_n, others_total = n.sum(axis=0) - n, total.sum(axis=0) - total
-    prior = others_total.sum(axis=1, keepdims=True) / others_n.sum(axis=1, keepdims=True)
-    out_of_fold = (others_total + SMOOTHING * prior) / (others_n + SMOOTHING)
-    full = (total.sum(axis=0) + SMOOTHING * total.sum() / n.sum()) / (n.sum(axis=0) + SMOOTHING)
-    return cupy.where(is_train, out_of_fold[fold, code], full[code])
 
 
 def _train(X: Array, y: Array) -> Any:

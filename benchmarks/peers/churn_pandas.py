@@ -8,24 +8,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.device.workload import (
-    BOOSTING,
-    CATEGORIES,
-    CITY,
-    COLUMNS,
-    FEATURE_TYPES,
-    FOLDS,
-    N_FEATURES,
-    N_TREES,
-    NUMBERS,
-    PERIODS,
-    SKEWED,
-    SMOOTHING,
-    TARGET,
-    TEST_SHARE,
-    TIME,
-    report,
-)
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
+from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 
 if TYPE_CHECKING:
@@ -60,7 +45,7 @@ def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
         x = np.log1p(x) if name in SKEWED else x
         X[:, j] = ((x - x[is_train].mean()) / x[is_train].std(ddof=0)).to_numpy()
     j = len(NUMBERS)
-    X[:, j] = target_rate(frame[CITY].astype("category").cat.codes.to_numpy(), y, is_train, fold)
+    X[:, j] = rate_of_rows(frame[CITY].astype("category").cat.codes.to_numpy(), y, is_train, fold, np)
     for part, period in PERIODS.items():
         angle = getattr(frame[TIME].dt, part).to_numpy() * (2 * np.pi / period)
         X[:, j + 1], X[:, j + 2] = np.sin(angle), np.cos(angle)
@@ -68,31 +53,6 @@ def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
     for i, name in enumerate(CATEGORIES, start=j + 1):
         X[:, i] = frame[name].astype("category").cat.codes.to_numpy()
     return X
-
-
-def target_rate(code: Array, y: Array, is_train: Array, fold: Array) -> Array:
-    """Return the smoothed rate of each row's level, for training rows without the rows of their own fold.
-
-    Parameters
-    ----------
-    code : array of integers, shape (n,)
-        Levels from 0.
-    y : array of float32, shape (n,)
-    is_train : array of bool, shape (n,)
-    fold : array of integers, shape (n,)
-        0 to `FOLDS` - 1.
-    """
-    import numpy as np
-
-    n_levels = int(code.max()) + 1
-    pair = (fold.astype(np.int32) * n_levels + code)[is_train]
-    n = np.bincount(pair, minlength=FOLDS * n_levels).reshape(FOLDS, n_levels)
-    total = np.bincount(pair, weights=y[is_train], minlength=FOLDS * n_levels).reshape(FOLDS, n_levels)
-    others_n, others_total = n.sum(axis=0) - n, total.sum(axis=0) - total
-    prior = others_total.sum(axis=1, keepdims=True) / others_n.sum(axis=1, keepdims=True)
-    out_of_fold = (others_total + SMOOTHING * prior) / (others_n + SMOOTHING)
-    full = (total.sum(axis=0) + SMOOTHING * total.sum() / n.sum()) / (n.sum(axis=0) + SMOOTHING)
-    return np.where(is_train, out_of_fold[fold, code], full[code]).astype("float32")
 
 
 def train_and_judge(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:

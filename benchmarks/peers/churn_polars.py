@@ -5,19 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.device.workload import (
-    CATEGORIES,
-    CITY,
-    FOLDS,
-    NUMBERS,
-    PERIODS,
-    SKEWED,
-    TARGET,
-    TEST_SHARE,
-    TIME,
-    report,
-)
-from benchmarks.peers.churn_pandas import target_rate, train_and_judge
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.device.workload import CATEGORIES, report
+from benchmarks.peers.churn_pandas import train_and_judge
+from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 
 if TYPE_CHECKING:
@@ -70,7 +61,7 @@ def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
         angle = getattr(pl.col(TIME).dt, part)().cast(pl.Float32) * np.float32(2 * np.pi / period)
         circles += [angle.sin().alias(f"{part} sin"), angle.cos().alias(f"{part} cos")]
     codes = [pl.col(name).to_physical().cast(pl.Float32) for name in CATEGORIES]
-    rate = target_rate(frame[CITY].to_physical().to_numpy(), y, is_train, fold)
+    rate = rate_of_rows(frame[CITY].to_physical().to_numpy(), y, is_train, fold, np)
     made = frame.lazy().select(*columns, pl.Series("rate", rate, pl.Float32), *circles, *codes).collect()
     return made.to_numpy(order="fortran")
 

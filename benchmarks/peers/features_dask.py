@@ -13,22 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.cluster.workload import (
-    BUCKETS,
-    CATEGORIES,
-    CITY,
-    CROSSES,
-    FOLDS,
-    NUMBERS,
-    PERIODS,
-    SKEWED,
-    SMOOTHING,
-    TARGET,
-    TEST_SHARE,
-    TIME,
-    document,
-    summary,
-)
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.cluster.workload import BUCKETS, CATEGORIES, CROSSES, document, summary
+from benchmarks.peers.target_rates import smoothed_rates
 from gpupipe.bench.clock import StageClock
 
 if TYPE_CHECKING:
@@ -130,10 +117,7 @@ def _rates(grouped: pd.DataFrame, n_levels: int) -> tuple[Array, Array]:
     every = pd.MultiIndex.from_product([range(FOLDS), range(n_levels)])
     table = grouped.reindex(every, fill_value=0)
     n, total = (table[name].to_numpy().reshape(FOLDS, n_levels) for name in ("count", "sum"))
-    others_n, others_total = n.sum(axis=0) - n, total.sum(axis=0) - total
-    prior = others_total.sum(axis=1, keepdims=True) / others_n.sum(axis=1, keepdims=True)
-    own = (others_total + SMOOTHING * prior) / (others_n + SMOOTHING)
-    full = (total.sum(axis=0) + SMOOTHING * total.sum() / n.sum()) / (n.sum(axis=0) + SMOOTHING)
+    own, full = smoothed_rates(n, total)
     return own.astype("float32"), full.astype("float32")
 
 

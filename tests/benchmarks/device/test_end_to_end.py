@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.device import end_to_end, workload
 from benchmarks.peers import churn_cudf, churn_pandas
-from benchmarks.peers.churn_pandas import target_rate
+from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 from gpupipe.config import load_config
 from gpupipe.readers.churn import customers
@@ -113,7 +113,7 @@ def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:
     rng = np.random.default_rng(0)
     code, y, fold = rng.integers(0, 3, 200), rng.integers(0, 2, 200).astype("float32"), rng.integers(0, 5, 200)
     is_train = rng.random(200) < 0.8
-    rate = target_rate(code, y, is_train, fold)
+    rate = rate_of_rows(code, y, is_train, fold, np)
     for row in (0, 7, 19):
         seen = is_train & (fold != fold[row]) if is_train[row] else is_train
         same = seen & (code == code[row])

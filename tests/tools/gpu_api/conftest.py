@@ -1,13 +1,8 @@
-"""The checker's own modules can be imported here, and the API of each release is a fixture."""
+"""The API of each release of RAPIDS as a fixture."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from tools.gpu_api.api import RELEASES, Api
 

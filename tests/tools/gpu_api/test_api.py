@@ -14,7 +14,7 @@ from tools.gpu_api.api import RELEASES, Api, check_table
 from tools.gpu_api.checker import check
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("tests/gpu/**/*.py")])
+FILES = sorted(path for folder in ("gpupipe", "benchmarks", "tests/gpu") for path in ROOT.glob(f"{folder}/**/*.py"))
 
 
 def test_what_we_use_of_rapids_exists(api: Api) -> None:
