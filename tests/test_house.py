@@ -21,6 +21,7 @@ from gpupipe.models import MODELS
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
+PROGRAMS = sorted([*ROOT.glob("benchmarks/**/*.py"), *ROOT.glob("tools/**/*.py")])
 MAX_LINES = 400
 
 
@@ -124,14 +125,15 @@ def test_the_readme_names_every_command() -> None:
 
 def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
     """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
-    files = [*MODULES, *ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("docker/*"), *ROOT.glob(".ci/*")]
+    files = [*MODULES, *PROGRAMS, *ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")]
+    files += [*ROOT.glob("docker/*"), *ROOT.glob(".ci/*")]
     files += [ROOT / "Makefile", ROOT / "pyproject.toml"]
     missing = {
         f"{name_of(file)}: {name}"
         for file in files
         if file.is_file()
-        for name in re.findall(r"\bgpupipe(?:_kernels)?(?:\.\w+)+", file.read_text())
-        if not name.endswith(".json") and not exists(name)
+        for name in re.findall(r"(?<![.\w])(?:gpupipe(?:_kernels)?|benchmarks|tools)(?:\.\w+)+", file.read_text())
+        if not name.endswith((".json", ".__file__")) and not exists(name)
     }
     assert missing == set()
 

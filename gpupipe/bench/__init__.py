@@ -1,17 +1,14 @@
-"""Measure a configuration, cold and warm, against hand-written peers. `card` is the story; the rest are its chapters.
+"""``gpupipe bench``: measure a configuration, cold and warm, against hand-written peers.
 
-``inputs``      which table is measured, and the file that peers are given
-``choice``      which model is trained, and what peers call it
-``contestants`` ours and the peers: how each is started
-``clock``       seconds of a stage
-``process``     one process: its wall time, its processor time, what it reports
-``worker``      what our processes run: ``stages``, ``extras`` and ``encodings`` are its tasks
-``sample``      one measured run: what a peer's JSON holds
-``figures``     the rows of the table: medians and ratios
-``machine``     what it was measured on
-``render``      the tables as people read them
-``floor``       how near features come to the memory's bandwidth, by itself
-``starter``     scores of ``gpupipe init`` beside plain scikit-learn, by itself
-``keyed``       keyed features beside pandas and polars, by itself
-``device``      everything worth doing on a GPU machine, by itself
+``measurement``   the whole measurement, and its document
+``inputs``        the table that is measured, and the file that peers are given
+``models``        the model that is trained, and what peers call it
+``runners``       gpupipe and the peers: how each is started
+``process``       one child process: its wall time, its processor time, its report
+``child``         what gpupipe's own child processes run; ``stages`` and ``extra_stages`` are its tasks
+``clock``         seconds of a stage
+``sample``        one measured run: the JSON of a peer
+``figures``       the rows of the tables: medians and ratios
+``machine``       what it was measured on
+``tables``        the document as text
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from gpupipe.bench.sample import Sample, stage_document
+from gpupipe.bench.sample import BenchSample, stage_document
 
 Seconds = Mapping[str, float]
 Totals = tuple[float, float]  # of the features, of all stages
@@ -43,7 +43,7 @@ STAGES: dict[str, Callable[[Seconds, Totals], float | None]] = {
 PROCESS = "whole process"
 SERVE = "serve: transform of all rows"
 
-# label of the row → the stages of `gpupipe.bench.extras` that it adds up
+# label of the row → the stages of `gpupipe.bench.extra_stages` that it adds up
 EXTRAS: dict[str, tuple[str, ...]] = {
     "read": ("read",),
     "read, and one pass over the blocks": ("read", "read_pass"),
@@ -54,21 +54,21 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 
 
-def summary(samples: Mapping[str, Sequence[Sample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
-    """Return medians, ratios to a baseline, and every run, for each contestant.
+def summary(samples: Mapping[str, Sequence[BenchSample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
+    """Return medians, ratios to a baseline, and every run, for each runner.
 
     Parameters
     ----------
-    samples : mapping of str to sequence of Sample
+    samples : mapping of str to sequence of BenchSample
     baselines : sequence of str
-        The contestants that the others are divided by: the first of them that has the figure.
+        The runners that the others are divided by: the first of them that has the figure.
     metric : str
         The metric of the model to show.
 
     Returns
     -------
     dict
-        contestant → ``seconds`` and ``cpu_seconds`` (label → median), ``peak_rss_mib``, ``quality``, ``ratio`` (label →
+        runner → ``seconds`` and ``cpu_seconds`` (label → median), ``peak_rss_mib``, ``quality``, ``ratio`` (label →
         this one's median seconds divided by the baseline's), ``runs``.
     """
     medians = {name: _medians(runs, metric) for name, runs in samples.items()}
@@ -86,7 +86,7 @@ def _first(values: Sequence[float | None]) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _medians(runs: Sequence[Sample], metric: str) -> dict[str, Any]:
+def _medians(runs: Sequence[BenchSample], metric: str) -> dict[str, Any]:
     wall = [wall_seconds(run) for run in runs]
     cpu = [cpu_seconds(run) for run in runs]
     return {
@@ -97,14 +97,14 @@ def _medians(runs: Sequence[Sample], metric: str) -> dict[str, Any]:
     }
 
 
-def wall_seconds(run: Sample) -> dict[str, float | None]:
+def wall_seconds(run: BenchSample) -> dict[str, float | None]:
     """Return the wall seconds of each row of the table; the totals are those that the run reports."""
     stages = run.document["stages_s"]
     totals = run.document["features_total_s"], run.document["total_s"]
     return {label: figure(stages, totals) for label, figure in STAGES.items()} | {PROCESS: run.process_s}
 
 
-def cpu_seconds(run: Sample) -> dict[str, float | None]:
+def cpu_seconds(run: BenchSample) -> dict[str, float | None]:
     """Return the processor seconds of each row of the table."""
     stages = run.document["stages_cpu_s"]
     document = stage_document(stages, stages)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpupipe.bench.process import run_worker
+from gpupipe.bench.process import run_child
 from gpupipe.config import Config
 from gpupipe.config.environment import escape
 from gpupipe.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Input:
+class BenchTable:
     """A table to measure.
 
     Attributes
@@ -32,7 +32,7 @@ class Input:
     path: Path | None = None
 
 
-def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[Input]:
+def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[BenchTable]:
     """Iterate over the tables to measure: one for each of `sizes`, or a single one.
 
     A generated table is written to a Parquet file in `folder`, once, so that reading it is measured and not making it.
@@ -68,15 +68,15 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
     else:
         paths = source.paths
         only = Path(paths[0]) if len(paths) == 1 and Path(paths[0]).is_file() else None
-        yield Input(source.label, path=only)
+        yield BenchTable(source.label, path=only)
 
 
-def _generated(rows: int, seed: int, folder: Path) -> Input:
+def _generated(rows: int, seed: int, folder: Path) -> BenchTable:
     path = folder / f"churn_{rows}.parquet"
-    run_worker(["table", str(path), "--rows", str(rows), "--seed", str(seed)], folder / "table.json")
+    run_child(["table", str(path), "--rows", str(rows), "--seed", str(seed)], folder / "table.json")
     return _file(path, f"generated churn table, seed {seed}, as Parquet")
 
 
-def _file(path: Path, label: str) -> Input:
+def _file(path: Path, label: str) -> BenchTable:
     quoted = json.dumps(escape(str(path.resolve())))
-    return Input(label, (f"source.path={quoted}", "source.generate=null", "source.format=auto"), path.resolve())
+    return BenchTable(label, (f"source.path={quoted}", "source.generate=null", "source.format=auto"), path.resolve())

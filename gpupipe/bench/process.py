@@ -19,7 +19,7 @@ TAIL_LINES = 12  # of what a failed process said: an error is one screen
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedProcess:
     """A process that ended well.
 
     Attributes
@@ -35,25 +35,25 @@ class Finished:
     cpu_seconds: float
 
 
-def run_worker(arguments: Sequence[str], output: Path) -> Finished:
-    """Run ``python -m gpupipe.bench.worker`` and return what it wrote to `output`.
+def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.bench.child") -> FinishedProcess:
+    """Run ``python -m MODULE ARGUMENTS --json OUTPUT`` and return the document that it wrote.
 
     Raises
     ------
     GpupipeError
-        The worker's own error, of its own class.
+        The child's own error, of its own class.
     """
-    command = python_command("-m", "gpupipe.bench.worker", *arguments, "--json", str(output))
+    command = python_command("-m", module, *arguments, "--json", str(output))
     code, said, seconds, cpu_seconds = _timed(command, child_environment())
     document = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     if error := document.get("error"):
         raise getattr(errors, error["class"])(error["what"], where=error["where"], fix=error["fix"])
     if code != 0 or not document:
         raise GpupipeError(f"a measuring process ended with exit code {code}:\n{said}", where=" ".join(command))
-    return Finished(document, seconds, cpu_seconds)
+    return FinishedProcess(document, seconds, cpu_seconds)
 
 
-def run_peer(script: Path, arguments: Sequence[str], output: Path) -> Finished:
+def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedProcess:
     """Run a peer script with our Python and return what it wrote to `output`.
 
     Raises
@@ -71,7 +71,7 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> Finished:
         document = json.loads(output.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"the peer {script.name} left no JSON: {error}", where=" ".join(command)) from None
-    return Finished(document, seconds, cpu_seconds)
+    return FinishedProcess(document, seconds, cpu_seconds)
 
 
 def _timed(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:

@@ -20,7 +20,7 @@ NUMBERS = ("features_total_s", "total_s", "peak_rss_mib")
 
 
 @dataclass(frozen=True)
-class Sample:
+class BenchSample:
     """One run.
 
     Attributes

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import choose
-from gpupipe.bench.choice import describe
 from gpupipe.bench.clock import StageClock
+from gpupipe.bench.models import describe
 from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
@@ -29,7 +29,7 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Divided:
+class SplitTable:
     """A table that has been read and split.
 
     Attributes
@@ -88,7 +88,7 @@ def run_stages(
     }
 
 
-def read_and_split(config: Config, clock: StageClock) -> Divided:
+def read_and_split(config: Config, clock: StageClock) -> SplitTable:
     """Read the table, and take the rows of the (first) split."""
     backend = choose(config.device, config.device_options)
     with clock("read"):
@@ -98,7 +98,7 @@ def read_and_split(config: Config, clock: StageClock) -> Divided:
         rows = job.rows(fold.train)
         test = take(job.table, fold.test, backend)
         y_test = job.target(fold.test)
-    return Divided(job, rows, test, y_test)
+    return SplitTable(job, rows, test, y_test)
 
 
 def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
@@ -119,7 +119,7 @@ def import_estimator(job: Job, entry: ModelEntry) -> None:
         load_library(entry.params, job.goal.task, job.backend)
 
 
-def train_and_judge(divided: Divided, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
+def train_and_judge(divided: SplitTable, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
     """Train on the training rows, predict the test rows, write the model directory; return the metrics."""
     job = divided.job
     with clock("imports"):  # the estimator's library is imported when the task is known

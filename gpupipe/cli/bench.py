@@ -39,7 +39,6 @@ def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, 
     "--rows", metavar="N,N,...", default="", callback=sizes, help="Sizes of the generated table: where is break-even?"
 )
 @click.option("--serve", is_flag=True, help="Ask the peers for a transform of all rows too (they must know --serve).")
-@click.option("--compare-encodings", is_flag=True, help="Train gradient boosting on one-hot columns and on codes.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every run and figure here.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(
@@ -53,7 +52,6 @@ def command(
     steady: bool,
     rows: tuple[int, ...],
     serve: bool,
-    compare_encodings: bool,
     json_file: Path | None,
     quiet: bool,
 ) -> None:
@@ -64,8 +62,8 @@ def command(
     """
     import sys
 
-    from gpupipe.bench.card import Request, measure
-    from gpupipe.bench.render import show
+    from gpupipe.bench.measurement import BenchRequest, measure
+    from gpupipe.bench.tables import show
     from gpupipe.config import load_config
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
     from gpupipe.pipeline.atomic.file import require_writable_file, write_text
@@ -79,9 +77,7 @@ def command(
         inputs += [ProtectedInput(str(path), "the peer") for path in peers]
         inputs += [ProtectedInput(str(data), "the data")] if data is not None else []
         require_no_conflict(json_file, inputs)
-    request = Request(
-        config, (*overrides, *extra), repeat, peers, data, model, steady, rows, serve, compare_encodings
-    )  # fmt: skip
+    request = BenchRequest(config, (*overrides, *extra), repeat, peers, data, model, steady, rows, serve)
     document = measure(request, lambda text: None if quiet else click.echo(text, err=True))
     if json_file is not None:
         write_text(json_file, dumps(document, indent=2) + "\n")

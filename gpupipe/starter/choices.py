@@ -25,7 +25,7 @@ WIDE_COLUMNS = 5_000  # on the CPU, boosting on more takes minutes for each mode
 # scikit-learn's own settings: what a user would have without gpupipe, and so the least that a starter must score.
 PLAIN_TREES = {"early_stopping": "auto"}
 # Small steps, each on a part of the rows and columns: what Friedman (2002) and the guides of XGBoost and LightGBM
-# advise before any tuning. benchmarks/starter.md has what it brings on public tables.
+# advise before any tuning. benchmarks/results/starter.md has what it brings on public tables.
 SMALL_STEPS = {"learning_rate": 0.05, "max_iter": 300, "max_features": 0.5}
 SMALL_TREES = {"learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5}
 XGBOOST = {

@@ -36,7 +36,7 @@ from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.launch import is_simulated
 
-SNAPSHOT = Path(__file__).parents[1] / "gpu_api" / "snapshots" / "rapids-26.10.json.gz"
+SNAPSHOT = Path(__file__).parents[2] / "tools" / "gpu_api" / "snapshots" / "rapids-26.10.json.gz"
 API = json.loads(gzip.decompress(SNAPSHOT.read_bytes()))
 FUNCTIONS: dict[str, str] = API["modules"]["cupy"]
 MEMBERS: dict[str, str] = API["classes"]["cupy.ndarray"]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.bench.sample import Sample, stage_document
+from gpupipe.bench.sample import BenchSample, stage_document
 
 PEER = """
 import argparse, json, pathlib
@@ -74,13 +74,13 @@ def regression(tmp_path: Path, frame: pd.DataFrame) -> Path:
 
 
 @pytest.fixture
-def sample() -> Callable[..., Sample]:
+def sample() -> Callable[..., BenchSample]:
     """``sample(2.0, process=30.0, auc=0.8)`` is a run whose stages took 2 seconds each, 4 of processor time."""
 
-    def make(unit: float, process: float | None = None, **more: object) -> Sample:
+    def make(unit: float, process: float | None = None, **more: object) -> BenchSample:
         names = ("read", "split", "features_fit", "features_transform_train", "features_transform_test", "train")
         wall = dict.fromkeys(names, unit) | {"imports": 50.0}
         cpu = {name: seconds * 2 for name, seconds in wall.items()}
-        return Sample({**stage_document(wall, cpu), "peak_rss_mib": 100 * unit, **more}, process, process)
+        return BenchSample({**stage_document(wall, cpu), "peak_rss_mib": 100 * unit, **more}, process, process)
 
     return make

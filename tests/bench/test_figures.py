@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from gpupipe.bench.figures import PROCESS, STAGES, break_even, extras_summary, middle, ratio, summary
-from gpupipe.bench.sample import Sample
+from gpupipe.bench.sample import BenchSample
 
-Make = Callable[..., Sample]
+Make = Callable[..., BenchSample]
 
 
 def test_each_figure_is_the_median_of_the_runs(sample: Make) -> None:
@@ -57,7 +57,7 @@ def test_a_whole_process_is_compared_with_our_fresh_one_where_the_stages_are_com
 def test_a_peer_that_fits_and_transforms_at_once_has_the_sum_only() -> None:
     stages = {"read": 1.0, "features_fit_transform_train": 5.0, "features_transform_test": 2.0}
     document = {"stages_s": stages, "stages_cpu_s": stages, "features_total_s": 7.0, "total_s": 8.0, "peak_rss_mib": 1}
-    figures = summary({"peer": [Sample(document)]}, ["peer"], "roc_auc")["peer"]["seconds"]
+    figures = summary({"peer": [BenchSample(document)]}, ["peer"], "roc_auc")["peer"]["seconds"]
     assert (figures["features fit"], figures["features transform"], figures["features total"]) == (None, None, 7.0)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.process import run_peer, run_worker
+from gpupipe.bench.process import run_child, run_peer
 from gpupipe.errors import ConfigError, DataError
 
 
@@ -33,4 +33,4 @@ def test_an_error_of_the_worker_comes_back_as_what_it_was(tmp_path: Path) -> Non
     config = tmp_path / "c.yaml"
     config.write_text("source: {path: nowhere.csv, target: y}\n")
     with pytest.raises(DataError, match=r"nowhere\.csv"):
-        run_worker(["stages", str(config)], tmp_path / "out.json")
+        run_child(["stages", str(config)], tmp_path / "out.json")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupipe.bench.sample import Sample, refuse_incomplete, stage_document
+from gpupipe.bench.sample import BenchSample, refuse_incomplete, stage_document
 from gpupipe.errors import ConfigError
 
 GOOD = {"stages_s": {"read": 1.0}, "stages_cpu_s": {"read": 1}, "features_total_s": 0, "total_s": 1, "peak_rss_mib": 9}
@@ -43,5 +43,5 @@ def test_the_totals_leave_imports_and_serving_out() -> None:
 
 
 def test_peers_call_roc_auc_auc_and_other_metrics_as_we_do() -> None:
-    sample = Sample({"auc": 0.8, "r2": 0.5})
+    sample = BenchSample({"auc": 0.8, "r2": 0.5})
     assert (sample.metric("roc_auc"), sample.metric("r2"), sample.metric("rmse")) == (0.8, 0.5, None)

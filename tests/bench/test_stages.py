@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.choice import choose_model
 from gpupipe.bench.clock import StageClock
+from gpupipe.bench.models import choose_model
 from gpupipe.bench.sample import refuse_incomplete
 from gpupipe.bench.stages import run_stages
 from gpupipe.config import load_config

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyarrow.csv import write_csv
 
-from gpupipe.bench.faults.running import Reference, problems_of_error
+from benchmarks.faults.runs import ReferenceRun, problems_of_error
 from gpupipe.cli import main
 from gpupipe.cli.interrupts import ImmediateExit, Interrupts
 from gpupipe.errors import StoppedError
@@ -30,12 +30,12 @@ report: {enabled: false}
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+def small(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRun:
     """A run that nothing disturbs, and its configuration."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(SMALL % 5)
     assert main(["run", str(folder / "small.yaml"), "--output", str(folder / "run"), "--quiet"]) == 0
-    return Reference(folder / "small.yaml", folder / "run", 0.0)
+    return ReferenceRun(folder / "small.yaml", folder / "run", 0.0)
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
 
 
 def test_a_full_disk_is_exit_code_3_and_the_earlier_run_stays(
-    small: Reference, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ReferenceRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = small.place_old(tmp_path / "run")
     command = ["run", str(small.config), "--output", str(tmp_path / "run"), "--quiet"]
@@ -69,7 +69,7 @@ def test_a_full_disk_is_exit_code_3_and_the_earlier_run_stays(
 
 
 def test_predictions_that_do_not_fit_leave_no_file(
-    small: Reference, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ReferenceRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = tmp_path / "rows.csv"
     write_csv(load_generator("churn")(300, 0, None), rows)

@@ -5,7 +5,7 @@ pandas reads for cuDF, scikit-learn and XGBoost train on the CPU, and programs r
 a test on an expensive machine before it has measured anything: misspelt names, absent fixtures, wrong paths and
 keywords, arrays that mix host and device. It proves nothing of a GPU. Row counts are reduced.
 
-``python -m tests.gpu.rehearsal STEP ...`` rehearses steps of `gpupipe.bench.device`.
+``python -m tests.gpu.rehearsal STEP ...`` rehearses steps of `benchmarks.device`.
 
 Tests of PyTorch's CUDA tensors, of processes that need the driver, and of Numba's device are skipped, with the reason.
 """
@@ -28,16 +28,16 @@ import xgboost
 
 import gpupipe.backends
 import gpupipe.backends.gpu.backend
+from benchmarks.device import comparisons
+from benchmarks.device import keyed as device_keyed
+from benchmarks.device import program as device_program
+from benchmarks.device import steps as device_steps
+from benchmarks.device.steps import STEPS
+from benchmarks.device.suite import networks
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu import estimators
 from gpupipe.backends.probe import Gpu
-from gpupipe.bench.device import comparisons
-from gpupipe.bench.device import keyed as device_keyed
-from gpupipe.bench.device import program as device_program
-from gpupipe.bench.device import steps as device_steps
-from gpupipe.bench.device.steps import STEPS
-from gpupipe.bench.device.suite import networks
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
 
@@ -240,7 +240,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def main(steps: Sequence[str]) -> None:
-    """Run steps of `gpupipe.bench.device` on little data, and print what they save last."""
+    """Run steps of `benchmarks.device` on little data, and print what they save last."""
     install()
     device_program.BATCHES = device_program.CALLS = device_keyed.CALLS = 1
     device_program.COPY_BYTES, comparisons.GENERATED_ROWS, device_steps.KERNEL_ROWS = 1 << 10, 3_000, 300

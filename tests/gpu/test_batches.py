@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from gpupipe.bench.batches.idle import share_between_steps
-from gpupipe.bench.batches.loaders import OURS, on_device
-from gpupipe.bench.batches.loaders import table as generated
+from benchmarks.batches.idle_time import share_between_steps
+from benchmarks.batches.loaders import GPUPIPE, on_device
+from benchmarks.batches.loaders import table as generated
 from gpupipe.errors import ConfigError
 from gpupipe.tensors.batches import Batches
 from tests.tensors.batches_checks import N, check_an_early_end, check_an_epoch, check_slices, rows_of, table
@@ -97,5 +97,5 @@ def test_workers_of_a_loader_cannot_make_batches_on_a_device() -> None:
 
 def test_the_benchmark_measures_the_time_between_steps() -> None:
     X, y = generated(200_000, 8)
-    share = share_between_steps(on_device(X, y, 512)[OURS], 8)
+    share = share_between_steps(on_device(X, y, 512)[GPUPIPE], 8)
     assert 0 <= share <= 1

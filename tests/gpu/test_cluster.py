@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
 
 from run_checks import Left, assert_same_features, run_on
 
-from gpupipe.bench.device.cluster import compare
+from benchmarks.device.cluster import compare
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.cuml_estimators import ESTIMATORS

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.backends import choose
-from gpupipe.bench.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
 from gpupipe.features.statistics.device import DeviceSweeper

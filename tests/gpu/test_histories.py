@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.device.parity import metrics_of, on, strayed
 from gpupipe.backends import choose
-from gpupipe.bench.device.parity import metrics_of, on, strayed
 from gpupipe.config import Config, parse_config
 from gpupipe.features.history.derivation import derive, derived_ops
 from gpupipe.features.history.key_partitions import merged, part_of

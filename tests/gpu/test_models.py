@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.device.parity import metric_gap, metrics_of
+from benchmarks.device.parity import metric_gap, metrics_of
 from gpupipe.models import MODELS
 from tests.gpu.learners import LARGER, LEARNERS, on_adult, on_telco
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from benchmarks.device.parity import job_of, on
 from gpupipe.backends import DeviceOptions, choose
-from gpupipe.bench.device.parity import job_of, on
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.bench.device.parity import run_on
+from benchmarks.device.parity import run_on
 from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
 
 PREDICTION_GAP = 1e-4  # of float32 sums in another order

@@ -18,10 +18,10 @@ import xgboost
 
 from gpupipe.errors import GpupipeError
 from gpupipe.models import load_fitted, predict_loaded
-from tests.fuzz.forked import Limits, forked
+from tools.fuzz.forked_child import ForkLimits, forked
 
 IMPORTED = (sklearn.ensemble, sklearn.neighbors, xgboost)  # once for all children
-LIMITS = Limits(cpu_seconds=10, wall_seconds=60, memory_bytes=2 << 30)
+LIMITS = ForkLimits(cpu_seconds=10, wall_seconds=60, memory_bytes=2 << 30)
 
 
 def use(folder: Path, judgement: int) -> int:

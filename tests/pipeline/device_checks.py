@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import BaseEstimator
 
+from benchmarks.device.parity import strayed
 from gpupipe.backends import DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.bench.device.parity import strayed
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.io.formats.registry import load_generator

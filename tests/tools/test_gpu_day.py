@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.device.steps import STEPS
+from benchmarks.device.steps import STEPS
 from tools.gpu_day import archive, unpack, visit, wheels
 from tools.gpu_day.fatbin import CUBIN, MAGIC, PTX, blank_other_architectures
 from tools.gpu_day.pack import SPARES, completed, write_parts

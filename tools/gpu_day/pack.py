@@ -2,7 +2,7 @@
 
 Runs on a machine with network, in gpupipe's development environment. Downloads the wheels of stages.txt, prunes them,
 keeps the machine code of one GPU architecture, adds the public tables and the CPU metrics
-(`gpupipe.bench.device.cpu_metrics`), and writes each stage as an archive. The archives of the stages that follow each
+(`benchmarks.device.cpu_metrics`), and writes each stage as an archive. The archives of the stages that follow each
 other are one stream, cut into parts that fit into a visit beside the repository's tracked files; a spare stage has a
 part of its own. 15 to 20 minutes on two cores; what has not changed since the last call with the same --work is kept.
 """
@@ -109,7 +109,7 @@ def _key(requirements: Sequence[str], files: Mapping[str, Path], folder: Path) -
 def _base_files(data: Path, work: Path) -> dict[str, Path]:
     """Compute the CPU metrics that are absent; return the files that the first stage brings beside wheels."""
     metrics = work / "cpu_metrics.json"
-    command = [sys.executable, "-m", "gpupipe.bench.device.cpu_metrics", "--out", str(metrics)]
+    command = [sys.executable, "-m", "benchmarks.device.cpu_metrics", "--out", str(metrics)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "kernels")])
     environment = {**os.environ, "GPUPIPE_DATA": str(data.resolve()), "PYTHONPATH": path}
     subprocess.run(command, cwd=ROOT, env=environment, check=True)

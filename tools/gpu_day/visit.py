@@ -1,6 +1,6 @@
 """One visit to the GPU machine: ``python3 -m tools.gpu_day.visit N --out DIR``, from the root of the checkout.
 
-Unpacks .gpu/partN if it was carried, asks the `probes`, and runs the steps of `gpupipe.bench.device` that are possible
+Unpacks .gpu/partN if it was carried, asks the `probes`, and runs the steps of `benchmarks.device` that are possible
 from then on. Everything worth keeping is written to DIR as it is found. The exit code is that of the steps: 1 if one of
 them failed or was cut off.
 """
@@ -30,9 +30,7 @@ METRICS = (
     "sm__warps_active.avg.pct_of_peak_sustained_active", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "launch__registers_per_thread",
 )  # fmt: skip
-ONE_LAUNCH = (
-    "from gpupipe.bench.device import program as p; p.run_program(p.twenty_columns(), 10_000_000, 'column-major')"
-)
+ONE_LAUNCH = "from benchmarks.device import program as p; p.run_program(p.twenty_columns(), 10_000_000, 'column-major')"
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reserved = COUNTERS_SECONDS if visit.counters and shutil.which("ncu") else 0
     left = options.seconds - (time.monotonic() - began) - reserved
     steps = [
-        sys.executable, "-m", "gpupipe.bench.device", "--out", str(out), "--steps", ",".join(visit.steps),
+        sys.executable, "-m", "benchmarks.device", "--out", str(out), "--steps", ",".join(visit.steps),
         "--seconds", str(int(left)), "--skip-tests", ABSENT_TABLES,
     ]  # fmt: skip
     code = _run(steps, environment, None, left + 10)

@@ -57,7 +57,7 @@ def test_a_row_says_each_thing_once(name: str) -> None:
     assert row.library in ("cuml", "xgboost", "gpupipe")
     assert module.startswith(row.library)
     assert class_name == {"LinearRegression": "LeastSquares"}.get(name, name)
-    if row.library == "gpupipe":  # the others are in the snapshots of `tests/gpu_api`
+    if row.library == "gpupipe":  # the others are in the snapshots of `tools/gpu_api`
         assert row.passed <= set(inspect.signature(getattr(import_module(module), class_name)).parameters)
     targets = [param.name for param in row.params.values() if param.name]
     assert len(targets) + len(row.fixed) == len(row.passed)

@@ -1,6 +1,6 @@
 """Set-up of a device's memory against stand-ins for RMM, CuPy's runtime and XGBoost, over a pool that counts bytes.
 
-The names of the real libraries are checked by `tests/gpu_api`, the real allocator by `tests/gpu/test_memory.py`.
+The names of the real libraries are checked by `tests/tools/gpu_api`, the real allocator by `tests/gpu/test_memory.py`.
 """
 
 from __future__ import annotations

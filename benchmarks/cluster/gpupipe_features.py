@@ -1,0 +1,77 @@
+"""Features of a file by gpupipe: in this process alone, or on workers that are processes of their own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.cluster.workload import CONFIG, Summary, document, summary
+from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
+from gpupipe.bench.clock import StageClock
+from gpupipe.config import Config, load_config
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import take_rows, write_matrix
+from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import learn_features, training_matrix
+
+Array = Any
+
+
+def alone(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
+    """Make the features in one process, on all its threads."""
+    return _features(_config(file), clock, None)
+
+
+def shared(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
+    """Make the features with workers of one thread each, and say what they held."""
+    given = {"scheduler": "local", "workers": n_workers, "threads": 1}
+    settings = ClusterSettings.model_validate(given | ({"memory_limit": memory} if memory else {}))
+    with ExitStack() as stack:
+        with clock("start"):
+            workers = stack.enter_context(connected(settings, "cpu"))
+        found = _features(_config(file), clock, workers)
+        return {**found, "workers": [asdict(use) for use in workers.usage()], "lost": workers.n_lost}
+
+
+def _config(file: Path) -> Config:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "features.yaml"
+        path.write_text(CONFIG.format(data=file), encoding="utf8")
+        return load_config(path)
+
+
+def _features(config: Config, clock: StageClock, workers: Workers | None) -> dict[str, Any]:
+    backend = choose("cpu")
+    with clock("read"):
+        job = prepare(config, backend, Timeline(), workers)
+    with clock("split"):
+        fold = folds_of(job)[0]
+        rows = job.rows(fold.train)
+        test = take_rows(job.table, fold.test, backend)
+    with clock("fit"):
+        features = learn_features(rows, "dense", config.features)
+    with clock("transform"):
+        X = training_matrix(rows, "dense", backend)
+        rows.release()
+        X_test = write_matrix(features, test, backend)
+    return {**document(_summaries(X)), "names": features.names, "test_rows": X_test.shape[0]}
+
+
+def _summaries(matrix: Array) -> list[Summary]:
+    if not isinstance(matrix, PartitionedMatrix):
+        return [summary(matrix, 0)]
+    starts = [0, *accumulate(matrix.heights)][:-1]
+    return matrix.workers.gather(matrix.map(_summary, each=[starts]))
+
+
+def _summary(backend: Backend, array: Array, first_row: int) -> Summary:
+    return summary(array, first_row)

@@ -1,0 +1,64 @@
+"""The features that every implementation makes of the churn generator's customers, and a summary of a matrix in parts.
+
+57 float32 columns: 6 numbers with the median for nulls, logarithms of 2 of them, all scaled; 44 levels of 15
+categories; the churn rate of cities and of pairs hashed to 1,024 buckets, out of fold; the frequency of such pairs; the
+hour and the weekday on circles. Statistics are those of the training rows, 80 % of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, SMOOTHING, TARGET, TEST_SHARE, TIME
+
+CATEGORIES = (
+    "gender", "Partner", "Dependents", "PhoneService", "PaperlessBilling", "MultipleLines", "InternetService",
+    "OnlineSecurity", "OnlineBackup", "DeviceProtection", "TechSupport", "StreamingTV", "Contract", "PaymentMethod",
+    "Region",
+)  # fmt: skip
+CROSSES = {"city_contract": "Contract", "city_payment": "PaymentMethod"}  # of the city with another column
+BUCKETS = 1024
+N_FEATURES, OF_BUCKETS = 57, (51, 52)  # columns that depend on how a library hashes pairs
+
+CONFIG = f"""\
+name: features
+source:
+  path: "{{data}}"
+  target: {TARGET}
+  positive: "Yes"
+  drop: [customerID]
+  cache: false
+split: {{{{test_size: {TEST_SHARE}, stratify: true}}}}
+features:
+  - impute: {{{{columns: [{", ".join(NUMBERS)}], strategy: median}}}}
+  - log1p: [{", ".join(SKEWED)}]
+  - standardize: [{", ".join(NUMBERS)}]
+  - one_hot: [{", ".join(CATEGORIES)}]
+  - cross: {{{{columns: [{CITY}, Contract], as: city_contract, buckets: {BUCKETS}}}}}
+  - cross: {{{{columns: [{CITY}, PaymentMethod], as: city_payment, buckets: {BUCKETS}}}}}
+  - target_encode: {{{{columns: [{CITY}, city_contract], folds: {FOLDS}, smoothing: {SMOOTHING:.0f}}}}}
+  - frequency_encode: [city_payment]
+  - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
+"""
+
+Array = Any
+Summary = tuple[int, list[float], list[int]]  # rows; of each column its sum, and a number that every bit changes
+
+
+def summary(X: Array, first_row: int) -> Summary:
+    """Return what tells rows of a matrix (float32, shape (n, k)) from others; it can be added up over parts."""
+    import numpy as np
+
+    place = (2 * np.arange(first_row, first_row + len(X)) + 1).astype("uint64")
+    columns = [np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])]
+    marks = [int((column.view("uint32").astype("uint64") * place).sum()) for column in columns]
+    return len(X), [float(column.sum(dtype="float64")) for column in columns], marks
+
+
+def document(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return rows, the mean of each column and its mark, of a matrix whose parts these are."""
+    n_rows = sum(n for n, _, _ in summaries)
+    totals = [sum(parts) for parts in zip(*(sums for _, sums, _ in summaries), strict=True)]
+    marks = [sum(parts) % 2**64 for parts in zip(*(marks for _, _, marks in summaries), strict=True)]
+    return {"rows": n_rows, "means": [total / n_rows for total in totals], "marks": [f"{mark:016x}" for mark in marks]}

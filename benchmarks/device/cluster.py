@@ -1,0 +1,70 @@
+"""Features by the workers of a cluster of this machine, and by one process: the same bits, and the seconds of both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.device.parity import Fitted, fitted, on
+from gpupipe.backends import choose
+from gpupipe.config import Config
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.dask.connect import connected
+from gpupipe.features.program.builder import View
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.timeline import Timeline
+
+TIMES = 2  # the first time compiles
+VIEW: View = "dense"
+
+
+def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str, Any]:
+    """Return whether both make the same of `config`, and how long each reads, fits and writes.
+
+    Returns
+    -------
+    dict
+        ``workers``; ``seconds`` of the ``cluster`` (once it is started) and of one process, ``alone``;
+        ``differences``: in words, empty if every bit is the same.
+    """
+    config = on(config, device)
+    # The cluster first: one process may set device memory aside, which the workers would not have.
+    with connected(settings, device, config.device_options) as workers:
+        n_workers = workers.n_workers
+        shared, of_cluster = _timed(lambda: prepare(config, choose("cpu"), Timeline(), workers))
+    alone, of_one = _timed(lambda: prepare(config, choose(device, config.device_options), Timeline()))
+    seconds = {"cluster": of_cluster, "alone": of_one}
+    return {"workers": n_workers, "seconds": seconds, "differences": differences(shared, alone)}
+
+
+def differences(shared: Fitted, alone: Fitted) -> list[str]:
+    """Return in what two fits differ, in words."""
+    pairs = {
+        "schema": (shared.features.schema, alone.features.schema),
+        "features": (shared.features.features, alone.features.features),
+        "program": (_bytes(shared.features.program), _bytes(alone.features.program)),
+        "training matrix": (shared.training.tobytes("F"), alone.training.tobytes("F")),
+        "test matrix": (shared.served.tobytes("F"), alone.served.tobytes("F")),
+    }
+    return [f"the {name} differs" for name, (ours, theirs) in pairs.items() if ours != theirs]
+
+
+def line_of(found: Mapping[str, Any]) -> str:
+    """Return the outcome for people."""
+    same = "; ".join(found["differences"]) or "the same bits"
+    cluster, alone = found["seconds"]["cluster"], found["seconds"]["alone"]
+    return f"{found['workers']} workers: {cluster:.2f} s, one process: {alone:.2f} s; {same}"
+
+
+def _timed(job_of: Callable[[], Job]) -> tuple[Fitted, float]:
+    for _ in range(TIMES):
+        start = time.perf_counter()
+        found = fitted(job_of(), VIEW)
+        seconds = time.perf_counter() - start
+    return found, seconds
+
+
+def _bytes(program: Any) -> tuple[bytes, ...]:
+    return program.instructions.tobytes(), program.params.tobytes(), program.luts.tobytes()

@@ -1,0 +1,159 @@
+"""One configuration on the CPU and on the GPU: both matrices and both sets of metrics.
+
+Tolerances are the caller's.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.device import recorded_metrics
+from gpupipe.backends import Backend, choose
+from gpupipe.config import Config
+from gpupipe.errors import GpupipeError
+from gpupipe.features.program.builder import View
+from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.metrics.clustering import ON_THE_HOST
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.pipeline.dispatch import take_rows, write_matrix
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import learn_features, training_matrix
+
+Array = Any
+DEVICES = ("cpu", "gpu")
+# Stages that are the host's on every device, and that of reading, which a configuration may leave to it.
+OF_THE_HOST = ("read", "split", "export", "report")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What one device has made of a configuration, on the host.
+
+    Attributes
+    ----------
+    features : FittedFeatures
+    training, served : array of float32, shape (rows, columns)
+        The matrices of the training rows and of the test rows.
+    """
+
+    features: FittedFeatures
+    training: Array
+    served: Array
+
+
+def on(config: Config, device: str) -> Config:
+    """Return the configuration for a device, on which nothing falls back unless the configuration itself allows it."""
+    return config.model_copy(update={"device": device, "fallback": config.fallback or "forbid"})
+
+
+def job_of(config: Config, device: str) -> Job:
+    """Return what `config` reads, on a device."""
+    there = on(config, device)
+    return prepare(there, choose(device, there.device_options), Timeline())
+
+
+def fitted(job: Job, view: View) -> Fitted:
+    """Fit the features of one view to the training rows of the first split, and write both matrices."""
+    fold, backend = folds_of(job)[0], job.backend
+    rows = job.rows(fold.train)
+    features = learn_features(rows, view, job.config.features)
+    training = training_matrix(rows, view, backend)
+    served = write_matrix(features, take_rows(job.table, fold.test, backend), backend)
+    return Fitted(features, on_host(training, backend), on_host(served, backend))
+
+
+def on_host(matrix: Array, backend: Backend) -> Array:
+    """Return a column-major matrix, or one in partitions, as one of the host."""
+    return matrix.gather() if isinstance(matrix, PartitionedMatrix) else backend.to_host(matrix.T).T
+
+
+def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:
+    """Return the greatest difference of each column of the matrices, as a share of 1 + its value on the host."""
+    import numpy as np
+
+    worst = {name: 0.0 for name in host.features.names}
+    for a, b in ((host.training, device.training), (host.served, device.served)):
+        with np.errstate(invalid="ignore"):
+            error = np.abs(a - b) / (1 + np.abs(a))
+        error[(a == b) | ((a != a) & (b != b))] = 0.0
+        error[np.isnan(error)] = np.inf
+        for name, value in zip(worst, error.max(axis=0, initial=0.0), strict=True):
+            worst[name] = max(worst[name], float(value))
+    return worst
+
+
+def errors_by_op(host: Fitted, device: Fitted) -> dict[str, float]:
+    """Return the worst of `column_errors` for each op that made columns."""
+    errors = column_errors(host, device)
+    worst: dict[str, float] = {}
+    for feature in host.features.features:
+        worst[feature.op] = max(worst.get(feature.op, 0.0), errors[feature.name])
+    return worst
+
+
+def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Mapping[str, float]]:
+    """Return the metrics of the best model of `config`, on each device.
+
+    Those of the CPU come from the file that ``GPUPIPE_CPU_METRICS`` names, if it has them (`recorded_metrics`). Where
+    the variable is set and the file lacks them, they are computed, with a warning.
+
+    Raises
+    ------
+    GpupipeError
+        If a stage ran on another device than it should.
+    """
+    found: dict[str, Mapping[str, float]] = {}
+    for device in devices:
+        in_advance = recorded_metrics.recorded(config) if device == "cpu" else None
+        if in_advance is None and device == "cpu" and os.environ.get(recorded_metrics.VARIABLE):
+            warnings.warn(f"{config.name}: no CPU metrics in the file of {recorded_metrics.VARIABLE}", stacklevel=2)
+        found[device] = compute_metrics(config, device) if in_advance is None else in_advance
+    return found
+
+
+def compute_metrics(config: Config, device: str) -> Mapping[str, float]:
+    """Run `config` on a device and return the metrics of its best model.
+
+    Raises
+    ------
+    GpupipeError
+        If a stage but those of `OF_THE_HOST` ran on another device.
+    """
+    with TemporaryDirectory() as folder:
+        run = run_on(config, device, Path(folder) / device)
+        if elsewhere := strayed(run.plan(), device):
+            raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
+        return run.metrics
+
+
+def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
+    """Return the names of the stages of timeline.json that should have run on `device`, and ran elsewhere.
+
+    Where there is no target, metrics are the host's.
+    """
+    return [
+        stage["name"] for stage in stages
+        if stage["device"] != device and stage["name"] not in OF_THE_HOST and stage["reason"] != ON_THE_HOST
+    ]  # fmt: skip
+
+
+def run_on(config: Config, device: str, output: Path) -> Run:
+    """Run `config` on a device, without plots; the run directory is `output`."""
+    report = config.report.model_copy(update={"plots": False})
+    return run_pipeline(on(config, device).model_copy(update={"report": report}), output)
+
+
+def metric_gap(metrics: Mapping[str, Mapping[str, float]], name: str) -> float:
+    """Return how far a metric of the two devices is apart, as a share of the host's where that is above 1."""
+    host, device = metrics["cpu"][name], metrics["gpu"][name]
+    return abs(host - device) / max(1.0, abs(host))

@@ -1,0 +1,58 @@
+"""Child processes of the steps: Python with the gpupipe of this process, its output read line by line."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from gpupipe.children import child_environment, python_command
+
+ROOT = Path(__file__).parents[2]
+TAIL_LINES = 12  # of stderr: an error fits on one screen
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the checkout and return what it wrote."""
+    return subprocess.run(
+        python_command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int, str]:
+    """Run Python in the checkout and pass on each line of its stdout as it is written.
+
+    A step that is killed while its child runs keeps what `on_line` has saved by then.
+
+    Returns
+    -------
+    tuple of int and str
+        The exit code, and the end of stderr.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        child = subprocess.Popen(
+            python_command(*arguments), env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
+            text=True, errors="replace",
+        )  # fmt: skip
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                on_line(line.rstrip("\n"))
+            code = child.wait()
+        finally:
+            child.kill()
+            child.stdout.close()
+            child.wait()
+        errors.seek(0)
+        return code, tail(errors.read())
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a child: it imports the same gpupipe, and its output is not buffered."""
+    return child_environment({"PYTHONUNBUFFERED": "1"})
+
+
+def tail(text: str) -> str:
+    """Return the last lines of `text`."""
+    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])

@@ -1,0 +1,129 @@
+"""What the steps of `benchmarks.device` found, on disk after each of them: results.json and results.md."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from gpupipe.errors import DataError
+from gpupipe.pipeline.jsonfile import dumps
+
+Status = Literal["done", "failed", "timed out", "broken", "skipped"]
+
+MARKS: dict[Status, str] = {
+    "done": "ok",
+    "failed": "FAILED",
+    "timed out": "TIMED OUT",
+    "broken": "BROKEN",
+    "skipped": "skipped",
+}
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step found.
+
+    Attributes
+    ----------
+    name, title : str
+    status : {"done", "failed", "timed out", "broken", "skipped"}
+        failed: it ran to its end and something is not as it should be. broken: its process ended with an error.
+    seconds : float
+        Wall time.
+    reason : str
+        Why it is not done, in words.
+    lines : list of str
+        The figures as people read them.
+    figures : dict
+        Everything that was measured; of a step that was cut off, what it had by then.
+    ended : str
+        When, in UTC.
+    """
+
+    name: str
+    title: str
+    status: Status
+    seconds: float = 0.0
+    reason: str = ""
+    lines: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    ended: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+class StepResults:
+    """The results in a folder, in the order of the steps; those of an earlier call are kept until a step runs again.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    order : sequence of str
+        The names of all steps.
+
+    Raises
+    ------
+    DataError
+        If the folder holds a results.json that is none of ours.
+    """
+
+    def __init__(self, folder: Path, order: Sequence[str]) -> None:
+        self.folder, self.order = folder, list(order)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.results = _load(folder / "results.json")
+
+    def add(self, result: StepResult) -> None:
+        """Take a result over, and write both files at once."""
+        self.results[result.name] = result
+        ordered = [self.results[name] for name in self.order if name in self.results]
+        replace(self.folder / "results.json", dumps([asdict(one) for one in ordered], indent=2) + "\n")
+        replace(self.folder / "results.md", markdown(ordered))
+
+
+def _load(path: Path) -> dict[str, StepResult]:
+    if not path.exists():
+        return {}
+    try:
+        return {row["name"]: StepResult(**row) for row in json.loads(path.read_text(encoding="utf8"))}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"these are no results: {error}", where=str(path), fix="give another --out") from None
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file so that it is there as it was or as it is to be, whenever the process is ended."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    hidden.write_text(text, encoding="utf8")
+    hidden.replace(path)
+
+
+def markdown(results: Sequence[StepResult]) -> str:
+    """Return the results as people read them: a table of the steps, then what each of them found."""
+    rows = [
+        f"| {one.name} | {MARKS[one.status]} | {one.seconds:.0f} s | {one.ended} | {_cell(one)} |" for one in results
+    ]
+    table = ["| step | | time | ended (UTC) | |", "| --- | --- | --- | --- | --- |", *rows]
+    parts = [part for one in results for part in _part(one)]
+    return "\n".join(["# StepResults on a GPU", "", *table, *parts]) + "\n"
+
+
+def _part(result: StepResult) -> list[str]:
+    """Return the section of a step: what it says, and the whole of what went wrong."""
+    why = result.reason.splitlines() if result.status not in ("done", "skipped") else []
+    if not result.lines and not why:
+        return []
+    return ["", f"## {result.title}", "", "```", *result.lines, *why, "```"]
+
+
+def _cell(result: StepResult) -> str:
+    """Return one line of the reason: of a traceback, the error."""
+    lines = [line for line in result.reason.splitlines() if any(map(str.isalnum, line))]
+    return (lines[-1] if lines else "").replace("|", "\\|")
+
+
+def summary(results: Sequence[StepResult]) -> Mapping[str, int]:
+    """Return how many steps ended in each way."""
+    return {status: n for status in MARKS if (n := sum(one.status == status for one in results))}

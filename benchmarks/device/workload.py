@@ -1,0 +1,113 @@
+"""The end-to-end work that all implementations on a GPU machine do, and how an implementation reports it.
+
+20 columns of the churn generator are read from Parquet (a folder of files); 23 float32 columns are made of them: 6
+numbers with the median for nulls, logarithms of 2 of them, all scaled; 12 categories as codes; the churn rate of the
+city, out of fold; the hour and the weekday on circles. XGBoost learns from 80 % of the rows and is judged on the rest.
+What is learned is learned from the training rows alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, SMOOTHING, TARGET, TEST_SHARE, TIME
+from gpupipe.bench.clock import StageClock
+
+CATEGORIES = (
+    "gender", "Partner", "Dependents", "PaperlessBilling", "MultipleLines", "InternetService", "OnlineSecurity",
+    "TechSupport", "StreamingTV", "Contract", "PaymentMethod", "Region",
+)  # fmt: skip
+COLUMNS = (*NUMBERS, *CATEGORIES, CITY, TIME)
+N_FEATURES = len(NUMBERS) + len(CATEGORIES) + 1 + 4
+N_TREES = 100
+BOOSTING = {"objective": "binary:logistic", "max_depth": 6, "learning_rate": 0.1, "tree_method": "hist"}
+FEATURE_TYPES = ["q"] * (N_FEATURES - len(CATEGORIES)) + ["c"] * len(CATEGORIES)  # numbers before categories
+FILE_ROWS = 4_000_000
+
+CONFIG = f"""\
+name: churn_on_a_gpu
+source:
+  path: "{{data}}/*.parquet"
+  target: {TARGET}
+  positive: "Yes"
+  cache: false
+split: {{{{test_size: {TEST_SHARE}, stratify: true}}}}
+features:
+  - impute: {{{{columns: [{", ".join(NUMBERS)}], strategy: median}}}}
+  - log1p: [{", ".join(SKEWED)}]
+  - standardize: [{", ".join(NUMBERS)}]
+  - target_encode: {{{{columns: [{CITY}], folds: {FOLDS}, smoothing: {SMOOTHING:.0f}}}}}
+  - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
+  - encode: [{", ".join(CATEGORIES)}]
+models:
+  - xgboost: {{{{n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
+evaluate: {{{{metrics: [roc_auc]}}}}
+report: {{{{enabled: false}}}}
+"""
+
+
+def write_config(folder: Path, data: Path) -> Path:
+    """Write our configuration of the work into `folder`, for the files in `data`, and return its path."""
+    path = folder / "churn_on_a_gpu.yaml"
+    path.write_text(CONFIG.format(data=data), encoding="utf8")
+    return path
+
+
+def write_data(folder: Path, n_rows: int, n_processes: int) -> None:
+    """Write `n_rows` customers as Parquet files of up to `FILE_ROWS` each, several at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    starts = range(0, n_rows, FILE_ROWS)
+    jobs = [(str(folder / f"{i:04d}.parquet"), start, min(FILE_ROWS, n_rows - start)) for i, start in enumerate(starts)]
+    # Spawned: who asks may hold a device, and its context does not survive a fork.
+    with ProcessPoolExecutor(min(n_processes, len(jobs)), get_context("spawn")) as pool:
+        list(pool.map(_write_file, jobs))
+
+
+def _write_file(job: tuple[str, int, int]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from gpupipe.datasets.churn import customer_batches
+
+    path, start, n_rows = job
+    columns = [*COLUMNS, TARGET]
+    plain = {TIME: pa.timestamp("us")} | dict.fromkeys((*CATEGORIES, CITY, TARGET), pa.string())
+    writer = None
+    for batch in customer_batches(n_rows, columns=columns, start=start):
+        table = pa.Table.from_batches([batch])
+        schema = pa.schema([(field.name, plain.get(field.name, field.type)) for field in table.schema])
+        writer = writer or pq.ParquetWriter(path, schema)
+        writer.write_table(table.cast(schema))
+    if writer is not None:
+        writer.close()
+
+
+Work = Callable[[list[str], StageClock, argparse.Namespace], float]
+
+
+def report(work: Work) -> None:
+    """Do `work` as often as the command line says, and write ``{"samples": [...]}`` after each time.
+
+    Parameters
+    ----------
+    work : callable
+        ``(files, clock, options) -> ROC-AUC of the test rows``.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True, help="the folder of Parquet files")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--model", choices=["xgboost", "logistic_regression"], default="xgboost")
+    parser.add_argument("--json", type=Path, required=True)
+    options = parser.parse_args()
+    files = sorted(map(str, options.data.glob("*.parquet")))
+    samples = []
+    for _ in range(options.repeat):
+        clock = StageClock()
+        auc = work(files, clock, options)
+        samples.append({"stages_s": clock.wall, "total_s": sum(clock.wall.values()), "auc": auc})
+        options.json.write_text(json.dumps({"samples": samples}), encoding="utf8")

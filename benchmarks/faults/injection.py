@@ -1,0 +1,131 @@
+"""What happens to runs: a SIGKILL at a random moment, a disk that fills up, a folder that is read-only, each other."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.faults.runs import (
+    MOST_SECONDS,
+    RIGHT,
+    WRONG,
+    FaultOutcome,
+    ReferenceRun,
+    names,
+    problems_of_error,
+    start,
+    until_begun,
+)
+
+Told = Callable[[str], None]
+ROOM_TO_RESUME = 64 << 20
+FULL_AT_LEAST = 16 << 10  # bytes: no room for anything but the first lines of the log
+
+
+def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
+    """Kill `n` runs at moments drawn from the time that an undisturbed one takes; every second one has an old run."""
+    draw, ended = random.Random(seed), []
+    for i in range(n):
+        here, moment = folder / f"kill {i}", draw.uniform(0.0, reference.seconds)
+        here.mkdir()
+        final = here / "run"
+        old = reference.place_old(final) if i % 2 else ""
+        process = start(reference.config, final)
+        until_begun(process, here)
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=MOST_SECONDS)
+        left, problems = reference.left(final, old)
+        taken, more = reference.resumed(final)
+        ended.append(_ended(f"killed after {moment:.2f} s", process.returncode, left, taken, problems + more))
+        told(f"kill {i + 1} of {n}: {ended[-1].outcome}, {left}, {taken} stages taken up")
+    return ended
+
+
+def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
+    """Have the disk fill up in `n` runs: a tmpfs of a random size, or a limit of file sizes where none is mounted."""
+    draw, ended = random.Random(seed), []
+    needed = 3 * sum((reference.run / name).stat().st_size for name in names(reference.run))
+    for i in range(n):
+        here, n_bytes = folder / f"full {i}", draw.randrange(FULL_AT_LEAST, needed)
+        here.mkdir()
+        with _tmpfs(here) as resize:
+            final = here / "run"
+            old = reference.place_old(final) if i % 2 else ""
+            used = 2 * sum((final / name).stat().st_size for name in names(final)) if old else 0
+            most = n_bytes if resize is None else None
+            if resize is not None:
+                resize(used + n_bytes)
+            process = start(reference.config, final, most_bytes=most)
+            said = process.communicate(timeout=MOST_SECONDS)[1]
+            problems = problems_of_error(process.returncode, said, (0, 3))
+            left, more = reference.left(final, old)
+            problems += more + (["a new result of a failed run"] if process.returncode and left == "new" else [])
+            if resize is not None:
+                resize(ROOM_TO_RESUME)
+            taken, again = reference.resumed(final)
+        ended.append(_ended(f"{n_bytes:,} bytes free", process.returncode, left, taken, problems + again))
+        told(f"full {i + 1} of {n}: {ended[-1].outcome}, exit {process.returncode}, {left}, {taken} stages taken up")
+    return ended
+
+
+def read_only(reference: ReferenceRun, folder: Path, told: Told) -> list[FaultOutcome]:
+    """Run into a folder that cannot be written to; refused before anything is read. Needs the right to mount."""
+    here = folder / "read-only"
+    here.mkdir()
+    with _tmpfs(here) as resize:
+        if resize is None:
+            told("read-only: not tried, since nothing can be mounted here")
+            return []
+        old = reference.place_old(here / "run")
+        subprocess.run(["mount", "-o", "remount,ro", str(here)], check=True)
+        process = start(reference.config, here / "run")
+        said = process.communicate(timeout=MOST_SECONDS)[1]
+        problems = problems_of_error(process.returncode, said, (2, 3))
+        left, more = reference.left(here / "run", old)
+    told(f"read-only: exit {process.returncode}")
+    return [_ended("a read-only folder", process.returncode, left, 0, problems + more)]
+
+
+def concurrent(reference: ReferenceRun, n: int, folder: Path, told: Told) -> list[FaultOutcome]:
+    """Run `n` times at once in one folder, every second run under one and the same name."""
+    here = folder / "concurrent"
+    here.mkdir()
+    finals = [here / ("shared" if i % 2 else f"own {i}") for i in range(n)]
+    processes = [start(reference.config, final) for final in finals]
+    ended = []
+    for i, (final, process) in enumerate(zip(finals, processes, strict=True)):
+        said = process.communicate(timeout=MOST_SECONDS)[1]
+        problems = problems_of_error(process.returncode, said, (0,))
+        left, more = reference.left(final, "")
+        ended.append(_ended(f"one of {n} at once", process.returncode, left, 0, problems + more))
+        told(f"concurrent {i + 1} of {n}: {ended[-1].outcome}")
+    beside = sorted({path.name for path in here.iterdir()} - {final.name for final in finals})
+    return [*ended, _ended("what they leave", 0, "new", 0, [f"left behind: {', '.join(beside)}"] if beside else [])]
+
+
+def _ended(what: str, code: int, left: str, taken: int, problems: list[str]) -> FaultOutcome:
+    return FaultOutcome(what, WRONG if problems else RIGHT, code, left, taken, tuple(problems))
+
+
+@contextmanager
+def _tmpfs(folder: Path) -> Iterator[Callable[[int], None] | None]:
+    """Yield what changes the size of the disk that `folder` is then; None where none may be mounted."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM_TO_RESUME}", "tmpfs", str(folder)],
+                             capture_output=True, check=False)  # fmt: skip
+    if mounted.returncode:
+        yield None
+        return
+
+    def resize(n_bytes: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={n_bytes}", str(folder)], check=True)
+
+    try:
+        yield resize
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,0 +1,179 @@
+"""Runs of the command line for which something goes wrong, and what they must leave: the old result or the new one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpupipe.children import child_environment, python_command
+from gpupipe.errors import GpupipeError
+from gpupipe.pipeline.run_files import write_run_file
+
+RIGHT, WRONG = "right", "wrong"
+MOST_LINES = 12  # of an error
+LOOK_SECONDS, MOST_SECONDS = 0.01, 600.0
+
+CONFIG = """\
+seed: 3
+source: {{generate: churn, rows: {rows}, target: Churn, positive: "Yes", drop: [customerID], cache: false}}
+split: {{cv: 3}}
+features:
+  - impute: {{columns: "@numeric", strategy: median}}
+  - target_encode: {{columns: City, folds: 3}}
+  - encode: ["@categorical", "!City"]
+models: [logistic_regression, xgboost: {{n_estimators: 60}}, gaussian_nb]
+evaluate: {{importance: false, threshold: best_f1}}
+report: {{enabled: false}}
+"""
+
+
+@dataclass(frozen=True)
+class FaultOutcome:
+    """How a run ended, and the one after it.
+
+    Attributes
+    ----------
+    what : str
+        What happened to it.
+    outcome : {"right", "wrong"}
+    code : int
+        Its exit code; below 0 where a signal ended it.
+    left : {"old", "new", "nothing"}
+        What was under the final name then.
+    taken_up : int
+        Stages that the next run, with --resume, took up.
+    problems : tuple of str
+    """
+
+    what: str
+    outcome: str
+    code: int
+    left: str
+    taken_up: int
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """An undisturbed run.
+
+    Attributes
+    ----------
+    config : Path
+    run : Path
+    seconds : float
+        From when it had begun, its libraries loaded, to its end.
+    """
+
+    config: Path
+    run: Path
+    seconds: float
+
+    @property
+    def metrics(self) -> bytes:
+        """What metrics.json holds."""
+        return (self.run / "metrics.json").read_bytes()
+
+    @classmethod
+    def of(cls, folder: Path, rows: int) -> ReferenceRun:
+        """Run undisturbed in `folder`, twice: the first run loads files that the others find in memory.
+
+        Raises
+        ------
+        GpupipeError
+            If that fails.
+        """
+        config = folder / "faults.yaml"
+        config.write_text(CONFIG.format(rows=rows), encoding="utf8")
+        for _ in range(2):
+            process = start(config, folder / "undisturbed")
+            began = until_begun(process, folder)
+            said = process.communicate(timeout=MOST_SECONDS)[1]
+            if process.returncode:
+                raise GpupipeError(f"the undisturbed run failed:\n{said}", where=str(config))
+            seconds = time.monotonic() - began
+        return cls(config, folder / "undisturbed", seconds)
+
+    def place_old(self, final: Path) -> str:
+        """Put an earlier run where another will be; return the mark of its files."""
+        shutil.copytree(self.run, final)
+        (final / "log.jsonl").write_text("of the earlier run\n", encoding="utf8")
+        write_run_file(final)
+        return mark(final)
+
+    def left(self, final: Path, old: str) -> tuple[str, list[str]]:
+        """Return what is under the final name, and what is wrong with it."""
+        if not final.exists():
+            return "nothing", ["the earlier run is gone"] if old else []
+        if mark(final) == old:
+            return "old", []
+        is_whole = sorted(names(final)) == sorted(names(self.run)) and self.is_same(final)
+        return "new", [] if is_whole else ["what is under the final name is neither the old run nor the new one"]
+
+    def is_same(self, run: Path) -> bool:
+        """Return whether a run has the metrics of the undisturbed one, to the last digit."""
+        return (run / "metrics.json").read_bytes() == self.metrics
+
+    def resumed(self, final: Path) -> tuple[int, list[str]]:
+        """Go on with an interrupted run; return the stages taken up, and what is wrong."""
+        process = start(self.config, final, ["--resume"])
+        said = process.communicate(timeout=MOST_SECONDS)[1]
+        if process.returncode:
+            return 0, [f"--resume ended with exit code {process.returncode}: {said[-500:]}"]
+        problems = [] if self.is_same(final) else ["--resume gave other metrics"]
+        beside = sorted(path.name for path in final.parent.iterdir() if path != final)
+        problems += [f"left behind: {', '.join(beside)}"] if beside else []
+        stages = json.loads((final / "timeline.json").read_text(encoding="utf8"))["stages"]
+        return sum("taken from the interrupted run" in stage["notes"] for stage in stages), problems
+
+
+def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:
+    """Start a run; `most_bytes` is the size beyond which it cannot write a file."""
+    environment = child_environment({"PYTHONIOENCODING": "utf8"})
+    if most_bytes is not None:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not see that a compiled module was cut short
+    command = python_command("-m", "gpupipe", "run", str(config), "--quiet", "--device", "cpu")
+
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return subprocess.Popen(
+        [*command, "--output", str(output), *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env=environment, start_new_session=True, preexec_fn=limit if most_bytes is not None else None,
+    )  # fmt: skip
+
+
+def until_begun(process: Any, folder: Path) -> float:
+    """Wait until a run has its hidden directory in `folder`; return the time."""
+    while process.poll() is None and not any(".tmp-" in path.name for path in folder.iterdir()):
+        time.sleep(LOOK_SECONDS)
+    return time.monotonic()
+
+
+def problems_of_error(code: int, said: str, allowed: Sequence[int]) -> list[str]:
+    """Return what is wrong with how a run ended: another exit code, a traceback, more than a screen."""
+    problems = [] if code in allowed else [f"exit code {code}: {said[-500:]}"]
+    problems += ["a traceback"] if "Traceback" in said else []
+    return problems + (["more than a screen"] if len(said.splitlines()) > MOST_LINES else [])
+
+
+def names(folder: Path) -> list[str]:
+    """Return the files below a folder."""
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+
+
+def mark(folder: Path) -> str:
+    """Return a hash of all files below a folder, and of their names."""
+    found = hashlib.sha256()
+    for name in sorted(names(folder)):
+        found.update(f"{name}\0".encode() + (folder / name).read_bytes() + b"\0")
+    return found.hexdigest()

@@ -1,0 +1,121 @@
+"""The work of `benchmarks.device.workload` written by hand for one GPU with cuDF, CuPy and XGBoost.
+
+The best that its author can do with these libraries' own functions: one allocator with a pool, one `read_parquet`,
+categories as codes, one preallocated column-major matrix for all rows, target rates by `bincount` on codes, the ROC-AUC
+from one sort on the device, nothing on the host but paths. It does without cuML, so that it runs before cuML's
+libraries have arrived.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
+from benchmarks.peers.target_rates import rate_of_rows
+from gpupipe.bench.clock import StageClock
+
+if TYPE_CHECKING:
+    import cudf
+
+Array = Any
+
+
+def main() -> None:
+    """Do the work and write its JSON."""
+    import cupy
+    import rmm
+    from rmm.allocators.cupy import rmm_cupy_allocator
+
+    rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
+    cupy.cuda.set_allocator(rmm_cupy_allocator)
+    report(work)
+
+
+def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
+    """Read, make features, train, judge; return the ROC-AUC of the test rows."""
+    import cudf
+    import cupy
+
+    with clock("read"):
+        frame = cudf.read_parquet(files, columns=[*COLUMNS, TARGET])
+        y = (frame[TARGET] == "Yes").to_cupy().astype("float32")
+        _wait()
+    with clock("split"):
+        rng = cupy.random.default_rng(0)
+        is_train = rng.random(len(y)) >= TEST_SHARE
+        fold = rng.integers(0, FOLDS, len(y)).astype("int8")
+        _wait()
+    with clock("features"):
+        X = _features(frame, y, is_train, fold)
+        del frame
+        _wait()
+    with clock("train"):
+        booster = _train(X[is_train], y[is_train])
+        _wait()
+    with clock("evaluate"):
+        score = booster.inplace_predict(X[~is_train])
+        return _roc_auc(y[~is_train], score)
+
+
+def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
+    import cupy
+
+    X = cupy.empty((len(y), N_FEATURES), "float32", order="F")
+    for j, name in enumerate(NUMBERS):
+        X[:, j] = _number(frame[name], name in SKEWED, is_train)
+    j = len(NUMBERS)
+    X[:, j] = rate_of_rows(_codes(frame[CITY]), y, is_train, fold, cupy)
+    for part, period in PERIODS.items():
+        angle = getattr(frame[TIME].dt, part).to_cupy().astype("float32") * (2 * cupy.pi / period)
+        X[:, j + 1], X[:, j + 2] = cupy.sin(angle), cupy.cos(angle)
+        j += 2
+    for i, name in enumerate(CATEGORIES, start=j + 1):
+        X[:, i] = _codes(frame[name])
+    return X
+
+
+def _number(column: cudf.Series, is_skewed: bool, is_train: Array) -> Array:
+    import cupy
+
+    x = column.astype("float32").to_cupy(na_value=cupy.nan)
+    x = cupy.where(cupy.isnan(x), cupy.nanmedian(x[is_train]), x)
+    if is_skewed:
+        x = cupy.log1p(x)
+    seen = x[is_train]
+    return (x - seen.mean()) / seen.std()
+
+
+def _codes(column: cudf.Series) -> Array:
+    return column.astype("category").cat.codes.to_cupy()
+
+
+def _train(X: Array, y: Array) -> Any:
+    import xgboost
+
+    data = xgboost.QuantileDMatrix(X, y, feature_types=FEATURE_TYPES, enable_categorical=True)
+    return xgboost.train({**BOOSTING, "device": "cuda"}, data, num_boost_round=N_TREES)
+
+
+def _roc_auc(y: Array, score: Array) -> float:
+    """Return the area under the ROC curve; rows of equal score are one point of it."""
+    import cupy
+
+    order = cupy.argsort(-score)
+    is_last = cupy.concatenate([cupy.diff(score[order]) != 0, cupy.ones(1, dtype=bool)])  # of its score
+    last = cupy.flatnonzero(is_last)
+    hits = cupy.cumsum(y[order], dtype="float64")[last]
+    misses = last + 1 - hits
+    area = hits[0] * misses[0] + ((hits[1:] + hits[:-1]) * cupy.diff(misses)).sum()
+    return float(area / (2 * hits[-1] * misses[-1]))
+
+
+def _wait() -> None:
+    import cupy
+
+    cupy.cuda.Device().synchronize()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The work of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as it stands in many a notebook.
+
+It is what ``python -m cudf.pandas`` and ``python -m cuml.accel`` are given to run, unchanged.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
+from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
+from benchmarks.peers.target_rates import rate_of_rows
+from gpupipe.bench.clock import StageClock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = Any
+
+
+def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
+    """Read, make features, train, judge; return the ROC-AUC of the test rows."""
+    import numpy as np
+    import pandas as pd
+
+    with clock("read"):
+        frame = pd.concat([pd.read_parquet(f, columns=[*COLUMNS, TARGET]) for f in files], ignore_index=True)
+        y = (frame[TARGET] == "Yes").to_numpy().astype("float32")
+    with clock("split"):
+        rng = np.random.default_rng(0)
+        is_train = rng.random(len(y)) >= TEST_SHARE
+        fold = rng.integers(0, FOLDS, len(y))
+    with clock("features"):
+        X = _features(frame, y, is_train, fold)
+    return train_and_judge(X, y, is_train, clock, options.model)
+
+
+def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
+    import numpy as np
+
+    X = np.empty((len(y), N_FEATURES), "float32", order="F")
+    for j, name in enumerate(NUMBERS):
+        x = frame[name].fillna(frame[name][is_train].median())
+        x = np.log1p(x) if name in SKEWED else x
+        X[:, j] = ((x - x[is_train].mean()) / x[is_train].std(ddof=0)).to_numpy()
+    j = len(NUMBERS)
+    X[:, j] = rate_of_rows(frame[CITY].astype("category").cat.codes.to_numpy(), y, is_train, fold, np)
+    for part, period in PERIODS.items():
+        angle = getattr(frame[TIME].dt, part).to_numpy() * (2 * np.pi / period)
+        X[:, j + 1], X[:, j + 2] = np.sin(angle), np.cos(angle)
+        j += 2
+    for i, name in enumerate(CATEGORIES, start=j + 1):
+        X[:, i] = frame[name].astype("category").cat.codes.to_numpy()
+    return X
+
+
+def train_and_judge(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:
+    """Train on the training rows with all cores, and return the ROC-AUC of the others."""
+    from sklearn.metrics import roc_auc_score
+
+    with clock("train"):
+        predict = _logistic(X[is_train], y[is_train]) if model == "logistic_regression" else _trees(X, y, is_train)
+    with clock("evaluate"):
+        return float(roc_auc_score(y[~is_train], predict(X[~is_train])))
+
+
+def _trees(X: Array, y: Array, is_train: Array) -> Any:
+    import xgboost
+
+    data = xgboost.QuantileDMatrix(X[is_train], y[is_train], feature_types=FEATURE_TYPES, enable_categorical=True)
+    return xgboost.train(BOOSTING, data, num_boost_round=N_TREES).inplace_predict
+
+
+def _logistic(X: Array, y: Array) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(max_iter=200).fit(X, y)
+    return lambda rows: fitted.predict_proba(rows)[:, 1]
+
+
+if __name__ == "__main__":
+    report(work)

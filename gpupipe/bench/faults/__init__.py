@@ -1,1 +1,0 @@
-"""Runs to which something happens: ``python -m gpupipe.bench.faults``."""

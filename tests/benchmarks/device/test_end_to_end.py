@@ -1,0 +1,150 @@
+"""The comparison from end to end: the part that runs on the host, and the words for the figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import xgboost
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.device import end_to_end, workload
+from benchmarks.peers import churn_cudf, churn_pandas
+from benchmarks.peers.target_rates import rate_of_rows
+from gpupipe.bench.clock import StageClock
+from gpupipe.config import load_config
+from gpupipe.datasets.churn import customers
+
+ROWS = 3_000
+
+
+def test_the_data_are_the_generators_rows_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "FILE_ROWS", 1_000)
+    workload.write_data(tmp_path / "data", 2_500, 2)
+    files = sorted((tmp_path / "data").iterdir())
+    assert [pq.read_metadata(file).num_rows for file in files] == [1_000, 1_000, 500]
+    table = pq.read_table(tmp_path / "data")
+    expected = customers(2_500, columns=[*workload.COLUMNS, workload.TARGET]).cast(table.schema)
+    assert table.equals(expected)
+    assert len(workload.COLUMNS) == 20
+
+
+def test_our_configuration_reads_these_columns(tmp_path: Path) -> None:
+    workload.write_data(tmp_path / "data", ROWS, 1)
+    config = load_config(workload.write_config(tmp_path, tmp_path / "data"))
+    assert config.source.path == f"{tmp_path}/data/*.parquet"
+    assert [entry.name for entry in config.models] == ["xgboost"]
+
+
+def test_those_of_the_host_do_the_same_work() -> None:
+    names = (end_to_end.POLARS, end_to_end.PANDAS)
+    chosen = [c for c in (*end_to_end.END_TO_END, *end_to_end.ACCELERATORS) if c.name in names]
+    if not _has("polars"):
+        chosen = [c for c in chosen if c.name != end_to_end.POLARS]
+    saved: list[int] = []
+    document = end_to_end.compare(chosen, ROWS, lambda found: saved.append(len(found["implementations"])))
+    assert saved == list(range(1, len(chosen) + 1))
+    assert {name: one.get("error") for name, one in document["implementations"].items() if "error" in one} == {}
+    for one in document["implementations"].values():
+        assert list(one["samples"][0]["stages_s"]) == ["read", "split", "features", "train", "evaluate"]
+        assert one["samples"][0]["auc"] > 0.7
+
+
+def _has(module: str) -> bool:
+    return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+
+
+def test_who_fails_is_told_with_the_reason() -> None:
+    broken = end_to_end.Implementation("broken", ("-c", "raise SystemExit('no such thing')"))
+    document = end_to_end.compare([broken], 10, lambda found: None)
+    assert document["implementations"]["broken"]["error"] == "exit code 1: no such thing"
+    assert end_to_end.shortfalls(document) == ["broken did not finish"]
+
+
+def test_an_implementation_that_is_not_installed_is_skipped_and_no_failure() -> None:
+    absent = end_to_end.Implementation("absent", ("-c", ""), packages=("json", "no_such_package"))
+    document = end_to_end.compare([absent], 10, lambda found: None)
+    assert end_to_end.lines_of(document) == ["10 rows", "absent: skipped: not installed: no_such_package"]
+    assert end_to_end.shortfalls(document) == []
+
+
+class _HostForDevice(types.ModuleType):
+    """NumPy under CuPy's name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # of pandas, which cuDF does not have
+def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas and NumPy stand for cuDF and CuPy, XGBoost trains on the CPU."""
+    cupy = _HostForDevice("cupy")
+    cupy.cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))  # type: ignore[attr-defined]
+    cudf = types.ModuleType("cudf")
+    cudf.DataFrame = cudf.Series = cudf.Index = type("OfCudf", (), {})  # type: ignore[attr-defined]  # asked for by type
+    cudf.read_parquet = lambda files, columns: pd.concat(  # type: ignore[attr-defined]
+        [pd.read_parquet(file, columns=columns) for file in files], ignore_index=True
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cudf", cudf)
+    monkeypatch.setattr(pd.Series, "to_cupy", pd.Series.to_numpy, raising=False)
+    train = xgboost.train
+    monkeypatch.setattr(xgboost, "train", lambda params, *a, **kw: train({**params, "device": "cpu"}, *a, **kw))
+    workload.write_data(tmp_path, ROWS, 1)
+    files = sorted(map(str, tmp_path.glob("*.parquet")))
+    found = churn_cudf.work(files, StageClock(), argparse.Namespace())
+    assert found == pytest.approx(churn_pandas.work(files, StageClock(), argparse.Namespace(model="xgboost")), abs=0.05)
+    y, score = (np.random.default_rng(0).integers(0, n, 500).astype("float32") for n in (2, 7))  # many ties
+    assert churn_cudf._roc_auc(y, score) == pytest.approx(roc_auc_score(y, score), rel=1e-12)
+    assert churn_cudf._roc_auc(y, 0 * score) == 0.5
+
+
+def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:
+    rng = np.random.default_rng(0)
+    code, y, fold = rng.integers(0, 3, 200), rng.integers(0, 2, 200).astype("float32"), rng.integers(0, 5, 200)
+    is_train = rng.random(200) < 0.8
+    rate = rate_of_rows(code, y, is_train, fold, np)
+    for row in (0, 7, 19):
+        seen = is_train & (fold != fold[row]) if is_train[row] else is_train
+        same = seen & (code == code[row])
+        prior = y[seen].mean()
+        expected = (y[same].sum() + workload.SMOOTHING * prior) / (same.sum() + workload.SMOOTHING)
+        assert rate[row] == pytest.approx(expected, rel=1e-6)
+
+
+def sample(seconds: float, auc: float = 0.8) -> dict[str, Any]:
+    return {"samples": [{"total_s": seconds, "auc": auc, "stages_s": {"read": seconds}}]}
+
+
+def test_the_best_time_of_each_counts_and_what_is_not_reached_is_said() -> None:
+    ours = {"samples": [*sample(9.0)["samples"], *sample(2.0)["samples"]]}
+    document = {
+        "rows": 50_000_000,
+        "implementations": {
+            end_to_end.GPUPIPE: ours, end_to_end.BY_HAND: sample(2.2), end_to_end.POLARS: sample(8.0, auc=0.7),
+        },
+    }  # fmt: skip
+    assert end_to_end.lines_of(document) == [
+        "50,000,000 rows",
+        "gpupipe, GPU: 9.00 s, then 2.00 s (ROC-AUC 0.8000; read 2.00)",
+        "by hand, GPU: 2.20 s (ROC-AUC 0.8000; read 2.20)",
+        "polars + XGBoost, CPU: 8.00 s (ROC-AUC 0.7000; read 8.00)",
+        "gpupipe, GPU: 1.10 times as fast as by hand, GPU",
+        "gpupipe, GPU: 4.00 times as fast as polars + XGBoost, CPU",
+    ]
+    assert end_to_end.shortfalls(document) == [
+        "4.0 times as fast as the fastest on the host, not 5",
+        "0.91 of the time of the hand-written script, not 0.8",
+        "the ROC-AUC of XGBoost is 0.7000 to 0.8000: it is not the same work",
+    ]
+    assert json.dumps(document)

@@ -1,0 +1,268 @@
+"""The steps for a GPU machine, as far as they run without one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.device import __main__ as device
+from benchmarks.device import keyed as device_keyed
+from benchmarks.device import processes
+from benchmarks.device import program as device_program
+from benchmarks.device import steps as device_steps
+from benchmarks.device.cluster import compare, differences, line_of
+from benchmarks.device.parity import fitted, job_of
+from benchmarks.device.results import StepResults
+from benchmarks.device.steps import STEPS, DeviceStep
+from gpupipe.config import load_config
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe_kernels import keyed
+from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
+from gpupipe_kernels.proof.twenty_columns import N_LEVELS
+
+IN_THE_SIMULATOR = """
+import json
+from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
+from benchmarks.device import program as device_program
+from gpupipe_kernels.interpreters import interpret_cuda
+
+cuda_interpreter.THREADS.update(columns=8, rows=8)
+device_program.BATCHES = device_program.CALLS = 1
+program = device_program.twenty_columns()
+made = [
+    device_program.run_program(program, 64, order, specialised)
+    for order in device_program.ORDERS
+    for specialised in (False, True)
+]
+print(json.dumps({"copy": device_program.copy_bandwidth(64), "program": made}))
+"""
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    everything = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
+    return subprocess.run([sys.executable, *arguments], env=everything, capture_output=True, text=True, check=False)
+
+
+def test_without_a_gpu_it_says_why_and_exits_with_4() -> None:
+    done = run_python("-m", "benchmarks.device", GPUPIPE_FORCE_CPU="1")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "there is no GPU to measure: GPUPIPE_FORCE_CPU is set" in done.stderr
+
+
+def test_the_simulator_is_never_taken_for_a_gpu() -> None:
+    done = run_python("-m", "benchmarks.device", GPUPIPE_FORCE_CPU="1", NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 4
+
+
+def test_what_it_runs_on_the_device_runs_in_the_simulator() -> None:
+    done = run_python("-c", IN_THE_SIMULATOR, NUMBA_ENABLE_CUDASIM="1")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["copy"] > 0
+    assert [(row["order"], row["kernel"]) for row in made["program"]] == [
+        (order, kernel) for order in ("column-major", "row-major") for kernel in ("cuda", "cuda, specialised")
+    ]
+    assert {row["bytes"] for row in made["program"]} == {64 * 141}
+
+
+def test_the_program_writes_twenty_columns_from_its_table() -> None:
+    program = device_program.twenty_columns()
+    codes = {(0, 0): 5, (1, 0): N_LEVELS, (1, 1): N_LEVELS}
+    program.check({0: 1, 1: 2, 3: 12, 5: 1}, codes)
+    blocks = device_program.table(1_000)
+    out = np.full((1_000, 20), 99, np.float32, order="F")
+    numpy_interpreter.run(program, blocks, out)
+    assert (out != 99).all()
+    assert np.isnan(out).any(axis=0).tolist() == [False] * 10 + [True] * 2 + [False] * 8
+    np.testing.assert_array_equal(out[:, 14], blocks["int8"][0] == 2)
+
+
+def test_bytes_are_those_of_each_source_column_and_each_cell_once() -> None:
+    assert device_program.bytes_per_row(device_program.twenty_columns()) == 12 * 4 + 1 + 2 * 2 + 8 + 20 * 4
+
+
+@pytest.mark.parametrize("feature", device_keyed.FEATURES)
+def test_both_sides_of_a_keyed_comparison_mean_the_same(feature: str) -> None:
+    """pandas has the names and meanings of cuDF."""
+    rng = np.random.default_rng(0)
+    n = 500
+    key = np.where(rng.random(n) < 0.5, 0, rng.integers(0, 20, n)).astype(np.int32)
+    when = rng.permutation(n) * (60 * device_keyed.DAY // n)
+    value = rng.normal(size=n)
+    ours, theirs = device_keyed.FEATURES[feature]
+    history = keyed.order_events(key, when, 20)
+    frame: Any = pd.DataFrame({"key": key, "when": when, "value": value})
+    expected = theirs(frame.sort_values(["key", "when"], ignore_index=True)).to_numpy()
+    np.testing.assert_allclose(ours(history, value[history.order])[history.order], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_figures_are_lines_for_people() -> None:
+    program = {"order": "row-major", "kernel": "cuda", "rows": 50_000_000, "columns": 20, "first_seconds": 4.2,
+               "seconds": 0.0025, "bytes_per_second": 2.82e12, "share_of_copy": 0.705}  # fmt: skip
+    keyed = {"feature": "running sum", "gpupipe_seconds": 0.01, "cudf_seconds": 0.06, "ratio": 6.0, "equal": False}
+    assert device_program.program_line(program) == (
+        "row-major, cuda: 50,000,000 rows x 20 columns in 2.50 ms (first call 4.2 s), 2,820 GB/s, 70% of the copy"
+    )
+    assert device_keyed.line_of(keyed) == "running sum: 10.00 ms, cuDF 60.00 ms, 6.0x, NOT EQUAL"
+
+
+def fails() -> Any:
+    return pd.Series([1, 2]).rolling("7D").sum()  # of what has no times
+
+
+def test_of_a_keyed_feature_that_one_side_cannot_make_the_rest_is_kept() -> None:
+    def beside(ours: Any, theirs: Any, are_equal: Any = np.array_equal) -> dict[str, Any]:
+        return {"feature": "sum", **device_keyed.beside(ours, theirs, are_equal, lambda run: len(run()) / 1e3)}
+
+    two, four = (lambda: [0, 1]), (lambda: [0, 1, 2, 3])
+    assert beside(two, two) == {
+        "feature": "sum", "gpupipe_seconds": 0.002, "cudf_seconds": 0.002, "ratio": 1.0, "equal": True
+    }  # fmt: skip
+    rows = [beside(two, fails), beside(fails, two), beside(two, four, lambda a, b: fails())]
+    error = "failed: ValueError: window must be an integer 0 or greater"
+    assert [device_keyed.line_of(row) for row in rows] == [
+        f"sum: 2.00 ms, cuDF {error}", f"sum: gpupipe {error}", f"sum: 2.00 ms, the comparison {error}"
+    ]  # fmt: skip
+    assert [device_keyed.failure_of(row) for row in rows] == [
+        f"sum: {side} {error}" for side in ("cuDF", "gpupipe", "the comparison")
+    ]
+    assert rows[2]["cudf_seconds"] == 0.004
+    assert device_keyed.failure_of(beside(two, two)) == ""
+    assert device_keyed.failure_of(beside(two, four)) == "sum is not what cuDF has"
+
+
+def test_each_keyed_feature_is_saved_when_it_is_measured(
+    options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(n_events: int) -> Any:
+        yield {"feature": "lag", "error": "cuDF failed: MemoryError: out of memory"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device_keyed, "compare", compare)
+    saved: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        device_steps.keyed(options, lambda document: saved.append(json.loads(json.dumps(document))))
+    assert saved[-1]["lines"] == saved[-1]["failed"] == ["lag: cuDF failed: MemoryError: out of memory"]
+
+
+def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
+    config = load_config(processes.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    found = compare(config, "cpu", ClusterSettings(scheduler="local", workers=1, threads=1))
+    assert found["differences"] == []
+    assert found["workers"] == 1
+    assert set(found["seconds"]) == {"cluster", "alone"}
+    assert line_of(found).endswith("the same bits")
+
+
+def test_a_bit_that_differs_is_said() -> None:
+    config = load_config(processes.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
+    one = fitted(job_of(config, "cpu"), "dense")
+    other = replace(one, served=np.nextafter(one.served, np.float32(np.inf)))
+    assert differences(one, one) == []
+    assert differences(one, other) == ["the test matrix differs"]
+
+
+def test_the_steps_are_listed_without_a_gpu() -> None:
+    done = run_python("-m", "benchmarks.device", "--list", GPUPIPE_FORCE_CPU="1")
+    assert done.returncode == 0
+    *listed, total = done.stdout.splitlines()
+    assert [line.split()[0] for line in listed] == list(STEPS)
+    assert total.split() == ["all", "of", "them", str(sum(step.seconds for step in STEPS.values())), "s", "at", "most"]
+
+
+def test_all_steps_fit_into_the_first_day() -> None:
+    assert sum(step.seconds for step in STEPS.values()) <= 30 * 60 - 2 * 60  # transfers and unpacking take some
+
+
+def test_a_step_that_is_not_there_is_refused_with_the_nearest_one() -> None:
+    done = run_python("-m", "benchmarks.device", "--steps", "copy,kernls", GPUPIPE_FORCE_CPU="1")
+    assert done.returncode == 2
+    assert "there is no step 'kernls'" in done.stderr and "kernels" in done.stderr
+
+
+def test_steps_are_chosen_in_their_own_order() -> None:
+    assert device.chosen("program, copy") == ["copy", "program"]
+    assert device.chosen(None) == list(STEPS)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> argparse.Namespace:
+    return argparse.Namespace(out=tmp_path / "out", rows=100, events=100, seconds=float("inf"), skip_tests="")
+
+
+def run_steps(steps: dict[str, DeviceStep], options: argparse.Namespace) -> tuple[int, list[dict[str, Any]]]:
+    code = device.run(list(steps), steps, options, StepResults(options.out, list(STEPS)))
+    return code, json.loads((options.out / "results.json").read_text())
+
+
+def test_a_step_that_works_here_is_done_in_a_process_of_its_own(options: argparse.Namespace) -> None:
+    """The doctor needs no GPU; what the machine is, is told without one."""
+    code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
+    assert (row["name"], row["title"]) == ("environment", STEPS["environment"].title)
+    assert row["figures"]["machine"]["python"] == platform.python_version()
+    expected = "done" if row["figures"]["doctor"]["exit_code"] == 0 else "failed"
+    assert (row["status"], code) == (expected, int(expected == "failed"))
+    assert row["lines"] and "machine" not in row["lines"]
+
+
+def test_a_step_whose_packages_are_not_there_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
+    needy = replace(STEPS["copy"], packages=("numpy", "no_such_package"))
+    code, (row,) = run_steps({"copy": needy}, options)
+    assert (code, row["status"], row["reason"]) == (0, "skipped", "not installed: no_such_package")
+
+
+def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(options: argparse.Namespace) -> None:
+    slow = replace(STEPS["copy"], seconds=0, packages=())
+    needy = replace(STEPS["kernels"], packages=("no_such_package",))
+    code, (first, second) = run_steps({"copy": slow, "kernels": needy}, options)
+    assert (code, first["status"], second["status"]) == (1, "timed out", "skipped")
+    assert first["reason"] == "not done after 0 s"
+
+
+def test_a_step_that_breaks_says_how_and_the_next_one_runs(
+    options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    needy = replace(STEPS["program"], packages=("no_such_package",))
+    code, (first, second) = run_steps({"copy": replace(STEPS["copy"], packages=()), "program": needy}, options)
+    assert (code, first["status"], second["status"]) == (1, "broken", "skipped")
+    assert first["reason"].startswith("exit code 1: ")
+
+
+def test_no_step_begins_after_the_time_is_up(options: argparse.Namespace) -> None:
+    options.seconds = 0.0
+    code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
+    assert (code, row["status"]) == (0, "skipped")
+    assert "--seconds" in row["reason"]
+
+
+def test_each_kernel_is_saved_when_it_is_compared(options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    side = {"cases": 1, "max_error": 0.0, "share": 0.0, "strides": "taken", "failure": ""}
+    row = {"kernel": "haversine", "where": "a GPU", "cpu": side, "device": {**side, "failure": "row 0 is 1, not 2"}}
+    script = f"import signal\nsignal.alarm(60)\nprint({json.dumps(row)!r})\nsignal.pause()"  # a buffer would be lost
+
+    def stream(*arguments: str, on_line: Any) -> tuple[int, str]:
+        return processes.stream_python("-c", script, on_line=on_line)
+
+    def save(document: Any) -> None:
+        saved.append(json.loads(json.dumps(document)))
+        raise KeyboardInterrupt
+
+    saved: list[Any] = []
+    monkeypatch.setattr(device_steps, "stream_python", stream)
+    with pytest.raises(KeyboardInterrupt):
+        device_steps.kernels(options, save)
+    assert saved[0]["kernels"] == [row]
+    assert saved[0]["failed"] == ["haversine (device): row 0 is 1, not 2"]

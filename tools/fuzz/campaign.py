@@ -1,0 +1,213 @@
+"""Many cases, some at a time in a forked child; what fails is made as small as it can be, and kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from tools.fuzz.forked_child import Action, ForkLimits, ForkOutcome, forked
+from tools.fuzz.kinds import Files, FuzzCommand, InputKind, SoundBase
+from tools.fuzz.oracle import problem_of
+
+TOGETHER = 100  # cases in a child: a fork and the pages that it copies cost more than most of them
+KEPT_OF_A_KIND = 3  # of the same failure
+AFTERMATH = (".checkpoints",)  # what an interrupted run leaves on purpose
+
+
+@dataclass(frozen=True)
+class FuzzTrial:
+    """Files, the one among them that is damaged, and the command that is given it."""
+
+    files: Files
+    damaged: str
+    command: FuzzCommand
+
+
+@dataclass(frozen=True)
+class FuzzCase:
+    """A base, a command, and the seeds of the edits that are made one after the other."""
+
+    base: SoundBase
+    command: FuzzCommand
+    edits: tuple[int, ...]
+
+    def trial(self, kind: InputKind) -> FuzzTrial:
+        """Return the command with the files, all edits made."""
+        content = self.base.files[self.base.damaged]
+        for seed in self.edits:
+            content = kind.mutate(content, Random(seed))
+        files = self.base.finish({**self.base.files, self.base.damaged: content})
+        return FuzzTrial(files, self.base.damaged, self.command)
+
+
+def drawn(kind: InputKind, seed: str) -> FuzzCase:
+    """Return a case, the same for the same seed."""
+    rng = Random(seed)
+    base = rng.choice(kind.bases)
+    command = rng.choices(base.commands, [command.share for command in base.commands])[0]
+    return FuzzCase(base, command, tuple(rng.getrandbits(48) for _ in range(rng.choice([1, 1, 1, 1, 2, 2, 3, 5]))))
+
+
+@dataclass
+class Tally:
+    """What became of the cases of a kind.
+
+    Attributes
+    ----------
+    codes : Counter
+        Exit code to cases.
+    unjudged : int
+        Cases that asked for more work than they were given time for.
+    unchanged : int
+        Cases whose edits cancelled each other.
+    failures : dict
+        Problem to how often it was seen.
+    kept : list of str
+        The folders of the failing cases.
+    """
+
+    codes: Counter[int] = field(default_factory=Counter)
+    unjudged: int = 0
+    unchanged: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    kept: list[str] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+
+class Campaign:
+    """Runs cases.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the cases at hand.
+    runs : Path
+        What ``RUNS`` stands for.
+    main : callable
+        Takes a command line and returns the exit code.
+    keep : Path
+        Where failing cases are kept.
+    """
+
+    def __init__(
+        self, folder: Path, runs: Path, main: Callable[[list[str]], int], keep: Path, limits: ForkLimits | None = None
+    ) -> None:
+        self.folder, self.runs, self.main, self.keep = folder, runs, main, keep
+        self.limits = limits or ForkLimits()
+
+    def run(self, name: str, kind: InputKind, seeds: Sequence[str]) -> Tally:
+        """Run the cases of these seeds."""
+        tally = Tally()
+        for start in range(0, len(seeds), TOGETHER):
+            cases = [(seed, drawn(kind, seed)) for seed in seeds[start : start + TOGETHER]]
+            trials = [(seed, case, case.trial(kind)) for seed, case in cases]
+            trials = [(seed, case, trial) for seed, case, trial in trials if trial.files != case.base.files]
+            tally.unchanged += len(cases) - len(trials)
+            ends = self.outcomes([trial for _, _, trial in trials])
+            for (seed, case, _), (outcome, problem) in zip(trials, ends, strict=True):
+                tally.codes[outcome.code] += 1
+                tally.cpu_seconds += outcome.cpu_seconds
+                if outcome.hung and case.command.may_be_long:
+                    tally.unjudged += 1
+                elif problem:
+                    self._keep(name, kind, case, seed, problem, tally)
+        return tally
+
+    def require_sound(self, kind: InputKind) -> None:
+        """Raise RuntimeError if a base is refused as it is: what is refused with an edit would prove nothing then."""
+        distinct = {frozenset(base.files.items()): base for base in kind.bases}.values()
+        trials = [FuzzTrial(base.finish(base.files), base.damaged, base.commands[0]) for base in distinct]
+        for base, (outcome, problem) in zip(distinct, self.outcomes(trials), strict=True):
+            if outcome.code or problem:
+                raise RuntimeError(f"the sound base {base.name} ends with {outcome.code}: {problem} {outcome.stderr}")
+
+    def wrong(self, trials: Mapping[str, FuzzTrial]) -> dict[str, str]:
+        """Return what is wrong with how trials end: name to problem, for those where something is."""
+        names, found = list(trials), dict[str, str]()
+        for start in range(0, len(names), TOGETHER):
+            some = names[start : start + TOGETHER]
+            ends = self.outcomes([trials[name] for name in some])
+            found |= {name: problem for name, (_, problem) in zip(some, ends, strict=True) if problem}
+        return found
+
+    def outcomes(self, trials: Sequence[FuzzTrial]) -> list[tuple[ForkOutcome, str]]:
+        """Run each command on its files; return how it ended, and what is wrong with that."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for i, trial in enumerate(trials):
+            lay(trial.files, self.folder / str(i))
+        ends = forked([self._action(trial, self.folder / str(i)) for i, trial in enumerate(trials)], self.limits)
+        problems = [
+            problem_of(end, trial.command.codes, debris(self.folder / str(i), trial, end.code))
+            for i, (trial, end) in enumerate(zip(trials, ends, strict=True))
+        ]
+        return list(zip(ends, problems, strict=True))
+
+    def _action(self, trial: FuzzTrial, folder: Path) -> Action:
+        command = trial.command
+        args = [arg.replace("FILE", trial.damaged).replace("RUNS", str(self.runs)) for arg in command.args]
+
+        def action(judgement: int) -> int:
+            os.chdir(folder)
+            if command.prepare is not None:
+                command.prepare()
+            code = self.main(args)
+            if code == 0 and command.judge is not None:
+                os.write(judgement, command.judge(folder).encode("utf-8", "backslashreplace"))
+            return code
+
+        return action
+
+    def _keep(self, name: str, kind: InputKind, case: FuzzCase, seed: str, problem: str, tally: Tally) -> None:
+        signature = f"{case.command.args[0]}: {re.sub(r'[0-9]+', 'N', problem)[:110]}"
+        tally.failures[signature] += 1
+        if tally.failures[signature] > KEPT_OF_A_KIND:
+            return
+        small = self._smaller(kind, case, problem)
+        kept = self.keep / name / f"{seed.rpartition(':')[2]}-{re.sub('[^a-z]+', '-', problem.lower())[:50].strip('-')}"
+        shutil.rmtree(kept, ignore_errors=True)
+        ((outcome, alone),) = self.outcomes([small.trial(kind)])
+        shutil.copytree(self.folder / "0", kept)
+        (kept / "WHY.txt").write_text(
+            f"{alone or problem + ' (not when run alone)'}\n"
+            f"seed {seed}, base {case.base.name}, {len(small.edits)} edits, damaged: {case.base.damaged}\n"
+            f"gpupipe {' '.join(small.command.args)}\n\n{outcome.stderr[-6000:]}\n{outcome.stdout[-2000:]}",
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+        tally.kept.append(str(kept))
+
+    def _smaller(self, kind: InputKind, case: FuzzCase, problem: str) -> FuzzCase:
+        """Return the case with the edits left out that it fails without in the same way."""
+        for edit in case.edits:
+            fewer = replace(case, edits=tuple(other for other in case.edits if other != edit))
+            if fewer.edits and problem_start(self.outcomes([fewer.trial(kind)])[0][1]) == problem_start(problem):
+                case = fewer
+        return case
+
+
+def lay(files: Files, folder: Path) -> None:
+    """Write files below a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def debris(folder: Path, trial: FuzzTrial, code: int) -> set[str]:
+    """Return what stands beside the files, but for what the command was to make, and has made where it says so."""
+    product = trial.command.product
+    there = {path.name for path in folder.iterdir()}
+    made = {product} if code == 0 and product else set()
+    laid = {name.split("/")[0] for name in trial.files}
+    return (there - laid - made - set(AFTERMATH)) | {f"no {name}" for name in made - there}
+
+
+def problem_start(problem: str) -> str:
+    """Return the words by which two failures are the same."""
+    return re.sub(r"[0-9]+", "N", problem)[:40]

@@ -1,0 +1,152 @@
+"""Read a snapshot of RAPIDS' public API and answer what it has.
+
+>>> api = Api.of_release("26.10")
+>>> api.has("cuml.linear_model:LogisticRegression")
+True
+>>> api.parameters("cuml.linear_model:Lasso")
+{'alpha', 'fit_intercept', ...}
+"""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpupipe.errors import did_you_mean
+from tools.gpu_api import signatures
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+RELEASES = ("26.8", "26.10")  # oldest and newest that the extras allow
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What an expression stands for: a module, a class, an instance of a class, or a callable.
+
+    ``parameters`` is the text of those of a callable, ``""`` where they are not known; ``results`` are the classes that
+    a call may return, none where they are not known. ``shared`` marks NumPy's twin in CuPy, reached through ``xp``.
+    """
+
+    kind: Literal["module", "class", "instance", "callable"]
+    name: str
+    parameters: str = ""
+    results: tuple[str, ...] = ()
+    shared: bool = False
+
+
+class Api:
+    """The public names of one release.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ``snapshot.py`` wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        content = json.loads(gzip.decompress(path.read_bytes()))
+        self.versions: dict[str, str] = content["versions"]
+        self.modules: dict[str, dict[str, str]] = content["modules"]
+        self.classes: dict[str, dict[str, str]] = content["classes"]
+        self.roots = {name.partition(".")[0] for name in self.modules}
+
+    @classmethod
+    def of_release(cls, release: str) -> Api:
+        """Return the committed snapshot of a release such as ``"26.10"``."""
+        return cls(SNAPSHOTS / f"rapids-{release}.json.gz")
+
+    def has(self, path: str) -> bool:
+        """Return whether ``"module:Name"`` or ``"module:Class.member"`` exists."""
+        return isinstance(self.find(path), tuple)
+
+    def parameters(self, path: str) -> set[str] | None:
+        """Return the parameter names of what `path` names; None if it takes any, or if nobody tells them.
+
+        Raises
+        ------
+        KeyError
+            If it does not exist; the message says what was meant.
+        """
+        found = self.find(path)
+        if isinstance(found, str):
+            raise KeyError(found)
+        texts = [self.constructor(thing).parameters if thing.kind == "class" else thing.parameters for thing in found]
+        if not texts or not texts[0]:
+            return None
+        known = signatures.parse(texts[0]).parameters.values()
+        return None if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known) else {p.name for p in known}
+
+    def find(self, path: str) -> tuple[Thing, ...] | str:
+        """Return what ``"module:Name"`` stands for, or the sentence that says why it does not exist."""
+        module, _, names = path.partition(":")
+        if module not in self.modules:
+            return f"no module {module}{self.hint(module, self.modules)}"
+        things: tuple[Thing, ...] = (Thing("module", module),)
+        for name in names.split("."):
+            found: list[Thing] = []
+            for thing in things:
+                members = self.member(thing, name)
+                if isinstance(members, str):
+                    return members
+                found += members
+            things = tuple(found)
+        return things
+
+    def member(self, owner: Thing, name: str) -> tuple[Thing, ...] | str:
+        """Return what a name of `owner` stands for, nothing if that is not known, a sentence if there is none."""
+        names = self.names(owner)
+        if names is None or name.startswith("__") or (owner.kind == "instance" and name.endswith("_")):
+            return ()  # what an estimator learns has an underscore at the end, and exists once it is fitted
+        if name not in names:
+            return f"{owner.name} has no {name}{self.hint(name, names)}"
+        kind, _, rest = names[name].partition(" ")
+        before, _, after = f" {rest}".partition(" -> ")
+        results = tuple(after.split(" | ")) if after else ()
+        if kind == "property":
+            return tuple(Thing("instance", result) for result in results)
+        if kind == "def":
+            return (Thing("callable", f"{owner.name}.{name}", before.strip(), results, owner.shared),)
+        if kind == "module" and rest.partition(".")[0] in self.roots and rest not in self.modules:
+            return f"{rest} is not a public module: the snapshot leaves it out"
+        if kind == "value" or (kind == "module" and rest not in self.modules):
+            return ()
+        return (Thing("module" if kind == "module" else "class", rest, shared=owner.shared and kind == "module"),)
+
+    def names(self, owner: Thing) -> Mapping[str, str] | None:
+        """Return the names of a module, a class or an instance, each with its line; None if they are not known."""
+        return self.modules.get(owner.name) if owner.kind == "module" else self.classes.get(owner.name)
+
+    def constructor(self, cls: Thing) -> Thing:
+        """Return a class as what is called to make an instance."""
+        parameters = self.classes.get(cls.name, {}).get("()", "def ").partition(" ")[2]
+        return Thing("callable", cls.name, parameters, (cls.name,))
+
+    @staticmethod
+    def hint(name: str, known: Collection[str]) -> str:
+        """Return ``"; did you mean …?"``, or nothing."""
+        meant = did_you_mean(name, sorted(known, reverse=True))  # of Ridge and the module ridge, the class
+        return f"; {meant}" if meant else ""
+
+
+def check_table(api: Api, table: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield a sentence for each class of a table that does not exist, and for each parameter that it does not take.
+
+    Parameters
+    ----------
+    table : mapping of str to collection of str
+        ``"module:Class"`` to the names that we pass to it.
+    """
+    for path, passed in table.items():
+        found = api.find(path)
+        if isinstance(found, str):
+            yield found
+            continue
+        known = api.parameters(path)
+        for name in passed:
+            if known is not None and name not in known:
+                yield f"{path} takes no parameter {name!r}{api.hint(name, known)}"
