@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.bench.clock import StageClock
-from gpupipe.bench.figures import middle, ratio
+from gpupipe.bench.figures import known_median, ratio
 from gpupipe.bench.models import choose_model, describe
-from gpupipe.bench.stages import SplitTable, import_estimator, judge, measured_metrics, model_of, read_and_split
+from gpupipe.bench.stages import SplitTable, import_estimator, measured_metrics, model_of, read_and_split, score_rows
 from gpupipe.config import Config, ModelEntry, load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.models.boosting import HistGradientBoosting
@@ -43,36 +43,36 @@ def run_encodings(config: Config, repeat: int) -> dict[str, Any]:
     ConfigError
         If the task is not supervised.
     """
-    divided = read_and_split(config, StageClock())
-    codes = model_of(divided.job, choose_model(config, BOOSTING))
+    split = read_and_split(config, StageClock())
+    codes = model_of(split.job, choose_model(config, BOOSTING))
     dense = ModelEntry(name=BOOSTING, params=OneHotBoosting(**codes.params.model_dump()))
     entries = {ONE_HOT: dense, CODES: codes}
-    views = {name: _describe_view(divided, entry) for name, entry in entries.items()}
-    import_estimator(divided.job, codes)
+    views = {name: _describe_view(split, entry) for name, entry in entries.items()}
+    import_estimator(split.job, codes)
     for _ in range(repeat):
         for name, entry in entries.items():
-            views[name]["runs"].append(_fit_and_judge(divided, entry))
-    metric = measured_metrics(divided.job)[0]
+            views[name]["runs"].append(_fit_and_score(split, entry))
+    metric = measured_metrics(split.job)[0]
     for view in views.values():
-        view |= {name: middle([run[name] for run in view["runs"]]) for name in ("fit_s", "fit_cpu_s", metric)}
+        view |= {name: known_median([run[name] for run in view["runs"]]) for name in ("fit_s", "fit_cpu_s", metric)}
     return {
-        "model": describe(codes), "metric": metric, "rows": divided.rows.n_rows, "views": views,
+        "model": describe(codes), "metric": metric, "rows": split.rows.n_rows, "views": views,
         "fit_ratio": ratio(views[CODES]["fit_s"], views[ONE_HOT]["fit_s"]),
     }  # fmt: skip
 
 
-def _describe_view(divided: SplitTable, entry: ModelEntry) -> dict[str, Any]:
-    job = divided.job
-    features, matrix = fit_view(divided.rows, entry.params.view, job.config.features, job.backend)
+def _describe_view(split: SplitTable, entry: ModelEntry) -> dict[str, Any]:
+    job = split.job
+    features, matrix = fit_view(split.rows, entry.params.view, job.config.features, job.backend)
     return {"columns": matrix.shape[1], "native_categories": len(features.categorical), "runs": []}
 
 
-def _fit_and_judge(divided: SplitTable, entry: ModelEntry) -> dict[str, float]:
-    job, clock = divided.job, StageClock()
+def _fit_and_score(split: SplitTable, entry: ModelEntry) -> dict[str, float]:
+    job, clock = split.job, StageClock()
     with clock("fit"):
-        trained = train(entry, divided.rows, job.goal, job.config, job.backend)
-    X = trained.features.transform(divided.test, job.backend)
-    quality = judge(job, divided.y_test, trained.model.predict(X), X)
+        trained = train(entry, split.rows, job.goal, job.config, job.backend)
+    X = trained.features.transform(split.test, job.backend)
+    quality = score_rows(job, split.y_test, trained.model.predict(X), X)
     return {"fit_s": clock.wall["fit"], "fit_cpu_s": clock.cpu["fit"], **quality}
 
 

@@ -1,4 +1,4 @@
-"""How near features come to the memory's bandwidth: ``python -m benchmarks.floor CONFIG [--rows N ...]``.
+"""Features beside the bandwidth of the memory: ``python -m benchmarks.floor CONFIG [--rows N ...]``.
 
 A transform has to read each source column once and to write each cell of the matrix once; a fit has to read. What that
 takes at least, at the bandwidth measured between the very runs, is the floor. CONFIG is one whose ``CHURN_FILE`` the
@@ -31,12 +31,12 @@ ROUNDS = 9
 BLOCK_CELLS = 1 << 18
 
 Array = Any
-Work = Mapping[str, Callable[[], object]]
+Operations = Mapping[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of a row that have to move.
+    """Bytes per row that an operation has to move.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Traffic:
     written: int
 
     def floor(self, n_rows: int, read: float, fill: float) -> float:
-        """Return the least seconds for `n_rows` rows, from the seconds in which a byte is read, or filled."""
+        """Return the least seconds for `n_rows` rows, given the seconds to read and to fill a byte."""
         return n_rows * (self.read * read + self.written * fill)
 
 
 def traffic(program: Program) -> Traffic:
-    """Return what a program has to move: each source column once, each cell of the matrix once."""
+    """Return the traffic of a program: each source column once, each cell of the matrix once."""
     import numpy as np
 
     from gpupipe_kernels.program.opcodes import BLOCKS
@@ -61,8 +61,8 @@ def traffic(program: Program) -> Traffic:
     return Traffic(n_bytes, 4 * program.n_columns)
 
 
-def bandwidth_work(cells: Array, n_threads: int) -> Work:
-    """Return works that read and fill float32 cells, one behind the other, with NumPy on threads."""
+def bandwidth_operations(cells: Array, n_threads: int) -> Operations:
+    """Return the operations that read and fill float32 cells sequentially, with NumPy on threads."""
     import numpy as np
 
     from gpupipe_kernels.threads import run_blocks
@@ -76,11 +76,11 @@ def bandwidth_work(cells: Array, n_threads: int) -> Work:
     return {"read": over_blocks(np.max), "fill": over_blocks(lambda part: part.fill(0.0))}
 
 
-def interleaved(work: Work, rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Return the seconds of each work, round by round: what else the machine does then meets all of them."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
+def interleaved(operations: Operations, rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Return the seconds of each operation per round; in turns, so that other load affects all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in operations}
     for _ in range(rounds):
-        for name, run in work.items():
+        for name, run in operations.items():
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
@@ -88,7 +88,7 @@ def interleaved(work: Work, rounds: int = ROUNDS) -> dict[str, list[float]]:
 
 
 def measure(config: Path, n_rows: int) -> dict[str, Any]:
-    """Return the figures of one size: nanoseconds of a row and multiples of the floor, medians over all rounds."""
+    """Return the figures of one size: nanoseconds per row and multiples of the floor, medians over all rounds."""
     from gpupipe.bench.clock import StageClock
     from gpupipe.bench.stages import read_and_split
     from gpupipe.config import load_config
@@ -97,8 +97,8 @@ def measure(config: Path, n_rows: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "customers.parquet"
         write(file, rows=n_rows)
-        divided = read_and_split(load_config(config, environment={**os.environ, "CHURN_FILE": str(file)}), StageClock())
-        return _figures(divided)
+        split = read_and_split(load_config(config, environment={**os.environ, "CHURN_FILE": str(file)}), StageClock())
+        return _figures(split)
 
 
 class OneEngine(CpuBackend):
@@ -109,29 +109,29 @@ class OneEngine(CpuBackend):
         self.engine = engine
 
     def interpreter(self, program: Program, n_rows: int) -> str:
-        """Return the engine: some columns have to be computed before they can be reduced."""
+        """Return the engine; some columns are computed before they can be reduced."""
         return self.engine
 
 
-def fit_with(backend: OneEngine, divided: SplitTable, table: Table) -> FittedFeatures:
+def fit_with(backend: OneEngine, split: SplitTable, table: Table) -> FittedFeatures:
     """Fit the features of a configuration on the rows of `table`."""
     from gpupipe.features.program.fitted import fit_features
     from gpupipe.features.statistics.training import Statistics
 
-    config, learned = divided.job.config, divided.rows.statistics
+    config, learned = split.job.config, split.rows.statistics
     assert learned is not None
     statistics = Statistics(table, backend, learned.target, config.seed, backend.engine)
     return fit_features(config.features, statistics, "dense")
 
 
-def _figures(divided: SplitTable) -> dict[str, Any]:
+def _figures(split: SplitTable) -> dict[str, Any]:
     from gpupipe.features.program.fitted import fit_features
     from gpupipe.table.arrange import arrange
     from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
     from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
     from gpupipe_kernels.reduce.numba import engine as numba_engine
 
-    job, learned = divided.job, divided.rows.statistics
+    job, learned = split.job, split.rows.statistics
     assert learned is not None
     backend, features = job.backend, fit_features(job.config.features, learned, "dense")
     table, program = arrange(learned.table, features.schema, job.backend), features.program
@@ -144,11 +144,11 @@ def _figures(divided: SplitTable) -> dict[str, Any]:
 
     def fit(engine: str) -> Callable[[], object]:
         kept = OneEngine(engine)  # its threads are started once
-        return lambda: fit_with(kept, divided, table)
+        return lambda: fit_with(kept, split, table)
 
     needed = traffic(program)
     read = Traffic(needed.read + (learned.target.values.itemsize if learned.target else 0), 0)
-    work: dict[str, tuple[Callable[[], object], Traffic]] = {
+    operations: dict[str, tuple[Callable[[], object], Traffic]] = {
         "NumPy, column-major": (transform(numpy_interpreter, "F"), needed),
         "Numba, column-major": (transform(numba_interpreter, "F"), needed),
         "Numba, row-major": (transform(numba_interpreter, "C"), needed),
@@ -157,22 +157,24 @@ def _figures(divided: SplitTable) -> dict[str, Any]:
     }
     cells = matrices["F"].T.reshape(-1)
     seconds = interleaved(
-        {**bandwidth_work(cells, backend.n_threads), **{name: run for name, (run, _) in work.items()}}
+        {**bandwidth_operations(cells, backend.n_threads), **{name: run for name, (run, _) in operations.items()}}
     )
-    figures = {name: _multiple(name, moved, table.n_rows, cells.nbytes, seconds) for name, (_, moved) in work.items()}
+    figures = {
+        name: _multiple(name, moved, table.n_rows, cells.nbytes, seconds) for name, (_, moved) in operations.items()
+    }
     return {
         "rows": table.n_rows, "columns": program.n_columns, "threads": backend.n_threads,
         "bytes_read": needed.read, "bytes_written": needed.written, "load": os.getloadavg()[0],
         "read_gb_per_second": cells.nbytes / statistics.median(seconds["read"]) / 1e9,
         "fill_gb_per_second": cells.nbytes / statistics.median(seconds["fill"]) / 1e9,
-        "work": figures,
+        "operations": figures,
     }  # fmt: skip
 
 
 def _multiple(
     name: str, moved: Traffic, n_rows: int, n_bytes: int, seconds: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Return what a work took, and how many times the floor of its round."""
+    """Return the time of an operation, and its multiple of the floor of its round."""
     rounds = zip(seconds[name], seconds["read"], seconds["fill"], strict=True)
     multiples = [took / moved.floor(n_rows, read / n_bytes, fill / n_bytes) for took, read, fill in rounds]
     least = moved.floor(n_rows, min(seconds["read"]) / n_bytes, min(seconds["fill"]) / n_bytes)
@@ -192,9 +194,9 @@ def text_of(figures: Mapping[str, Any]) -> str:
         f"{figures['bytes_written']} to write at {figures['fill_gb_per_second']:.1f}"
     )
     lines = [
-        f"  {name:<22}{work['nanoseconds_a_row']:8.1f} ns a row{work['multiple']:8.2f} x floor"
-        f"{work['multiple_of_best_rounds']:8.2f} (best rounds)"
-        for name, work in figures["work"].items()
+        f"  {name:<22}{operation['nanoseconds_a_row']:8.1f} ns a row{operation['multiple']:8.2f} x floor"
+        f"{operation['multiple_of_best_rounds']:8.2f} (best rounds)"
+        for name, operation in figures["operations"].items()
     ]
     return "\n".join([head, *lines])
 

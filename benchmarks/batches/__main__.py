@@ -40,7 +40,7 @@ def compare(
     device: str,
     save: Callable[[Mapping[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """Return the rows per second of all implementations, and how many times each of them ours is.
+    """Return the rows per second of all implementations, and gpupipe's multiple of each.
 
     `save` is called with the figures after each turn.
     """
@@ -82,7 +82,7 @@ def compare(
 
 
 def rows_per_second(loader: Iterable[tuple[Any, Any]], seconds: float, device: str) -> float:
-    """Return at which rate an identity model is fed, over an epoch or until `seconds` have passed."""
+    """Return the rows per second that reach an identity model, over an epoch or `seconds`."""
     import torch
 
     model, rows = torch.nn.Identity(), 0

@@ -1,4 +1,4 @@
-"""What share of its time a GPU is idle between the steps of a training, or busy with making the next batch."""
+"""The share of its time that a GPU spends between training steps, idle or preparing the next batch."""
 
 from __future__ import annotations
 

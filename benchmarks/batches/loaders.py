@@ -1,4 +1,4 @@
-"""What gives mini-batches in the comparison: each implementation is an iterable of (features, target)."""
+"""The implementations of the comparison: iterables of mini-batches (features, target)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSHUFFLED, PLAIN_UNSHUFFLED = "gpupipe, unshuffled", "DataLoader, unshuffled"
 
 
 class GpupipeBatches:
-    """Our batches as pairs; into a `DataLoader` of PyTorch where there are workers."""
+    """gpupipe's batches as pairs; through a `DataLoader` of PyTorch if there are workers."""
 
     def __init__(self, batches: Batches, workers: int = 0) -> None:
         self._batches = DataLoader(batches, batch_size=None, num_workers=workers) if workers else batches
@@ -32,7 +32,7 @@ class GpupipeBatches:
 
 
 class IndexedBatches:
-    """What one writes by hand who knows that a `DataLoader` is slow: a permutation, and rows by index."""
+    """The hand-written alternative to a slow `DataLoader`: a permutation, and rows by index."""
 
     def __init__(self, X: Array, y: Array, batch_size: int, device: str = "cpu") -> None:
         self._X, self._y, self._batch_size = X.to(device), y.to(device), batch_size
@@ -60,7 +60,7 @@ class FrameRows(Dataset[Pair]):
 
 
 class ToDevice:
-    """GpupipeBatches of a loader, sent to a device as its documentation says: from pinned memory, without waiting."""
+    """Pairs of a loader, sent to a device as its documentation says: from pinned memory, without waiting."""
 
     def __init__(self, loader: Iterable[Pair], device: str) -> None:
         self._loader, self._device = loader, device
@@ -78,7 +78,7 @@ def table(n_rows: int, n_columns: int) -> Pair:
 
 
 def on_host(X: Array, y: Array, batch_size: int) -> Loaders:
-    """Return the implementations; what each needs in memory is made here and not counted."""
+    """Return the implementations; the data that each keeps in memory is prepared here and not timed."""
     rows, target = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y)
     data = TensorDataset(rows, target)
     load = partial(DataLoader[Any], data)

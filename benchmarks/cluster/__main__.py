@@ -6,9 +6,9 @@ By default, features of the churn generator's customers, from a CSV file to matr
 ``gpupipe, one process``  the same on one machine, on all its threads
 ``dask.dataframe``        the same features by hand, on as many workers
 
-Each runs in a process of its own, in turn. The start of workers is not counted; what they import is. Medians. Exit code
-1 if our two matrices differ in a bit, or a column of the peer has another mean by more than another split would give it
-(its split and its hashes are others, and so its bits).
+Each runs in its own process, in turn. The start of workers is not counted; their imports are. Figures are medians. The
+exit code is 1 if the two matrices of gpupipe differ in a bit, or the mean of a column of the peer differs by more than
+another split explains (its split and its hashes, and so its bits, are different).
 
 ``--memory 2GiB``  the workers alone, under a limit for each: the most that each process has held as the kernel counts
                    it (VmHWM), and what has gone to the disk
@@ -40,7 +40,7 @@ MIB = 1 << 20
 
 
 def compare(file: Path, turns: int, n_workers: int) -> dict[str, Any]:
-    """Return the seconds of all implementations, the ratios of ours to the others, and what is not equal."""
+    """Return the seconds of all implementations, gpupipe's ratio to each, and the columns that differ."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in IMPLEMENTATIONS}
     for turn in range(turns):
         for name in IMPLEMENTATIONS:
@@ -65,14 +65,14 @@ def _run_child(file: Path, name: str, n_workers: int, memory: str | None = None)
 
 
 def unequal(shared: Mapping[str, Any], alone: Mapping[str, Any], peer: Mapping[str, Any]) -> list[str]:
-    """Return what is not as it should be: ours by their bits, the peer's by the means of its columns."""
+    """Return the differences: gpupipe's two matrices by their bits, the peer's by the means of its columns."""
     names = alone["names"]
     differ = [name for name, a, b in zip(names, shared["marks"], alone["marks"], strict=True) if a != b]
     if shared["rows"] != alone["rows"] or len(names) != N_FEATURES or len(peer["means"]) != N_FEATURES:
         return ["the matrices have other shapes"]
     tolerance = max(LEAST_TOLERANCE, DEVIATIONS / alone["rows"] ** 0.5)
     far = [
-        f"{names[j]}: mean {peer['means'][j]:.4f} in {DASK}, {alone['means'][j]:.4f} in ours"
+        f"{names[j]}: mean {peer['means'][j]:.4f} in {DASK}, {alone['means'][j]:.4f} in gpupipe"
         for j in range(N_FEATURES)
         if j not in OF_BUCKETS and not abs(peer["means"][j] - alone["means"][j]) <= tolerance
     ]
@@ -93,7 +93,7 @@ def text_of(figures: Mapping[str, Any]) -> str:
         cells = "".join(f"{took[stage]:12.2f}" for stage in stages)
         lines.append(f"{name:<24}{cells}" + (f"{ratio:14.2f} x" if ratio is not None else ""))
     verdict = [f"not equal: {what}" for what in figures["unequal"]]
-    return "\n".join([head, *lines, *(verdict or ["equal: ours to the last bit, the peer by its means"])])
+    return "\n".join([head, *lines, *(verdict or ["equal: gpupipe to the last bit, the peer by its means"])])
 
 
 def _memory(found: Mapping[str, Any]) -> list[str]:
@@ -117,7 +117,7 @@ def _kills(found: Mapping[str, Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if something is not as it should be."""
+    """Print the table; return 1 if something differs or went wrong."""
     options = _parse(arguments)
     rows = options.rows or (KILL_ROWS if options.kills else ROWS)
     figures: dict[str, Any] = {"rows": rows, "workers": options.workers, "machine": describe_machine()}

@@ -1,4 +1,4 @@
-"""Features of a file by gpupipe: in this process alone, or on workers that are processes of their own."""
+"""The features in gpupipe: in this process alone, or on workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alone(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> 
 
 
 def shared(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
-    """Make the features with workers of one thread each, and say what they held."""
+    """Make the features on workers of one thread each, and report the memory that each held."""
     given = {"scheduler": "local", "workers": n_workers, "threads": 1}
     settings = ClusterSettings.model_validate(given | ({"memory_limit": memory} if memory else {}))
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Runs of which a worker is killed at a random moment: each must end right, or with a clear error in time.
+"""Runs of which a worker is killed at a random moment: each must succeed, or end with a clear error in time.
 
 A run is ``gpupipe run`` on two workers, a process of its own. The moment is drawn from the time that the same run takes
 undisturbed, from when its workers are there; the worker is drawn too. Right is what that run gave: the metrics of the
@@ -127,7 +127,7 @@ class _RunningJob:
         return sorted(pid for pid, command in _processes(self.process.pid).items() if "spawn_main" in command)
 
     def left(self) -> list[int]:
-        """Return the processes that are still there a moment after its end, but Python's own that outlives them."""
+        """Return the processes that outlive the run by more than a moment, except Python's resource tracker."""
         end = time.monotonic() + LEAVE_SECONDS
         while found := [p for p, c in _processes(self.process.pid).items() if "resource_tracker" not in c]:
             if time.monotonic() > end:
@@ -138,7 +138,7 @@ class _RunningJob:
 
 @contextmanager
 def _started(config: Path, output: Path) -> Iterator[_RunningJob]:
-    """Start a run in a session of its own; whatever is left of it ends with the block."""
+    """Start a run in its own session; kill what is left of it on exit."""
     sets = ["cluster.scheduler=local", "cluster.workers=2", "cluster.threads=1", f"cluster.deadline={DEADLINE:g}"]
     command = python_command("-m", "gpupipe", "run", str(config), "--json", "--device", "cpu")
     out, err = output.with_suffix(".json"), output.with_suffix(".txt")
@@ -177,7 +177,7 @@ def _disturbed(config: Path, output: Path, expected: Metrics, seconds: float, dr
 
 
 def _wait(run: _RunningJob, until: float | None) -> float | None:
-    """Wait for the end of a run, but not beyond `until` seconds; return the seconds it took, None if it goes on."""
+    """Wait until a run ends, for at most `until` seconds; return its seconds, None if it is still running."""
     try:
         run.process.wait(None if until is None else max(0.0, run.began + until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -196,7 +196,7 @@ def _outcome(run: _RunningJob, expected: Metrics) -> str:
 
 
 def _processes(session: int) -> dict[int, str]:
-    """Return the processes of a session that are no zombies, with their command lines, as the kernel tells."""
+    """Return the processes of a session that are not zombies, with their command lines, from /proc."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile

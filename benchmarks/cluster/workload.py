@@ -1,4 +1,4 @@
-"""The features that every implementation makes of the churn generator's customers, and a summary of a matrix in parts.
+"""The features that every implementation makes of the generated customers, and a summary of a matrix.
 
 57 float32 columns: 6 numbers with the median for nulls, logarithms of 2 of them, all scaled; 44 levels of 15
 categories; the churn rate of cities and of pairs hashed to 1,024 buckets, out of fold; the frequency of such pairs; the
@@ -47,7 +47,7 @@ Summary = tuple[int, list[float], list[int]]  # rows; of each column its sum, an
 
 
 def summary(X: Array, first_row: int) -> Summary:
-    """Return what tells rows of a matrix (float32, shape (n, k)) from others; it can be added up over parts."""
+    """Return a summary of rows of a matrix (float32, shape (n, k)) that adds up over its parts."""
     import numpy as np
 
     place = (2 * np.arange(first_row, first_row + len(X)) + 1).astype("uint64")
@@ -57,7 +57,7 @@ def summary(X: Array, first_row: int) -> Summary:
 
 
 def document(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Return rows, the mean of each column and its mark, of a matrix whose parts these are."""
+    """Return the rows, and the mean and the mark of each column, of a matrix in parts."""
     n_rows = sum(n for n, _, _ in summaries)
     totals = [sum(parts) for parts in zip(*(sums for _, sums, _ in summaries), strict=True)]
     marks = [sum(parts) % 2**64 for parts in zip(*(marks for _, _, marks in summaries), strict=True)]

@@ -67,7 +67,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(steps: str | None) -> list[str]:
-    """Return the names in ``a,b``, in the order of `STEPS`; all of them of None.
+    """Return the names in ``a,b``, in the order of `STEPS`; all names if None.
 
     Raises
     ------
@@ -140,10 +140,10 @@ def _result(
 
 
 def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int | None, str]:
-    """Run `benchmarks.device.steps`; return its exit code, None where it took too long, and its last words.
+    """Run `benchmarks.device.steps`; return its exit code, None if it took too long, and the end of its stderr.
 
-    It leads a group of processes: whatever it has started ends with it. Its temporary files are in `folder`: who is
-    killed removes none.
+    It leads a process group, so that its children end with it. Its temporary files are in `folder`, since a killed
+    process removes none.
     """
     command = python_command("-m", "benchmarks.device.steps", *arguments)
     environment = {**processes.environment(), "TMPDIR": folder}

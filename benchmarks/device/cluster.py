@@ -1,4 +1,4 @@
-"""Features by the workers of a cluster of this machine, and by one process: the same bits, and the seconds of both."""
+"""Features by a cluster of this machine and by one process: the same bits, and the seconds of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.device.parity import Fitted, fitted, on
+from benchmarks.device.parity import FeatureMatrices, config_for, fit_matrices
 from gpupipe.backends import choose
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
@@ -21,7 +21,7 @@ VIEW: View = "dense"
 
 
 def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str, Any]:
-    """Return whether both make the same of `config`, and how long each reads, fits and writes.
+    """Compare the features that both make of `config`, and their seconds.
 
     Returns
     -------
@@ -29,7 +29,7 @@ def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str,
         ``workers``; ``seconds`` of the ``cluster`` (once it is started) and of one process, ``alone``;
         ``differences``: in words, empty if every bit is the same.
     """
-    config = on(config, device)
+    config = config_for(config, device)
     # The cluster first: one process may set device memory aside, which the workers would not have.
     with connected(settings, device, config.device_options) as workers:
         n_workers = workers.n_workers
@@ -39,8 +39,8 @@ def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str,
     return {"workers": n_workers, "seconds": seconds, "differences": differences(shared, alone)}
 
 
-def differences(shared: Fitted, alone: Fitted) -> list[str]:
-    """Return in what two fits differ, in words."""
+def differences(shared: FeatureMatrices, alone: FeatureMatrices) -> list[str]:
+    """Return the differences of two fits, as text."""
     pairs = {
         "schema": (shared.features.schema, alone.features.schema),
         "features": (shared.features.features, alone.features.features),
@@ -52,16 +52,16 @@ def differences(shared: Fitted, alone: Fitted) -> list[str]:
 
 
 def line_of(found: Mapping[str, Any]) -> str:
-    """Return the outcome for people."""
+    """Return the comparison as a line of text."""
     same = "; ".join(found["differences"]) or "the same bits"
     cluster, alone = found["seconds"]["cluster"], found["seconds"]["alone"]
     return f"{found['workers']} workers: {cluster:.2f} s, one process: {alone:.2f} s; {same}"
 
 
-def _timed(job_of: Callable[[], Job]) -> tuple[Fitted, float]:
+def _timed(job_of: Callable[[], Job]) -> tuple[FeatureMatrices, float]:
     for _ in range(TIMES):
         start = time.perf_counter()
-        found = fitted(job_of(), VIEW)
+        found = fit_matrices(job_of(), VIEW)
         seconds = time.perf_counter() - start
     return found, seconds
 

@@ -81,11 +81,11 @@ def _generated() -> Config:
 
 
 def _compare_features(name: str, config: Config, document: dict[str, Any]) -> None:
-    from benchmarks.device.parity import DEVICES, errors_by_op, fitted, job_of
+    from benchmarks.device.parity import DEVICES, errors_by_op, fit_matrices, job_of
 
     jobs = {device: job_of(config, device) for device in DEVICES}
     for view in ("codes", "dense"):
-        errors = errors_by_op(*(fitted(jobs[device], view) for device in DEVICES))
+        errors = errors_by_op(*(fit_matrices(jobs[device], view) for device in DEVICES))
         document["ops"][f"{name}, {view}"] = errors
         for op, error in errors.items():
             document["lines"].append(f"{name}, {view}, {op}: largest error {error:.1e}")

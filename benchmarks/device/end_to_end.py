@@ -33,7 +33,7 @@ Save = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Implementation:
-    """A program that does the work.
+    """A program that runs the workload.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def shortfalls(document: Mapping[str, Any]) -> list[str]:
     scores = {name: _auc(one["samples"][-1]) for name, one in document["implementations"].items() if "samples" in one}
     trees = [score for name, score in scores.items() if name not in (SCIKIT_LEARN, CUML_ACCEL)]
     if trees and max(trees) - min(trees) > AUC_GAP:
-        found.append(f"the ROC-AUC of XGBoost is {min(trees):.4f} to {max(trees):.4f}: it is not the same work")
+        found.append(f"the ROC-AUC of XGBoost is {min(trees):.4f} to {max(trees):.4f}: the workloads differ")
     return found
 
 

@@ -31,13 +31,13 @@ from gpupipe.pipeline.training import learn_features, training_matrix
 
 Array = Any
 DEVICES = ("cpu", "gpu")
-# Stages that are the host's on every device, and that of reading, which a configuration may leave to it.
+# Stages that run on the host for every device; of reading, if the configuration allows it.
 OF_THE_HOST = ("read", "split", "export", "report")
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What one device has made of a configuration, on the host.
+class FeatureMatrices:
+    """The matrices that one device made of a configuration, copied to the host.
 
     Attributes
     ----------
@@ -51,34 +51,34 @@ class Fitted:
     served: Array
 
 
-def on(config: Config, device: str) -> Config:
-    """Return the configuration for a device, on which nothing falls back unless the configuration itself allows it."""
+def config_for(config: Config, device: str) -> Config:
+    """Return the configuration for a device, where nothing falls back unless the configuration allows it."""
     return config.model_copy(update={"device": device, "fallback": config.fallback or "forbid"})
 
 
 def job_of(config: Config, device: str) -> Job:
-    """Return what `config` reads, on a device."""
-    there = on(config, device)
+    """Return the prepared job of `config` on a device."""
+    there = config_for(config, device)
     return prepare(there, choose(device, there.device_options), Timeline())
 
 
-def fitted(job: Job, view: View) -> Fitted:
+def fit_matrices(job: Job, view: View) -> FeatureMatrices:
     """Fit the features of one view to the training rows of the first split, and write both matrices."""
     fold, backend = folds_of(job)[0], job.backend
     rows = job.rows(fold.train)
     features = learn_features(rows, view, job.config.features)
     training = training_matrix(rows, view, backend)
     served = write_matrix(features, take_rows(job.table, fold.test, backend), backend)
-    return Fitted(features, on_host(training, backend), on_host(served, backend))
+    return FeatureMatrices(features, on_host(training, backend), on_host(served, backend))
 
 
 def on_host(matrix: Array, backend: Backend) -> Array:
-    """Return a column-major matrix, or one in partitions, as one of the host."""
+    """Copy a column-major or partitioned matrix to the host."""
     return matrix.gather() if isinstance(matrix, PartitionedMatrix) else backend.to_host(matrix.T).T
 
 
-def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:
-    """Return the greatest difference of each column of the matrices, as a share of 1 + its value on the host."""
+def column_errors(host: FeatureMatrices, device: FeatureMatrices) -> dict[str, float]:
+    """Return the largest error of each column, relative to 1 + its value on the host."""
     import numpy as np
 
     worst = {name: 0.0 for name in host.features.names}
@@ -92,7 +92,7 @@ def column_errors(host: Fitted, device: Fitted) -> dict[str, float]:
     return worst
 
 
-def errors_by_op(host: Fitted, device: Fitted) -> dict[str, float]:
+def errors_by_op(host: FeatureMatrices, device: FeatureMatrices) -> dict[str, float]:
     """Return the worst of `column_errors` for each op that made columns."""
     errors = column_errors(host, device)
     worst: dict[str, float] = {}
@@ -127,19 +127,19 @@ def compute_metrics(config: Config, device: str) -> Mapping[str, float]:
     Raises
     ------
     GpupipeError
-        If a stage but those of `OF_THE_HOST` ran on another device.
+        If a stage that is not in `OF_THE_HOST` ran on another device.
     """
     with TemporaryDirectory() as folder:
         run = run_on(config, device, Path(folder) / device)
-        if elsewhere := strayed(run.plan(), device):
+        if elsewhere := stages_elsewhere(run.plan(), device):
             raise GpupipeError(f"not on the {device}: {', '.join(elsewhere)}", where=config.name)
         return run.metrics
 
 
-def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
-    """Return the names of the stages of timeline.json that should have run on `device`, and ran elsewhere.
+def stages_elsewhere(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
+    """Return the names of the stages of timeline.json that should have run on `device` but did not.
 
-    Where there is no target, metrics are the host's.
+    Without a target, metrics are computed on the host.
     """
     return [
         stage["name"] for stage in stages
@@ -150,10 +150,10 @@ def strayed(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
 def run_on(config: Config, device: str, output: Path) -> Run:
     """Run `config` on a device, without plots; the run directory is `output`."""
     report = config.report.model_copy(update={"plots": False})
-    return run_pipeline(on(config, device).model_copy(update={"report": report}), output)
+    return run_pipeline(config_for(config, device).model_copy(update={"report": report}), output)
 
 
 def metric_gap(metrics: Mapping[str, Mapping[str, float]], name: str) -> float:
-    """Return how far a metric of the two devices is apart, as a share of the host's where that is above 1."""
+    """Return the difference of a metric between the devices, relative to the host's if that is above 1."""
     host, device = metrics["cpu"][name], metrics["gpu"][name]
     return abs(host - device) / max(1.0, abs(host))

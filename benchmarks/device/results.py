@@ -1,4 +1,4 @@
-"""What the steps of `benchmarks.device` found, on disk after each of them: results.json and results.md."""
+"""Results of the steps of `benchmarks.device`, written after each step: results.json and results.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKS: dict[Status, str] = {
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step found.
+    """The result of one step.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class StepResults:
     Raises
     ------
     DataError
-        If the folder holds a results.json that is none of ours.
+        If the folder holds a results.json of something else.
     """
 
     def __init__(self, folder: Path, order: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class StepResults:
         self.results = _load(folder / "results.json")
 
     def add(self, result: StepResult) -> None:
-        """Take a result over, and write both files at once."""
+        """Add or replace a result, and write both files."""
         self.results[result.name] = result
         ordered = [self.results[name] for name in self.order if name in self.results]
         replace(self.folder / "results.json", dumps([asdict(one) for one in ordered], indent=2) + "\n")
@@ -94,14 +94,14 @@ def _load(path: Path) -> dict[str, StepResult]:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file so that it is there as it was or as it is to be, whenever the process is ended."""
+    """Replace a file atomically: a killed process leaves the old content or the new."""
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     hidden.write_text(text, encoding="utf8")
     hidden.replace(path)
 
 
 def markdown(results: Sequence[StepResult]) -> str:
-    """Return the results as people read them: a table of the steps, then what each of them found."""
+    """Return the results as Markdown: a table of the steps, then the lines of each."""
     rows = [
         f"| {one.name} | {MARKS[one.status]} | {one.seconds:.0f} s | {one.ended} | {_cell(one)} |" for one in results
     ]
@@ -111,7 +111,7 @@ def markdown(results: Sequence[StepResult]) -> str:
 
 
 def _part(result: StepResult) -> list[str]:
-    """Return the section of a step: what it says, and the whole of what went wrong."""
+    """Return the section of a step: its lines, and its whole error."""
     why = result.reason.splitlines() if result.status not in ("done", "skipped") else []
     if not result.lines and not why:
         return []
@@ -119,7 +119,7 @@ def _part(result: StepResult) -> list[str]:
 
 
 def _cell(result: StepResult) -> str:
-    """Return one line of the reason: of a traceback, the error."""
+    """Return one line of the reason; of a traceback, the error."""
     lines = [line for line in result.reason.splitlines() if any(map(str.isalnum, line))]
     return (lines[-1] if lines else "").replace("|", "\\|")
 

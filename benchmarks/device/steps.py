@@ -54,13 +54,13 @@ class DeviceStep:
     packages: tuple[str, ...] = ()
 
     def obstacle(self) -> str:
-        """Return why the step cannot run here, or ``""``."""
+        """Return the reason why the step cannot run here, or ``""``."""
         missing = [name for name in self.packages if find_spec(name) is None]
         return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return what the machine is, and what the doctor says of it."""
+    """Return the description of the machine and the findings of the doctor."""
     from gpupipe.backends import device_report
     from gpupipe.bench.machine import describe_machine
 
@@ -82,7 +82,7 @@ def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def kernels(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return how every kernel compares with its reference, on the CPU and on the GPU; saved after each kernel."""
+    """Compare every kernel with its reference, on the CPU and on the GPU; save after each kernel."""
     rows: list[dict[str, Any]] = []
 
     def on_line(line: str) -> None:
@@ -106,7 +106,7 @@ def _kernels_document(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return what the memory of the device can do."""
+    """Return the copy bandwidth of the device's memory."""
     from benchmarks.device.program import COPY_BYTES, copy_bandwidth
     from gpupipe.backends import device_report
 
@@ -133,7 +133,7 @@ def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def keyed(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return keyed features beside cuDF's."""
+    """Compare keyed features with cuDF's."""
     from benchmarks.device.keyed import compare, failure_of, line_of
 
     document: dict[str, Any] = {"lines": [], "failed": [], "keyed": []}
@@ -146,7 +146,7 @@ def keyed(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def cluster(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return whether workers, one on each GPU, make the features that one process makes; then what the tests say."""
+    """Compare the features of workers, one per GPU, with those of one process; then run the cluster tests."""
     from benchmarks.device.cluster import compare, line_of
     from benchmarks.device.suite import run_cluster_tests
     from gpupipe.config import load_config
@@ -165,14 +165,14 @@ def cluster(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the seconds of reading, features and XGBoost: ours, by hand, and all cores of the host."""
+    """Compare reading, features and XGBoost from end to end: gpupipe, by hand, and all cores of the host."""
     from benchmarks.device.end_to_end import END_TO_END
 
     return _compare_end_to_end(END_TO_END, options.rows, save)
 
 
 def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return how fast mini-batches come beside PyTorch's own loaders, and how long the device waits between steps."""
+    """Compare mini-batches with PyTorch's loaders, and return the time that the device waits between steps."""
     from benchmarks.batches.__main__ import BATCH_SIZE, COLUMNS, ROWS, compare, text_of
 
     def told(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def accelerators(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return what cudf.pandas and cuml.accel make of a script for the host."""
+    """Compare a script for the host under cudf.pandas and cuml.accel."""
     from benchmarks.device.end_to_end import ACCELERATORS
 
     return _compare_end_to_end(ACCELERATORS, max(1, options.rows // ACCELERATOR_SHARE), save)
@@ -226,7 +226,7 @@ STEPS: dict[str, DeviceStep] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one step and leave its document."""
+    """Run one step and write its document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.device.steps")
     parser.add_argument("step", choices=list(STEPS))
     parser.add_argument("--rows", type=int, required=True)

@@ -1,4 +1,4 @@
-"""The steps that run tests/gpu: what failed and what was skipped is saved test by test."""
+"""The steps that run tests/gpu; failures and skips are saved test by test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end-to-end work that all implementations on a GPU machine do, and how an implementation reports it.
+"""The workload of the comparison from end to end, and the report of an implementation.
 
 20 columns of the churn generator are read from Parquet (a folder of files); 23 float32 columns are made of them: 6
 numbers with the median for nulls, logarithms of 2 of them, all scaled; 12 categories as codes; the churn rate of the
@@ -52,7 +52,7 @@ report: {{{{enabled: false}}}}
 
 
 def write_config(folder: Path, data: Path) -> Path:
-    """Write our configuration of the work into `folder`, for the files in `data`, and return its path."""
+    """Write gpupipe's configuration of the workload for the files in `data`, and return its path."""
     path = folder / "churn_on_a_gpu.yaml"
     path.write_text(CONFIG.format(data=data), encoding="utf8")
     return path
@@ -63,7 +63,7 @@ def write_data(folder: Path, n_rows: int, n_processes: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     starts = range(0, n_rows, FILE_ROWS)
     jobs = [(str(folder / f"{i:04d}.parquet"), start, min(FILE_ROWS, n_rows - start)) for i, start in enumerate(starts)]
-    # Spawned: who asks may hold a device, and its context does not survive a fork.
+    # Spawned: the caller may hold a device, whose context does not survive a fork.
     with ProcessPoolExecutor(min(n_processes, len(jobs)), get_context("spawn")) as pool:
         list(pool.map(_write_file, jobs))
 
@@ -87,15 +87,15 @@ def _write_file(job: tuple[str, int, int]) -> None:
         writer.close()
 
 
-Work = Callable[[list[str], StageClock, argparse.Namespace], float]
+RunWorkload = Callable[[list[str], StageClock, argparse.Namespace], float]
 
 
-def report(work: Work) -> None:
-    """Do `work` as often as the command line says, and write ``{"samples": [...]}`` after each time.
+def report(run: RunWorkload) -> None:
+    """Call `run` as often as the command line asks, and write ``{"samples": [...]}`` after each call.
 
     Parameters
     ----------
-    work : callable
+    run : callable
         ``(files, clock, options) -> ROC-AUC of the test rows``.
     """
     parser = argparse.ArgumentParser()
@@ -108,6 +108,6 @@ def report(work: Work) -> None:
     samples = []
     for _ in range(options.repeat):
         clock = StageClock()
-        auc = work(files, clock, options)
+        auc = run(files, clock, options)
         samples.append({"stages_s": clock.wall, "total_s": sum(clock.wall.values()), "auc": auc})
         options.json.write_text(json.dumps({"samples": samples}), encoding="utf8")

@@ -1,13 +1,15 @@
-"""Whether runs keep what was there: ``python -m benchmarks.faults --kills 50 --full 20 --concurrent 4``.
+"""Runs that are killed, run out of disk space or run concurrently.
+
+    python -m benchmarks.faults --kills 50 --full 20 --concurrent 4
 
 ``--kills N``       runs that are killed (SIGKILL) at random moments
 ``--full N``        runs whose disk fills up: a small tmpfs, or a limit of file sizes where nothing can be mounted
 ``--concurrent N``  runs at once in one folder, every second one under the same name
 ``--read-only``     a run into a folder that cannot be written to
 
-After each, there must be the old result or the new one under the final name, never a mixture; and the same command with
-``--resume`` must end with the metrics of an undisturbed run, to the last digit, and leave nothing else behind. Exit
-code 1 if anything is otherwise.
+After each, the final name must hold the old result or the new one, never a mixture; the same command with ``--resume``
+must end with the metrics of an undisturbed run, to the last digit, and leave nothing else behind. Otherwise the exit
+code is 1.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ ROWS = 1500
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[FaultOutcome]]:
-    """Return how all runs ended, by what happened to them."""
+    """Return the outcomes of all runs, by kind of fault."""
     reference = ReferenceRun.of(folder, options.rows)
     _tell(f"undisturbed: {reference.seconds:.1f} s")
     found = {}
@@ -47,7 +49,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[FaultOu
 
 
 def text_of(found: Mapping[str, Sequence[FaultOutcome]]) -> str:
-    """Return how the runs ended as lines, what is wrong below."""
+    """Return the outcomes as lines of text, with the problems below."""
     lines = []
     for name, runs in found.items():
         right = sum(run.outcome == RIGHT for run in runs)
@@ -60,7 +62,7 @@ def text_of(found: Mapping[str, Sequence[FaultOutcome]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print how the runs ended; 1 if one did not end as it should."""
+    """Print the outcomes; return 1 if a run ended wrong."""
     options = _parse(arguments)
     try:
         with tempfile.TemporaryDirectory() as name:

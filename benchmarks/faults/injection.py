@@ -1,4 +1,4 @@
-"""What happens to runs: a SIGKILL at a random moment, a disk that fills up, a folder that is read-only, each other."""
+"""Faults of runs: a SIGKILL at a random moment, a full disk, a read-only folder, concurrent runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FULL_AT_LEAST = 16 << 10  # bytes: no room for anything but the first lines of t
 
 
 def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Kill `n` runs at moments drawn from the time that an undisturbed one takes; every second one has an old run."""
+    """Kill `n` runs at random moments of the time of an undisturbed run; every second one replaces an old run."""
     draw, ended = random.Random(seed), []
     for i in range(n):
         here, moment = folder / f"kill {i}", draw.uniform(0.0, reference.seconds)
@@ -48,7 +48,7 @@ def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) 
 
 
 def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Have the disk fill up in `n` runs: a tmpfs of a random size, or a limit of file sizes where none is mounted."""
+    """Fill up the disk in `n` runs: a tmpfs of random size, or a file size limit if none can be mounted."""
     draw, ended = random.Random(seed), []
     needed = 3 * sum((reference.run / name).stat().st_size for name in names(reference.run))
     for i in range(n):
@@ -75,7 +75,7 @@ def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: T
 
 
 def read_only(reference: ReferenceRun, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Run into a folder that cannot be written to; refused before anything is read. Needs the right to mount."""
+    """Run into a read-only folder, which is refused before anything is read. Needs the right to mount."""
     here = folder / "read-only"
     here.mkdir()
     with _tmpfs(here) as resize:
@@ -93,7 +93,7 @@ def read_only(reference: ReferenceRun, folder: Path, told: Told) -> list[FaultOu
 
 
 def concurrent(reference: ReferenceRun, n: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Run `n` times at once in one folder, every second run under one and the same name."""
+    """Run `n` times at once in one folder, every second run under the same name."""
     here = folder / "concurrent"
     here.mkdir()
     finals = [here / ("shared" if i % 2 else f"own {i}") for i in range(n)]
@@ -115,7 +115,7 @@ def _ended(what: str, code: int, left: str, taken: int, problems: list[str]) -> 
 
 @contextmanager
 def _tmpfs(folder: Path) -> Iterator[Callable[[int], None] | None]:
-    """Yield what changes the size of the disk that `folder` is then; None where none may be mounted."""
+    """Mount a tmpfs at `folder` and yield a function that resizes it; None if it cannot be mounted."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM_TO_RESUME}", "tmpfs", str(folder)],
                              capture_output=True, check=False)  # fmt: skip
     if mounted.returncode:

@@ -1,4 +1,4 @@
-"""Runs of the command line for which something goes wrong, and what they must leave: the old result or the new one."""
+"""Disturbed runs of the command line, and checks that they leave the old result or the new one."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ report: {{enabled: false}}
 
 @dataclass(frozen=True)
 class FaultOutcome:
-    """How a run ended, and the one after it.
+    """The outcome of a disturbed run, and of the run with --resume after it.
 
     Attributes
     ----------
     what : str
-        What happened to it.
+        The fault.
     outcome : {"right", "wrong"}
     code : int
         Its exit code; below 0 where a signal ended it.
     left : {"old", "new", "nothing"}
-        What was under the final name then.
+        What the final name held then.
     taken_up : int
-        Stages that the next run, with --resume, took up.
+        Stages that the next run, with --resume, took from its checkpoints.
     problems : tuple of str
     """
 
@@ -79,7 +79,7 @@ class ReferenceRun:
 
     @property
     def metrics(self) -> bytes:
-        """What metrics.json holds."""
+        """The content of metrics.json."""
         return (self.run / "metrics.json").read_bytes()
 
     @classmethod
@@ -103,14 +103,14 @@ class ReferenceRun:
         return cls(config, folder / "undisturbed", seconds)
 
     def place_old(self, final: Path) -> str:
-        """Put an earlier run where another will be; return the mark of its files."""
+        """Copy the reference run to where another will be; return the mark of its files."""
         shutil.copytree(self.run, final)
         (final / "log.jsonl").write_text("of the earlier run\n", encoding="utf8")
         write_run_file(final)
         return mark(final)
 
     def left(self, final: Path, old: str) -> tuple[str, list[str]]:
-        """Return what is under the final name, and what is wrong with it."""
+        """Return what the final name holds, and its problems."""
         if not final.exists():
             return "nothing", ["the earlier run is gone"] if old else []
         if mark(final) == old:
@@ -123,7 +123,7 @@ class ReferenceRun:
         return (run / "metrics.json").read_bytes() == self.metrics
 
     def resumed(self, final: Path) -> tuple[int, list[str]]:
-        """Go on with an interrupted run; return the stages taken up, and what is wrong."""
+        """Resume an interrupted run; return the number of resumed stages, and the problems."""
         process = start(self.config, final, ["--resume"])
         said = process.communicate(timeout=MOST_SECONDS)[1]
         if process.returncode:
@@ -136,7 +136,7 @@ class ReferenceRun:
 
 
 def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:
-    """Start a run; `most_bytes` is the size beyond which it cannot write a file."""
+    """Start a run; `most_bytes` limits the size of its files."""
     environment = child_environment({"PYTHONIOENCODING": "utf8"})
     if most_bytes is not None:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not see that a compiled module was cut short
@@ -160,7 +160,7 @@ def until_begun(process: Any, folder: Path) -> float:
 
 
 def problems_of_error(code: int, said: str, allowed: Sequence[int]) -> list[str]:
-    """Return what is wrong with how a run ended: another exit code, a traceback, more than a screen."""
+    """Return the problems of an ended run: another exit code, a traceback, more than a screen."""
     problems = [] if code in allowed else [f"exit code {code}: {said[-500:]}"]
     problems += ["a traceback"] if "Traceback" in said else []
     return problems + (["more than a screen"] if len(said.splitlines()) > MOST_LINES else [])

@@ -14,7 +14,7 @@ All start from the same columns in memory and know that lines stand in the order
 in that order, peers for lines with a customer only. Making the frames is not counted; sorting is, and so is bringing
 results back into the order of the lines. Each runs in processes of its own, in turn, after a warm-up in each. Medians.
 
-Exit code 1: a column of a peer differs from ours by more than 1e-5 of max(1, |value|).
+Exit code 1: a column of a peer differs from gpupipe's by more than 1e-5 of max(1, |value|).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Samples = dict[str, list[dict[str, float]]]
 
 
 def compare(n_events: int, turns: int, repeat: int) -> dict[str, Any]:
-    """Return the seconds of all implementations, the ratios to ours, and the columns that are not equal."""
+    """Return the seconds of all implementations, their ratios to gpupipe's, and the columns that differ."""
     data = os.environ.get("GPUPIPE_DATA")
     if not data:
         raise ConfigError("GPUPIPE_DATA is not set", where="environment", fix="see configs/README.md")
@@ -80,7 +80,7 @@ def _samples(folder: Path, turns: int, repeat: int) -> Samples:
 
 
 def _medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each stage and, of those who do all of them, of the sum."""
+    """Return the median of each stage, and of the sum for implementations that have all stages."""
     stages = {stage: statistics.median(sample[stage] for sample in samples) for stage in samples[0]}
     if "running" not in stages:
         return stages
@@ -104,7 +104,7 @@ def _errors(folder: Path, name: str) -> dict[str, float]:
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures as a table: seconds of each group, and how many times ours they are."""
+    """Return the figures as a table: the seconds of each group, and their multiples of gpupipe's."""
     seconds, ratios = figures["seconds"], figures["ratios"]
     stages = list(seconds[GPUPIPE])
     head = f"{figures['events']:,} lines, load {figures['load']:.1f}; seconds, and multiples of {GPUPIPE}"
@@ -118,7 +118,7 @@ def text_of(figures: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if a column is not equal."""
+    """Print the table; return 1 if a column differs."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.keyed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Keyed features of a log with our compiled loops: arrays in, arrays out, one value for each line or customer."""
+"""The keyed features in gpupipe's compiled kernels: arrays in, arrays out, one value per line or customer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The work of `benchmarks.device.workload` written by hand for one GPU with cuDF, CuPy and XGBoost.
+"""The workload of `benchmarks.device.workload`, written by hand for one GPU with cuDF, CuPy and XGBoost.
 
-The best that its author can do with these libraries' own functions: one allocator with a pool, one `read_parquet`,
+As fast as the functions of these libraries allow: one allocator with a pool, one `read_parquet`,
 categories as codes, one preallocated column-major matrix for all rows, target rates by `bincount` on codes, the ROC-AUC
 from one sort on the device, nothing on the host but paths. It does without cuML, so that it runs before cuML's
 libraries have arrived.
@@ -23,18 +23,18 @@ Array = Any
 
 
 def main() -> None:
-    """Do the work and write its JSON."""
+    """Run the workload and write its JSON."""
     import cupy
     import rmm
     from rmm.allocators.cupy import rmm_cupy_allocator
 
     rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
     cupy.cuda.set_allocator(rmm_cupy_allocator)
-    report(work)
+    report(run)
 
 
-def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, judge; return the ROC-AUC of the test rows."""
+def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
+    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
     import cudf
     import cupy
 

@@ -1,6 +1,6 @@
-"""The work of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as it stands in many a notebook.
+"""The workload of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as in many notebooks.
 
-It is what ``python -m cudf.pandas`` and ``python -m cuml.accel`` are given to run, unchanged.
+``python -m cudf.pandas`` and ``python -m cuml.accel`` run it unchanged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Array = Any
 
 
-def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, judge; return the ROC-AUC of the test rows."""
+def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
+    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
     import numpy as np
     import pandas as pd
 
@@ -33,7 +33,7 @@ def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> fl
         fold = rng.integers(0, FOLDS, len(y))
     with clock("features"):
         X = _features(frame, y, is_train, fold)
-    return train_and_judge(X, y, is_train, clock, options.model)
+    return train_and_score(X, y, is_train, clock, options.model)
 
 
 def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
@@ -55,7 +55,7 @@ def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
     return X
 
 
-def train_and_judge(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:
+def train_and_score(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:
     """Train on the training rows with all cores, and return the ROC-AUC of the others."""
     from sklearn.metrics import roc_auc_score
 
@@ -80,4 +80,4 @@ def _logistic(X: Array, y: Array) -> Any:
 
 
 if __name__ == "__main__":
-    report(work)
+    report(run)

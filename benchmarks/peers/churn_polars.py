@@ -1,4 +1,4 @@
-"""The work of `benchmarks.device.workload` on all cores of the host: polars, NumPy, XGBoost."""
+"""The workload of `benchmarks.device.workload` on all cores of the host: polars, NumPy, XGBoost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
 from benchmarks.device.workload import CATEGORIES, report
-from benchmarks.peers.churn_pandas import train_and_judge
+from benchmarks.peers.churn_pandas import train_and_score
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Array = Any
 
 
-def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, judge; return the ROC-AUC of the test rows."""
+def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
+    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
     import numpy as np
     import polars as pl
 
@@ -38,7 +38,7 @@ def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> fl
     with clock("features"):
         X = _features(frame, y, is_train, fold)
         del frame
-    return train_and_judge(X, y, is_train, clock, options.model)
+    return train_and_score(X, y, is_train, clock, options.model)
 
 
 def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
@@ -67,4 +67,4 @@ def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
 
 
 if __name__ == "__main__":
-    report(work)
+    report(run)

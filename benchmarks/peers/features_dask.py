@@ -1,4 +1,4 @@
-"""The same features in dask.dataframe, as one writes them who knows it: codes and lookup tables in each partition.
+"""The features of `benchmarks.cluster.workload` in dask.dataframe: codes and lookup tables in each partition.
 
 Strings are read as categories, which Dask makes known once; what is used twice is kept on the workers. Medians are
 Dask's own, which are approximate; the split is its `random_split`, which is not stratified.
@@ -75,7 +75,7 @@ def _read(file: Path) -> dd.DataFrame:
 
 
 def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
-    """Return a partition with the target as a number, the fold of each row, and codes of what rates are of."""
+    """Return a partition with its target as a number, folds, and the codes of the columns with target rates."""
     fold = pd.util.hash_array(np.arange(len(part)) + np.uint64(len(part))) % FOLDS
     made = {name: _bucket(part, other) for name, other in CROSSES.items()}
     return part.assign(
@@ -85,7 +85,7 @@ def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bucket(part: pd.DataFrame, other: str) -> Array:
-    """Return the bucket of each row's pair of levels: the pairs are hashed, and not the rows."""
+    """Return the bucket of each row's pair of levels: pairs are hashed, not rows."""
     first, second = part[CITY].cat, part[other].cat
     pairs = [f"{a}|{b}" for a in first.categories for b in second.categories]
     lookup = (pd.util.hash_array(np.array(pairs or [""], object)) % BUCKETS).astype("int32")
@@ -122,7 +122,7 @@ def _rates(grouped: pd.DataFrame, n_levels: int) -> tuple[Array, Array]:
 
 
 def _matrix(part: pd.DataFrame, fitted: Fitted, own: bool) -> pd.DataFrame:
-    """Return the features of a partition; with `own`, of training rows, which do not see their own fold."""
+    """Return the features of a partition; `own` for training rows, whose rates exclude their own fold."""
     names = _names(fitted["levels"])
     X, j = np.empty((len(part), len(names)), "float32", order="F"), 0
     for name, median, mean, deviation in fitted["numbers"]:

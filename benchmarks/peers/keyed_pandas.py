@@ -1,4 +1,4 @@
-"""The same columns with pandas and NumPy: as fast as their own functions can, and as their documentation has it."""
+"""The columns of `benchmarks.keyed` in pandas and NumPy: as fast as they allow, and as their documentation suggests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def best(events: EventLog, clock: StageClock) -> Columns:
 
 
 def as_documented(events: EventLog, clock: StageClock) -> Columns:
-    """Compute windows and aggregates by the methods that are there for them."""
+    """Compute windows and aggregates with the documented methods."""
     table = _table(events)
     columns: Columns = {}
     with clock("windows"):

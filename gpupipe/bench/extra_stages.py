@@ -1,4 +1,4 @@
-"""What peers do not do, or do outside their totals: read from the encoded cache, and serve."""
+"""Stages outside the totals of the comparison: reads from the encoded cache, and serving."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def run_extras(config: Config, model: ModelEntry | None) -> dict[str, Any]:
     """Time reads without and with the encoded cache, and a transform of all rows; return the report.
 
     A cached table is a memory map: its pages are read when they are touched. So each read is followed by one pass over
-    all blocks, and is to be judged with it.
+    all blocks; compare the sums of both.
     """
     clock = StageClock()
     notes = _time_reads(config, clock)
-    divided = read_and_split(config, StageClock())
-    job = divided.job
-    features = learn_features(divided.rows, model_of(job, model).params.view, config.features)
+    split = read_and_split(config, StageClock())
+    job = split.job
+    features = learn_features(split.rows, model_of(job, model).params.view, config.features)
     with clock("serve_transform_all"):
         features.transform(job.table, job.backend)
     return {"stages_s": clock.wall, "stages_cpu_s": clock.cpu, "rows": job.table.n_rows, "notes": notes}

@@ -1,4 +1,4 @@
-"""The rows of the table: each figure of a run, its median over the runs, and how it compares."""
+"""The rows of the table: figures of a run, their medians over the runs, and ratios to a baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _stage(name: str) -> Callable[[Seconds, Totals], float | None]:
 
 
 def _transform(stages: Seconds, totals: Totals) -> float | None:
-    """The transforms alone; None for a peer that fits and transforms in one call."""
+    """Return the seconds of the transforms; None for a peer that fits and transforms in one call."""
     parts = [seconds for name, seconds in stages.items() if name.startswith("features_transform")]
     return sum(parts) if parts and "features_fit" in stages else None
 
@@ -55,13 +55,13 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def summary(samples: Mapping[str, Sequence[BenchSample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
-    """Return medians, ratios to a baseline, and every run, for each runner.
+    """Return the medians, the ratios to a baseline and every run of each runner.
 
     Parameters
     ----------
     samples : mapping of str to sequence of BenchSample
     baselines : sequence of str
-        The runners that the others are divided by: the first of them that has the figure.
+        Names of the runners that the others are divided by: the first that has the figure.
     metric : str
         The metric of the model to show.
 
@@ -90,10 +90,10 @@ def _medians(runs: Sequence[BenchSample], metric: str) -> dict[str, Any]:
     wall = [wall_seconds(run) for run in runs]
     cpu = [cpu_seconds(run) for run in runs]
     return {
-        "seconds": {label: middle([seconds[label] for seconds in wall]) for label in (*STAGES, PROCESS)},
-        "cpu_seconds": {label: middle([seconds[label] for seconds in cpu]) for label in (*STAGES, PROCESS)},
-        "peak_rss_mib": middle([run.document["peak_rss_mib"] for run in runs]),
-        "quality": middle([run.metric(metric) for run in runs]),
+        "seconds": {label: known_median([seconds[label] for seconds in wall]) for label in (*STAGES, PROCESS)},
+        "cpu_seconds": {label: known_median([seconds[label] for seconds in cpu]) for label in (*STAGES, PROCESS)},
+        "peak_rss_mib": known_median([run.document["peak_rss_mib"] for run in runs]),
+        "quality": known_median([run.metric(metric) for run in runs]),
     }
 
 
@@ -115,7 +115,7 @@ def cpu_seconds(run: BenchSample) -> dict[str, float | None]:
 def extras_summary(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
     """Return the medians of the extra stages, wall and processor seconds: ``seconds`` and ``cpu_seconds`` by label."""
     return {
-        to: {label: middle([_sum(d[of], stages) for d in documents]) for label, stages in EXTRAS.items()}
+        to: {label: known_median([_sum(d[of], stages) for d in documents]) for label, stages in EXTRAS.items()}
         for to, of in (("seconds", "stages_s"), ("cpu_seconds", "stages_cpu_s"))
     }
 
@@ -124,19 +124,19 @@ def _sum(seconds: Seconds, stages: Sequence[str]) -> float | None:
     return sum(seconds[name] for name in stages) if all(name in seconds for name in stages) else None
 
 
-def middle(values: Sequence[float | None]) -> float | None:
-    """Return the median of the values that are there, None where none is."""
+def known_median(values: Sequence[float | None]) -> float | None:
+    """Return the median of the values that are not None; None if there is none."""
     known = [value for value in values if value is not None]
     return float(median(known)) if known else None
 
 
 def ratio(value: float | None, ours: float | None) -> float | None:
-    """Return ``value / ours``, None where one is absent or `ours` is 0."""
+    """Return ``value / ours``; None if one is absent or `ours` is 0."""
     return value / ours if value is not None and ours else None
 
 
 def break_even(rows: Sequence[int], ours: Sequence[float | None], theirs: Sequence[float | None]) -> int | None:
-    """Return the smallest number of rows from which ours took less time at it and at every larger size; None if none.
+    """Return the smallest number of rows at which, and at every larger size, ours took less time; None if none.
 
     Parameters
     ----------

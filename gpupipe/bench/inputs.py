@@ -1,4 +1,4 @@
-"""Which table is measured: a file that everybody reads, or what the configuration says."""
+"""The tables that are measured: generated ones, a file, or the source of the configuration."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class BenchTable:
     Attributes
     ----------
     label : str
-        What it is called.
+        Its name in the report.
     overrides : tuple of str
-        What the configuration needs to read it, as ``--set`` has it.
+        Settings with which the configuration reads it, as in ``--set``.
     path : Path, optional
-        The file that peers are given; None where there is not exactly one.
+        The file that peers are given; None unless there is exactly one.
     """
 
     label: str
@@ -35,28 +35,28 @@ class BenchTable:
 def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[BenchTable]:
     """Iterate over the tables to measure: one for each of `sizes`, or a single one.
 
-    A generated table is written to a Parquet file in `folder`, once, so that reading it is measured and not making it.
+    A generated table is written once, to a Parquet file in `folder`: its reading is measured, not its generation.
 
     Parameters
     ----------
     config : Config
     data : Path, optional
-        A file in place of the configuration's source.
+        A file to read instead of the configuration's source.
     sizes : sequence of int
-        Rows to generate; empty for what the configuration says.
+        Rows to generate; empty for those of the configuration.
     folder : Path
 
     Raises
     ------
     ConfigError
-        If `sizes` are asked for and the source is not generated, or `data` is not there.
+        If `sizes` are given and the source is not generated, or `data` does not exist.
     """
     source = config.source
     if sizes and (source.generate != "churn" or data is not None):
         raise ConfigError(
             "sizes can be chosen for the built-in generator only",
             where="--rows",
-            fix="leave --data away, and take a configuration with source: {generate: churn}",
+            fix="omit --data, and use a configuration with source: {generate: churn}",
         )
     if data is not None:
         if not data.is_file():

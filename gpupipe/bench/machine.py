@@ -1,4 +1,4 @@
-"""What a measurement was made on."""
+"""Description of the machine and the device that a measurement ran on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name, as far as the system tells it."""
+    """Return the name of the processor, as far as the system reports it."""
     try:
         lines = cpuinfo.read_text(encoding="utf8", errors="replace").splitlines()
     except OSError:
@@ -37,7 +37,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def describe_device(backend: Backend) -> dict[str, str]:
-    """Return where it was measured and why; and of the GPU, that it was not measured and why not."""
+    """Return the name of the device and why it was chosen; on the CPU also why no GPU was measured."""
     described = {"name": backend.name, "reason": backend.reason}
     if backend.name == "cpu":
         obstacle = device_report().gpu_obstacle

@@ -1,4 +1,4 @@
-"""The measurement from start to end: which tables, who is measured on each, and one document of it all."""
+"""The measurement from start to end: every runner on every table, in one document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from gpupipe import __version__
 from gpupipe.backends import choose
-from gpupipe.bench.figures import PROCESS, break_even, extras_summary, middle, summary
+from gpupipe.bench.figures import PROCESS, break_even, extras_summary, known_median, summary
 from gpupipe.bench.inputs import BenchTable, inputs
 from gpupipe.bench.machine import describe_device, describe_machine
 from gpupipe.bench.models import NO_MODEL, choose_model, peer_word
@@ -24,7 +24,7 @@ from gpupipe.config.redacted_output import redact_output
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What is to be measured; the options of ``gpupipe bench``.
+    """The options of ``gpupipe bench``.
 
     Attributes
     ----------
@@ -35,11 +35,11 @@ class BenchRequest:
     peers : tuple of Path
         Scripts that follow the peer protocol (`gpupipe.bench.sample`).
     data : Path, optional
-        A file in place of the configuration's source.
+        A file to read instead of the configuration's source.
     model : str, optional
         See `gpupipe.bench.models.choose_model`.
     steady : bool
-        Measure ours warm too: the stages repeated in one process.
+        Measure gpupipe warm too: the stages repeated in one process.
     rows : tuple of int
         Sizes of the generated table.
     serve : bool
@@ -63,7 +63,7 @@ def measure(request: BenchRequest, progress: Progress) -> dict[str, Any]:
     Raises
     ------
     GpupipeError
-        If the configuration, a peer or the data is not as it should be; nothing is then reported.
+        If the configuration, a peer or the data is invalid; nothing is reported then.
     """
     config = load_config(request.config, request.overrides)
     redactor = config.origin.redactor
@@ -97,7 +97,7 @@ def _measured(request: BenchRequest, config: Config, progress: Progress) -> dict
 def _measure_table(
     request: BenchRequest, config: Config, table: BenchTable, folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Measure everybody on one table."""
+    """Measure every runner on one table."""
     progress(config.origin.redactor.hide(f"table: {table.label}"))
     ours = FreshRunner(_arguments(request, table))
     word = peer_word(choose_model(config, request.model), request.model) if request.peers else NO_MODEL
@@ -117,14 +117,14 @@ def _measure_table(
 
 
 def _arguments(request: BenchRequest, table: BenchTable) -> list[str]:
-    """Return the worker's arguments: without the cache, which would keep the reader from being measured."""
+    """Return the arguments of a child, without the encoded cache: it would hide the time of the reader."""
     overrides = [*request.overrides, *table.overrides, "source.cache=false"]
     sets = [part for override in overrides for part in ("--set", override)]
     return [str(request.config), *sets, *(["--model", request.model] if request.model else [])]
 
 
 def _measure_extras(request: BenchRequest, table: BenchTable, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Time the encoded cache and serving, in processes of their own: the peers' totals hold neither."""
+    """Time the encoded cache and serving in separate processes: the peers' totals include neither."""
     arguments = _arguments(request, table)
     servers = peer_runners(request.peers, table.path, NO_MODEL, ["--serve"]) if request.serve else []
     ours: list[dict[str, Any]] = []
@@ -144,13 +144,13 @@ def _serving(samples: Sequence[BenchSample]) -> dict[str, float | None]:
     documents = [sample.document for sample in samples]
     stage = "serve_transform_all"
     return {
-        "seconds": middle([document["stages_s"].get(stage) for document in documents]),
-        "cpu_seconds": middle([document["stages_cpu_s"].get(stage) for document in documents]),
+        "seconds": known_median([document["stages_s"].get(stage) for document in documents]),
+        "cpu_seconds": known_median([document["stages_cpu_s"].get(stage) for document in documents]),
     }
 
 
 def break_even_rows(tables: Sequence[dict[str, Any]]) -> dict[str, int | None]:
-    """Return, for each peer, the size from which gpupipe is faster as a whole process; None if it never is."""
+    """Return for each peer the number of rows from which gpupipe is faster as a whole process; None if it never is."""
 
     def seconds(name: str) -> list[float | None]:
         return [table["runners"][name]["seconds"][PROCESS] for table in tables]

@@ -1,4 +1,4 @@
-"""Which model is trained, and what the peers call it."""
+"""The model that is trained, and its name in the peer protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpupipe.models import MODELS
 
 NO_MODEL = "none"  # features only
 
-# A peer's word for a model: ours, and the parameters that the peers give it.
+# name in the peer protocol -> gpupipe's name, and the parameters that the peers use
 PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "lr": ("logistic_regression", {"max_iter": 200}),
     "hgb": ("hist_gradient_boosting", {}),
@@ -20,14 +20,14 @@ PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def choose_model(config: Config, name: str | None) -> ModelEntry | None:
-    """Return the model to train; None leaves it to the task, because neither `name` nor the configuration has one.
+    """Return the model to train; None, for the default of the task, if neither `name` nor the configuration has one.
 
     Parameters
     ----------
     config : Config
     name : str, optional
-        The label or name of a model of the configuration; a peer's word, for the model with the peers' parameters; the
-        name of any model, for its default parameters. "none" and None: the configuration's first.
+        The label or name of a model of the configuration; a name in the peer protocol, for the model with the peers'
+        parameters; the name of any model, for its default parameters. "none" and None: the configuration's first.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def choose_model(config: Config, name: str | None) -> ModelEntry | None:
 
 
 def peer_word(entry: ModelEntry | None, name: str | None) -> str:
-    """Return what peers call the model.
+    """Return the name of the model in the peer protocol.
 
     Raises
     ------
     ConfigError
-        If they have no word for it.
+        If it has none.
     """
     if name == NO_MODEL:
         return NO_MODEL
@@ -63,12 +63,12 @@ def peer_word(entry: ModelEntry | None, name: str | None) -> str:
         if entry is not None and entry.name == model:
             return word
     known = ", ".join(f"{word} ({model})" for word, (model, _) in PEER_MODELS.items())
-    what = "the configuration names no model" if entry is None else f"the peers know no {entry.name}"
+    what = "the configuration names no model" if entry is None else f"the peers do not know {entry.name}"
     raise ConfigError(what, where="--peer", fix=f"choose with --model: {known}, or {NO_MODEL} for features only")
 
 
 def describe(entry: ModelEntry) -> str:
-    """Return a model with those of its parameters that are not the defaults."""
+    """Return the name of a model with the parameters that differ from the defaults."""
     changed = entry.params.model_dump(exclude_defaults=True)
     params = ", ".join(f"{name}={value}" for name, value in changed.items())
     return f"{entry.name} ({params})" if params else entry.name

@@ -1,4 +1,4 @@
-"""Run one process and measure it from outside."""
+"""Child processes, measured from outside."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpupipe import errors
 from gpupipe.children import child_environment, python_command, script_command, script_environment
 from gpupipe.errors import ConfigError, GpupipeError
 
-TAIL_LINES = 12  # of what a failed process said: an error is one screen
+TAIL_LINES = 12  # of the stderr of a failed process: an error is one screen
 
 
 @dataclass(frozen=True)
 class FinishedProcess:
-    """A process that ended well.
+    """A process that succeeded.
 
     Attributes
     ----------
     document : object
         The JSON that it wrote.
     seconds, cpu_seconds : float
-        From start to end, imports counted; processor time of all its threads and children.
+        From start to end, imports included; processor time of all its threads and children.
     """
 
     document: Any
@@ -41,7 +41,7 @@ def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.ben
     Raises
     ------
     GpupipeError
-        The child's own error, of its own class.
+        The child's error, of its class.
     """
     command = python_command("-m", module, *arguments, "--json", str(output))
     code, said, seconds, cpu_seconds = _timed(command, child_environment())
@@ -54,7 +54,7 @@ def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.ben
 
 
 def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedProcess:
-    """Run a peer script with our Python and return what it wrote to `output`.
+    """Run a peer script with this Python and return the document that it wrote to `output`.
 
     Raises
     ------
@@ -65,7 +65,9 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedPr
     code, said, seconds, cpu_seconds = _timed(command, script_environment())
     if code != 0:
         raise ConfigError(
-            f"the peer {script.name} ended with exit code {code}:\n{said}", where=" ".join(command), fix="mend it"
+            f"the peer {script.name} ended with exit code {code}:\n{said}",
+            where=" ".join(command),
+            fix="fix the script",
         )
     try:
         document = json.loads(output.read_text(encoding="utf8"))
@@ -75,7 +77,7 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedPr
 
 
 def _timed(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
-    """Return exit code, the end of what was said on stderr, wall and processor seconds."""
+    """Return the exit code, the end of stderr, and the wall and processor seconds."""
     before, start = _children_cpu_seconds(), time.perf_counter()
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False)
     seconds = time.perf_counter() - start

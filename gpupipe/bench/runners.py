@@ -1,4 +1,4 @@
-"""Who is measured: gpupipe in fresh processes, gpupipe warm in one process, and peer scripts."""
+"""The runners that are measured: gpupipe in fresh processes, gpupipe warm in one process, and peer scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpupipe.bench.process import run_child, run_peer
-from gpupipe.bench.sample import BenchSample, refuse_incomplete
+from gpupipe.bench.sample import BenchSample, require_complete
 from gpupipe.errors import ConfigError
 
 FRESH = "gpupipe"
@@ -18,11 +18,11 @@ Progress = Callable[[str], None]
 
 
 class Runner(Protocol):
-    """Somebody who can be measured."""
+    """A program whose runs are measured."""
 
     @property
     def name(self) -> str:
-        """What it is called in the table."""
+        """Its name in the table."""
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
         """Return the runs of one turn (counted from 0); the process writes its JSON into `folder`."""
@@ -35,9 +35,9 @@ class FreshRunner:
     Attributes
     ----------
     arguments : sequence of str
-        Of the worker: configuration, overrides, model.
+        Arguments of `gpupipe.bench.child`: configuration, overrides, model.
     libraries : dict of str to str
-        Versions that the process computed with, once it has run.
+        Versions of the libraries of the child process, after it has run.
     """
 
     arguments: Sequence[str]
@@ -46,7 +46,7 @@ class FreshRunner:
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
         """Run one process for one sample."""
-        done = run_child(["stages", *self.arguments], folder / f"ours_{turn}.json")
+        done = run_child(["stages", *self.arguments], folder / f"fresh_{turn}.json")
         self.libraries |= done.document["libraries"]
         return [BenchSample(done.document["samples"][0], done.seconds, done.cpu_seconds)]
 
@@ -86,17 +86,17 @@ class PeerRunner:
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
         """Run one process for one sample."""
         done = run_peer(self.script, self.arguments, folder / f"{self.name}_{turn}.json")
-        refuse_incomplete(done.document, str(self.script))
+        require_complete(done.document, str(self.script))
         return [BenchSample(done.document, done.seconds, done.cpu_seconds)]
 
 
 def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Sequence[str] = ()) -> list[PeerRunner]:
-    """Return the peers, each under a name of its own: the script's, and a number where two share one.
+    """Return the peers, each named after its script, with a number if two scripts share a name.
 
     Raises
     ------
     ConfigError
-        If a script is not there, or there is no single file to give it.
+        If a script does not exist, or there is not exactly one file to give it.
     """
     found: list[PeerRunner] = []
     for script in scripts:
@@ -113,7 +113,7 @@ def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Se
 
 
 def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Progress) -> dict[str, list[BenchSample]]:
-    """Measure all, `repeat` times, one after the other in each turn: a busy minute then hurts all alike.
+    """Measure all runners `repeat` times, one after the other in each turn, so that a busy minute affects all alike.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Pr
     folder : Path
         For the JSON of the processes.
     progress : callable
-        Told of each process before it starts.
+        Called with a line of text before each process starts.
     """
     samples: dict[str, list[BenchSample]] = {runner.name: [] for runner in runners}
     for turn in range(repeat):

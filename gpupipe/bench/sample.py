@@ -1,4 +1,4 @@
-"""One measured run, in the form that a peer script writes as JSON; our own processes write the same.
+"""One measured run: the JSON that a peer script writes, and gpupipe's own child processes too.
 
 ``stages_s`` and ``stages_cpu_s`` map stage to seconds: read, split, features_fit, features_transform_train,
 features_transform_test (or features_fit_transform_train, where one call does both), train, evaluate, save; and outside
@@ -26,9 +26,9 @@ class BenchSample:
     Attributes
     ----------
     document : mapping
-        What the process reported.
+        The JSON of the process.
     process_s, process_cpu_s : float, optional
-        Wall and processor seconds of the whole process, imports counted; None where it held several runs.
+        Wall and processor seconds of the whole process, imports included; None if it held several runs.
     """
 
     document: Mapping[str, Any]
@@ -36,7 +36,7 @@ class BenchSample:
     process_cpu_s: float | None = None
 
     def metric(self, name: str) -> float | None:
-        """Return a metric of the model, None where it was not measured."""
+        """Return a metric of the model; None if it was not measured."""
         value = self.document.get(name, self.document.get(PEER_METRICS.get(name, name)))
         return None if value is None else float(value)
 
@@ -46,7 +46,7 @@ class BenchSample:
 
 
 def stage_document(wall: Mapping[str, float], cpu: Mapping[str, float]) -> dict[str, Any]:
-    """Return the stages and their totals as a sample holds them."""
+    """Return the stages and their totals in the form of a sample."""
     return {
         "stages_s": dict(wall),
         "stages_cpu_s": dict(cpu),
@@ -55,16 +55,16 @@ def stage_document(wall: Mapping[str, float], cpu: Mapping[str, float]) -> dict[
     }
 
 
-def refuse_incomplete(document: Any, origin: str) -> None:
-    """Verify that a report has what the table needs.
+def require_complete(document: Any, origin: str) -> None:
+    """Raise an error unless a report has every figure of the table.
 
     Raises
     ------
     ConfigError
-        Naming what is absent or no number.
+        With the names of the figures that are absent or not numbers.
     """
     if not isinstance(document, Mapping):
-        raise ConfigError("the JSON of the peer is no object", where=origin, fix=PROTOCOL)
+        raise ConfigError("the JSON of the peer is not an object", where=origin, fix=PROTOCOL)
     bad = [name for name in NUMBERS if not _is_number(document.get(name))]
     for name in ("stages_s", "stages_cpu_s"):
         stages = document.get(name)
@@ -72,7 +72,7 @@ def refuse_incomplete(document: Any, origin: str) -> None:
             bad.append(name)
     if bad:
         raise ConfigError(
-            f"the JSON of the peer lacks {', '.join(bad)}, or holds no numbers", where=origin, fix=PROTOCOL
+            f"the JSON of the peer lacks {', '.join(bad)}, or they are not numbers", where=origin, fix=PROTOCOL
         )
 
 

@@ -1,4 +1,4 @@
-"""The stages of the main job, one after the other, as a peer script does them: one model, one fold, no report."""
+"""The stages of a run, one after the other, as a peer script does them: one model, one fold, no report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class SplitTable:
-    """A table that has been read and split.
+    """A table that is read and split.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class SplitTable:
 def run_stages(
     config: Config, model: ModelEntry | None, clock: StageClock, features_only: bool = False
 ) -> dict[str, Any]:
-    """Run the stages of the main job once, and return the report of the run.
+    """Run the stages once and return the report of the run.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def run_stages(
     model : ModelEntry, optional
         None: the first of those that suit the task.
     clock : StageClock
-        May hold the imports already.
+        May include the imports already.
     features_only : bool
-        Stop at the feature matrices, which are those that the model likes.
+        Stop at the feature matrices, in the view of the model.
     """
-    divided = read_and_split(config, clock)
-    job, rows = divided.job, divided.rows
+    split = read_and_split(config, clock)
+    job, rows = split.job, split.rows
     entry = model_of(job, model)
     view = entry.params.view
     with clock("features_fit"):
@@ -72,8 +72,8 @@ def run_stages(
         training_matrix(rows, view, job.backend)
         rows.release()
     with clock("features_transform_test"):
-        X = features.transform(divided.test, job.backend)
-    quality = {} if features_only else train_and_judge(divided, entry, X, clock)
+        X = features.transform(split.test, job.backend)
+    quality = {} if features_only else train_and_score(split, entry, X, clock)
     return {
         **stage_document(clock.wall, clock.cpu),
         "model": None if features_only else describe(entry),
@@ -102,12 +102,12 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
 
 
 def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
-    """Return the model to train, after making sure that it can learn the task.
+    """Return the model to train.
 
     Raises
     ------
     ConfigError
-        If it cannot.
+        If it cannot learn the task.
     """
     models = () if model is None else (model,)
     return choose_entries(job.config.model_copy(update={"models": models}), job.goal, job.backend)[0]
@@ -119,27 +119,27 @@ def import_estimator(job: Job, entry: ModelEntry) -> None:
         load_library(entry.params, job.goal.task, job.backend)
 
 
-def train_and_judge(divided: SplitTable, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
+def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
     """Train on the training rows, predict the test rows, write the model directory; return the metrics."""
-    job = divided.job
+    job = split.job
     with clock("imports"):  # the estimator's library is imported when the task is known
         import_estimator(job, entry)
     with clock("train"):
-        trained = train(entry, divided.rows, job.goal, job.config, job.backend)
+        trained = train(entry, split.rows, job.goal, job.config, job.backend)
     with clock("evaluate"):
-        quality = judge(job, divided.y_test, trained.model.predict(X), X)
+        quality = score_rows(job, split.y_test, trained.model.predict(X), X)
     with clock("save"):
         save(job, trained, quality)
     return quality
 
 
-def judge(job: Job, y: Array, prediction: Prediction, X: Array) -> dict[str, float]:
+def score_rows(job: Job, y: Array, prediction: Prediction, X: Array) -> dict[str, float]:
     """Return the metrics of the test rows."""
     return replace(job, metrics=measured_metrics(job)).score(y, prediction, Decision(), X)
 
 
 def measured_metrics(job: Job) -> tuple[str, ...]:
-    """Return the configuration's metrics; of two classes ROC-AUC comes first, since it is what peers report."""
+    """Return the configuration's metrics; with two classes ROC-AUC comes first, since peers report it."""
     return tuple(dict.fromkeys(["roc_auc", *job.metrics])) if job.goal.task == "binary" else job.metrics
 
 

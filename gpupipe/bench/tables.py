@@ -1,4 +1,4 @@
-"""The document of `gpupipe.bench.measurement` as people read it: plain text and tables, ASCII only."""
+"""The document of `gpupipe.bench.measurement` as text: ASCII tables and their legends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show(document: Mapping[str, Any], out: TextIO) -> None:
 
 
 def parts(document: Mapping[str, Any]) -> Iterator[str | rich.table.Table]:
-    """Yield what is shown, from top to bottom."""
+    """Yield the texts and tables, from top to bottom."""
     yield heading(document)
     for table in document["tables"]:
         yield f"\n{table_heading(table, document)}\n"
@@ -44,7 +44,7 @@ def parts(document: Mapping[str, Any]) -> Iterator[str | rich.table.Table]:
 
 
 def heading(document: Mapping[str, Any]) -> str:
-    """Return where, when and on what it was measured."""
+    """Return the version, the device and the machine."""
     machine, device = document["machine"], document["device"]
     load = machine["load_average"]
     libraries = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
@@ -63,7 +63,7 @@ def heading(document: Mapping[str, Any]) -> str:
 
 
 def table_heading(table: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Return what was measured, and how often."""
+    """Return the table, the model and the number of runs."""
     model = table["model"] or "features only"
     folds = f", the first of {document['folds']} folds" if document["folds"] > 1 else ""
     runs = document["repeat"]
@@ -74,7 +74,7 @@ def table_heading(table: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def stage_table(runners: Mapping[str, Any], baseline: str, metric: str) -> rich.table.Table:
-    """Return stages by runners, each but the first with its ratio to the first."""
+    """Return the stages by runner, each but the first with its ratio to the first."""
     table = _table("stage")
     others = [name for name in runners if name != baseline]
     table.add_column(_text(baseline), justify="right")
@@ -99,8 +99,8 @@ def stage_table(runners: Mapping[str, Any], baseline: str, metric: str) -> rich.
 
 
 def legend(runners: Mapping[str, Any]) -> str:
-    """Return how the table of stages is to be read."""
-    lines = ["total: all stages, imports left out. whole process: from its start to its end, imports counted."]
+    """Return the legend of the table of stages."""
+    lines = ["total: all stages, imports excluded. whole process: from start to end, imports included."]
     if len(runners) > 1:
         lines.append(
             "ratio: the seconds (or MiB) of that column divided by the first one's; above 1, the first is better."
@@ -119,7 +119,7 @@ def legend(runners: Mapping[str, Any]) -> str:
 
 
 def extras_table(table: Mapping[str, Any]) -> rich.table.Table:
-    """Return the encoded cache and serving, ours and the peers'."""
+    """Return the figures of the encoded cache and of serving."""
     extras = table["extras"]
     shown = _table("")
     for name in (FRESH, "million rows/s"):
@@ -140,7 +140,7 @@ def extras_table(table: Mapping[str, Any]) -> rich.table.Table:
 
 
 def extras_legend(table: Mapping[str, Any]) -> str:
-    """Return how the table of extras is to be read."""
+    """Return the legend of the table of extra stages."""
     lines = [
         "The cache maps its files: pages are read when they are touched, so compare the lines that end in one pass.",
         "They had just been written, so they came from memory and not from the disk.",
@@ -150,7 +150,7 @@ def extras_legend(table: Mapping[str, Any]) -> str:
 
 
 def size_table(document: Mapping[str, Any]) -> rich.table.Table:
-    """Return rows by runners: the wall seconds of the whole process."""
+    """Return the wall seconds of the whole process by size and runner."""
     shown = _table("rows")
     others = list(document["break_even_rows"])
     shown.add_column(FRESH, justify="right")
@@ -169,7 +169,7 @@ def size_table(document: Mapping[str, Any]) -> rich.table.Table:
 
 
 def break_even_legend(sizes: Mapping[str, int | None]) -> str:
-    """Return from which size on gpupipe is faster than each peer, among the sizes measured."""
+    """Return for each peer the size from which gpupipe is faster, of the sizes measured."""
     lines = []
     for name, rows in sizes.items():
         found = f"faster than {name} from {rows:,} rows" if rows else f"not faster than {name} at the largest size"

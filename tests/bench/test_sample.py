@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from gpupipe.bench.sample import BenchSample, refuse_incomplete, stage_document
+from gpupipe.bench.sample import BenchSample, require_complete, stage_document
 from gpupipe.errors import ConfigError
 
 GOOD = {"stages_s": {"read": 1.0}, "stages_cpu_s": {"read": 1}, "features_total_s": 0, "total_s": 1, "peak_rss_mib": 9}
 
 
 def test_a_complete_report_is_accepted() -> None:
-    refuse_incomplete(GOOD, "peer.py")
+    require_complete(GOOD, "peer.py")
 
 
 @pytest.mark.parametrize("name", list(GOOD))
 @pytest.mark.parametrize("value", [None, "fast", {}, True])
 def test_what_is_absent_or_no_number_is_named(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name) as caught:
-        refuse_incomplete({**GOOD, name: value}, "peer.py")
+        require_complete({**GOOD, name: value}, "peer.py")
     assert "peer.py" in str(caught.value)
     assert "--data FILE" in caught.value.fix
 
 
 def test_a_list_is_no_report() -> None:
-    with pytest.raises(ConfigError, match="no object"):
-        refuse_incomplete([GOOD], "peer.py")
+    with pytest.raises(ConfigError, match="not an object"):
+        require_complete([GOOD], "peer.py")
 
 
 def test_the_totals_leave_imports_and_serving_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.models import choose_model
-from gpupipe.bench.sample import refuse_incomplete
+from gpupipe.bench.sample import require_complete
 from gpupipe.bench.stages import run_stages
 from gpupipe.config import load_config
 from gpupipe.errors import ConfigError
@@ -27,7 +27,7 @@ def test_the_stages_reach_what_a_run_reaches(binary: Path, tmp_path: Path) -> No
 def test_a_report_follows_the_protocol_of_the_peers(binary: Path) -> None:
     config = load_config(binary)
     report = run_stages(config, choose_model(config, "hist_gradient_boosting"), StageClock())
-    refuse_incomplete(report, "ours")
+    require_complete(report, "ours")
     assert set(report["stages_s"]) == {"imports", "read", "split", *FEATURES, "train", "evaluate", "save"}
     assert report["stages_s"].keys() == report["stages_cpu_s"].keys()
     assert report["rows"] == 300

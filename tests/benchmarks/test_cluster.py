@@ -36,7 +36,7 @@ def test_all_implementations_make_the_same_features(tmp_path: Path) -> None:
     names = [figures["samples"][name][0]["names"] for name in (ALONE, SHARED, DASK)]
     assert names[0] == names[1] and [len(own) for own in names] == [N_FEATURES] * 3
     assert {figures["samples"][name][0]["rows"] for name in (ALONE, SHARED)} == {2400}
-    assert "equal: ours to the last bit" in done.stdout
+    assert "equal: gpupipe to the last bit" in done.stdout
 
 
 def test_what_workers_held_under_a_limit_is_told(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_features_that_are_not_equal_are_named() -> None:
     other = {**ours, "marks": ["0", "1", *ours["marks"][2:]]}
     assert unequal(other, ours, peer) == ["f1: other bits on workers"]
     peer["means"][0] = peer["means"][OF_BUCKETS[0]] = 0.5
-    assert unequal(ours, ours, peer) == ["f0: mean 0.5000 in dask.dataframe, 0.2500 in ours"]
+    assert unequal(ours, ours, peer) == ["f0: mean 0.5000 in dask.dataframe, 0.2500 in gpupipe"]
     assert unequal({**ours, "rows": 9}, ours, peer) == ["the matrices have other shapes"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.floor import OneEngine, Traffic, bandwidth_work, fit_with, interleaved, main, traffic
+from benchmarks.floor import OneEngine, Traffic, bandwidth_operations, fit_with, interleaved, main, traffic
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.stages import read_and_split
 from gpupipe.config import load_config
@@ -37,10 +37,10 @@ def test_the_floor_is_what_the_bytes_take() -> None:
 
 def test_the_works_of_the_bandwidth_touch_every_cell() -> None:
     cells = np.ones(300_000, np.float32)
-    work = bandwidth_work(cells, n_threads=2)
-    work["fill"]()
+    operations = bandwidth_operations(cells, n_threads=2)
+    operations["fill"]()
     assert not cells.any()
-    assert {name: len(seconds) for name, seconds in interleaved(work, rounds=3).items()} == {"read": 3, "fill": 3}
+    assert {name: len(seconds) for name, seconds in interleaved(operations, rounds=3).items()} == {"read": 3, "fill": 3}
 
 
 ENGINES = {"numpy": (numpy_engine, numpy_interpreter), "numba": (numba_engine, numba_interpreter)}
@@ -52,11 +52,11 @@ def test_a_fit_runs_on_the_engine_of_its_row_alone(
 ) -> None:
     made = "features: [{clip: {columns: b, lower: 0}}, {log1p: b}, "  # has to be computed before it can be scaled
     binary.write_text(binary.read_text().replace("features: [", made))
-    divided = read_and_split(load_config(binary), StageClock())
+    split = read_and_split(load_config(binary), StageClock())
     for module in ENGINES[other]:
         for name in ("sweep", "count", "fold", "tally", "run"):
             monkeypatch.setattr(module, name, lambda *_, name=name: pytest.fail(f"{other}: {name}"), raising=False)
-    fitted = fit_with(OneEngine(engine), divided, divided.rows.statistics.table)
+    fitted = fit_with(OneEngine(engine), split, split.rows.statistics.table)
     assert fitted.names == ["b", "a", "c=w", "c=x", "c=y", "c=z"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.device.parity import DEVICES, Fitted, column_errors, fitted, job_of
+from benchmarks.device.parity import DEVICES, FeatureMatrices, column_errors, fit_matrices, job_of
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
@@ -58,7 +58,7 @@ OPS_BY_NAME: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def assert_same(host: Fitted, device: Fitted) -> None:
+def assert_same(host: FeatureMatrices, device: FeatureMatrices) -> None:
     assert device.features.schema == host.features.schema
     assert device.features.features == host.features.features
     assert_same_program(host.features.program, device.features.program)
@@ -77,7 +77,7 @@ def assert_same_program(host: Program, device: Program) -> None:
 
 
 def assert_both_fit_alike(config: Config, view: Any) -> None:
-    assert_same(*(fitted(job_of(config, device), view) for device in DEVICES))
+    assert_same(*(fit_matrices(job_of(config, device), view) for device in DEVICES))
 
 
 @pytest.mark.data
@@ -146,7 +146,7 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> 
 
 
 def test_two_fits_are_the_same_bytes(churn: Config) -> None:
-    once, again = (fitted(job_of(churn, "gpu"), "dense") for _ in range(2))
+    once, again = (fit_matrices(job_of(churn, "gpu"), "dense") for _ in range(2))
     assert once.training.tobytes() == again.training.tobytes()
     assert once.served.tobytes() == again.served.tobytes()
 

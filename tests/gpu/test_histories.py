@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.device.parity import metrics_of, on, strayed
+from benchmarks.device.parity import config_for, metrics_of, stages_elsewhere
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.features.history.derivation import derive, derived_ops
@@ -45,7 +45,7 @@ def configured(folder: Path, kind: str, ops: list[dict[str, Any]], **more: Any) 
 
 def derived_columns(config: Config, device: str) -> tuple[dict[str, Any], Any]:
     """Return the derived columns on the host, and what the device did while it made them."""
-    there = on(config, device)
+    there = config_for(config, device)
     backend = choose(device, there.device_options)
     found = read_table(there, backend)
     assert found.sources is not None and found.sources.backend is backend
@@ -126,9 +126,9 @@ def test_online_retail_runs_on_the_device_alone_with_the_metrics_of_the_host(
 def test_online_retail_says_where_it_was_derived_and_serves_on_both(
     config: Any, online_retail: list[str], tmp_path: Path
 ) -> None:
-    there = on(config("online_retail", *online_retail), "gpu")
+    there = config_for(config("online_retail", *online_retail), "gpu")
     run = run_pipeline(there, tmp_path / "run")
-    assert strayed(run.plan(), "gpu") == []
+    assert stages_elsewhere(run.plan(), "gpu") == []
     stage = next(stage for stage in run.timeline.to_json()["stages"] if stage["name"] == "derive")
     assert (stage["device"], stage["interpreter"], stage["bytes_to_host"]) == ("gpu", "cuda", 0)
     tables = {name: table.path for name, table in there.tables.items()}

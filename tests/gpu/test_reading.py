@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from benchmarks.device.parity import job_of, on
+from benchmarks.device.parity import config_for, job_of
 from gpupipe.backends import DeviceOptions, choose
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
@@ -160,6 +160,6 @@ def test_nested_lines_are_the_same_table_where_fallback_is_allowed_and_it_is_sai
     config = nested_lines(tmp_path)
     host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
     backend.open_stage()
-    device = read_table(on(config, "gpu"), backend).table
+    device = read_table(config_for(config, "gpu"), backend).table
     assert any("a value is nested" in text for text in backend.close_stage().fallbacks)
     assert table_difference(host.table, device, backend) == ""

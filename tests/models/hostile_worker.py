@@ -18,7 +18,7 @@ import xgboost
 
 from gpupipe.errors import GpupipeError
 from gpupipe.models import load_fitted, predict_loaded
-from tools.fuzz.forked_child import ForkLimits, forked
+from tools.fuzz.forked_child import ForkLimits, run_forked
 
 IMPORTED = (sklearn.ensemble, sklearn.neighbors, xgboost)  # once for all children
 LIMITS = ForkLimits(cpu_seconds=10, wall_seconds=60, memory_bytes=2 << 30)
@@ -39,7 +39,7 @@ def use(folder: Path, judgement: int) -> int:
 
 if __name__ == "__main__":
     cases = sorted(Path(sys.argv[1]).iterdir())
-    outcomes = [forked([partial(use, case)], LIMITS)[0] for case in cases]
+    outcomes = [run_forked([partial(use, case)], LIMITS)[0] for case in cases]
     said = {
         case.name: [o.code, o.hung, o.judgement or o.stderr[-500:]] for case, o in zip(cases, outcomes, strict=True)
     }

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import BaseEstimator
 
-from benchmarks.device.parity import strayed
+from benchmarks.device.parity import stages_elsewhere
 from gpupipe.backends import DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import Config, parse_config
@@ -115,7 +115,7 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypat
     here = run_on(CpuBackend(), config, tmp_path / "here", monkeypatch)
     for name, value in here.metrics.items():
         assert there.metrics[name] == pytest.approx(value, abs=2e-4)
-    assert strayed(there.plan(), "gpu") == []
+    assert stages_elsewhere(there.plan(), "gpu") == []
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert {name for name, stage in stages.items() if stage["device"] == "cpu"} == {
         "split", "export", "report",
@@ -195,7 +195,7 @@ def test_clusters_are_judged_on_the_host_and_the_reason_is_said(
     run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch)
     stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
     assert (stage.device, "judged by scikit-learn" in stage.reason) == ("cpu", True)
-    assert strayed(run.plan(), "gpu") == []
+    assert stages_elsewhere(run.plan(), "gpu") == []
 
 
 def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""``python -m tools.fuzz --cases 10000 --seed 1 --kind csv``: damaged inputs against the promises of the command line.
+"""Damaged inputs against the promises of the command line: ``python -m tools.fuzz --cases 10000 --seed 1``.
 
 Prints for each kind how the cases ended and what was wrong; a failing case is kept, made small, in ``--keep``. The exit
 code is 1 where something was wrong. ``--seed`` and ``--first`` say which cases: the same ones each time.

@@ -1,4 +1,4 @@
-"""Many cases, some at a time in a forked child; what fails is made as small as it can be, and kept."""
+"""Campaigns: run many cases in forked children, and minimize and keep those that fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from tools.fuzz.forked_child import Action, ForkLimits, ForkOutcome, forked
+from tools.fuzz.forked_child import Action, ForkLimits, ForkOutcome, run_forked
 from tools.fuzz.kinds import Files, FuzzCommand, InputKind, SoundBase
 from tools.fuzz.oracle import problem_of
 
@@ -22,7 +22,7 @@ AFTERMATH = (".checkpoints",)  # what an interrupted run leaves on purpose
 
 @dataclass(frozen=True)
 class FuzzTrial:
-    """Files, the one among them that is damaged, and the command that is given it."""
+    """Files, the damaged one among them, and the command that reads it."""
 
     files: Files
     damaged: str
@@ -31,14 +31,14 @@ class FuzzTrial:
 
 @dataclass(frozen=True)
 class FuzzCase:
-    """A base, a command, and the seeds of the edits that are made one after the other."""
+    """A base, a command, and the seeds of its successive edits."""
 
     base: SoundBase
     command: FuzzCommand
     edits: tuple[int, ...]
 
     def trial(self, kind: InputKind) -> FuzzTrial:
-        """Return the command with the files, all edits made."""
+        """Return the command with the edited files."""
         content = self.base.files[self.base.damaged]
         for seed in self.edits:
             content = kind.mutate(content, Random(seed))
@@ -46,8 +46,8 @@ class FuzzCase:
         return FuzzTrial(files, self.base.damaged, self.command)
 
 
-def drawn(kind: InputKind, seed: str) -> FuzzCase:
-    """Return a case, the same for the same seed."""
+def draw_case(kind: InputKind, seed: str) -> FuzzCase:
+    """Return the case of a seed."""
     rng = Random(seed)
     base = rng.choice(kind.bases)
     command = rng.choices(base.commands, [command.share for command in base.commands])[0]
@@ -56,18 +56,18 @@ def drawn(kind: InputKind, seed: str) -> FuzzCase:
 
 @dataclass
 class Tally:
-    """What became of the cases of a kind.
+    """The outcomes of the cases of a kind.
 
     Attributes
     ----------
     codes : Counter
         Exit code to cases.
     unjudged : int
-        Cases that asked for more work than they were given time for.
+        Cases that asked for more work than their time allows.
     unchanged : int
         Cases whose edits cancelled each other.
     failures : dict
-        Problem to how often it was seen.
+        Problem to the number of cases.
     kept : list of str
         The folders of the failing cases.
     """
@@ -81,14 +81,14 @@ class Tally:
 
 
 class Campaign:
-    """Runs cases.
+    """Run cases in a folder, and keep those that fail.
 
     Parameters
     ----------
     folder : Path
-        Of the cases at hand.
+        Where the files of the current cases are written.
     runs : Path
-        What ``RUNS`` stands for.
+        The folder that ``RUNS`` stands for.
     main : callable
         Takes a command line and returns the exit code.
     keep : Path
@@ -105,7 +105,7 @@ class Campaign:
         """Run the cases of these seeds."""
         tally = Tally()
         for start in range(0, len(seeds), TOGETHER):
-            cases = [(seed, drawn(kind, seed)) for seed in seeds[start : start + TOGETHER]]
+            cases = [(seed, draw_case(kind, seed)) for seed in seeds[start : start + TOGETHER]]
             trials = [(seed, case, case.trial(kind)) for seed, case in cases]
             trials = [(seed, case, trial) for seed, case, trial in trials if trial.files != case.base.files]
             tally.unchanged += len(cases) - len(trials)
@@ -141,7 +141,7 @@ class Campaign:
         shutil.rmtree(self.folder, ignore_errors=True)
         for i, trial in enumerate(trials):
             lay(trial.files, self.folder / str(i))
-        ends = forked([self._action(trial, self.folder / str(i)) for i, trial in enumerate(trials)], self.limits)
+        ends = run_forked([self._action(trial, self.folder / str(i)) for i, trial in enumerate(trials)], self.limits)
         problems = [
             problem_of(end, trial.command.codes, debris(self.folder / str(i), trial, end.code))
             for i, (trial, end) in enumerate(zip(trials, ends, strict=True))

@@ -1,7 +1,7 @@
-"""Files that once showed a mistake: a folder for each kind, in it a file for each mistake, named by it.
+"""The corpus: files that once broke a promise, in a folder per kind, each named after the error.
 
-``csv/nul-in-a-header.csv`` is given to every command of its kind. A file of a model or a cache stands in the place of
-the one that its folders name: ``model/linear/levels.parquet/cut.bin``.
+``csv/nul-in-a-header.csv`` is given to every command of its kind. A file of a model or a cache replaces the one
+that its folders name: ``model/linear/levels.parquet/cut.bin``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ways to damage bytes: what a bad disk, a cut transfer, an editor or an enemy does to a file."""
+"""Edits of bytes, as by a bad disk, a cut transfer, an editor or an attacker."""
 
 from __future__ import annotations
 

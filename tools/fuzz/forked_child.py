@@ -1,4 +1,4 @@
-"""Actions in a child process that is forked, not started anew: libraries are imported once for thousands of cases.
+"""Actions in forked child processes with limits: libraries are imported once for thousands of cases.
 
 Linux alone: `os.memfd_create` holds what the child prints, `os.pidfd_open` waits for it with a limit.
 """
@@ -23,16 +23,16 @@ ESCAPED = 99  # the exit code of a child whose action raised
 
 @dataclass(frozen=True)
 class ForkLimits:
-    """What a child may take.
+    """The limits of a child.
 
     Attributes
     ----------
     cpu_seconds : int
-        Then the kernel ends it, as one that does not end by itself.
+        The kernel ends a child that uses more, as hung.
     wall_seconds : float
-        Likewise for one that sleeps or waits.
+        Likewise for a child that sleeps or waits.
     memory_bytes : int
-        Address space beyond what the parent has.
+        Address space in addition to the parent's.
     file_bytes : int
         The largest file that it may write.
     """
@@ -45,17 +45,17 @@ class ForkLimits:
 
 @dataclass(frozen=True)
 class ForkOutcome:
-    """How a child ended.
+    """The end of a child.
 
     Attributes
     ----------
     code : int
         Its exit code; negative: the signal that ended it.
     hung : bool
-        Whether it was ended because it had used up its time.
+        Whether it was ended because its time was up.
     stdout, stderr : str
     judgement : str
-        What the action wrote to the file descriptor that it was given.
+        The text that the action wrote to its file descriptor.
     cpu_seconds : float
     """
 
@@ -67,10 +67,10 @@ class ForkOutcome:
     cpu_seconds: float
 
 
-def forked(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOutcome]:
+def run_forked(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOutcome]:
     """Call each action with a file descriptor to write a judgement to; its result is the exit code.
 
-    They share a child, since a fork costs more than most of them do. Where one ends it, the rest have another.
+    They share a child, since a fork costs more than most of them do. If one ends it, the remaining ones get another.
     """
     outcomes: list[ForkOutcome] = []
     while len(outcomes) < len(actions):

@@ -1,4 +1,4 @@
-"""What a kind of damaged input is: sound files, a way to damage one of them, commands that are given it."""
+"""Kinds of damaged input: sound files, a way to damage one of them, and commands that read it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class FuzzCommand:
     args : tuple of str
         ``FILE`` stands for the damaged file, ``RUNS`` for the folder of the sound runs.
     codes : frozenset of int
-        The exit codes that are right.
+        The allowed exit codes.
     product : str
-        What it leaves where it succeeds, and does not where it fails.
+        The file that it leaves if, and only if, it succeeds.
     judge : callable, optional
-        Called with the case's folder after exit code 0; says what is wrong with the result.
+        Called with the case's folder after exit code 0; returns a problem of the result, or an empty text.
     share : int
-        How often it is drawn beside the others.
+        Weight with which it is drawn.
     may_be_long : bool
-        Whether the input may ask for more work than a case is given time for.
+        Whether the input may ask for more work than its time allows.
     prepare : callable, optional
         Called in the child before the command.
     """
@@ -58,12 +58,12 @@ class SoundBase:
     ----------
     name : str
     files : mapping of str to bytes
-        What is laid into the case's folder.
+        The files in the case's folder.
     damaged : str
         The one among them that is damaged.
     commands : sequence of FuzzCommand
     finish : callable
-        What is done to the files when one is damaged.
+        Called with the files after one is damaged; returns them consistent again.
     """
 
     name: str
@@ -75,14 +75,14 @@ class SoundBase:
 
 @dataclass(frozen=True)
 class InputKind:
-    """Sound inputs of a kind, and one way to damage what is damaged further."""
+    """Sound inputs of a kind, and a function that damages a file, again if it is damaged already."""
 
     bases: Sequence[SoundBase]
     mutate: Mutate
 
 
 def run_config(source: str, model: str) -> str:
-    """Return a configuration that is quick to run.
+    """Return a configuration that runs quickly.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is right whatever the input is: an exit code that was promised, one screen, no traceback, no hang, no debris."""
+"""Promises for every input: a documented exit code, one screen, no traceback, no hang, no debris."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def problem_of(outcome: ForkOutcome, codes: Collection[int], debris: Collection[str] = ()) -> str:
-    """Return what is wrong with how a command ended, or an empty text.
+    """Return the broken promise of an ended command, or an empty text.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Values that a JSON Schema allows, drawn at random, and now and then one that it does not."""
+"""Random values that a JSON Schema allows, and sometimes one that it does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DEPTH = 6
 
 
 class SchemaValues:
-    """Draws values of a schema.
+    """Draw values of a schema.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Does a table say what another reader reads? Asked of damaged files that we took for whole."""
+"""Comparison with a second reader, for damaged tables that gpupipe accepts."""
 
 from __future__ import annotations
 

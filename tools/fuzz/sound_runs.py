@@ -1,4 +1,4 @@
-"""What all cases share, made once: sound runs, and a cache."""
+"""Sound runs and a cache, made once for all cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One small table in every format, written in the ways that writers have."""
+"""One small table in every format, in the variants that writers produce."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ RELEASES = ("26.8", "26.10")  # oldest and newest that the extras allow
 
 @dataclass(frozen=True)
 class Thing:
-    """What an expression stands for: a module, a class, an instance of a class, or a callable.
+    """The value of an expression: a module, a class, an instance of a class, or a callable.
 
     ``parameters`` is the text of those of a callable, ``""`` where they are not known; ``results`` are the classes that
     a call may return, none where they are not known. ``shared`` marks NumPy's twin in CuPy, reached through ``xp``.
@@ -65,7 +65,7 @@ class Api:
         return isinstance(self.find(path), tuple)
 
     def parameters(self, path: str) -> set[str] | None:
-        """Return the parameter names of what `path` names; None if it takes any, or if nobody tells them.
+        """Return the parameter names of what `path` names; None if it takes any, or if they are unknown.
 
         Raises
         ------

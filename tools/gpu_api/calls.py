@@ -1,4 +1,4 @@
-"""Judge the arguments of one call against the signature of what is called."""
+"""Check the arguments of one call against a signature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPEN = {"agg", "aggregate", "apply", "assign", "initialize", "map_overlap", "map
 
 
 def judge(called: Thing, call: ast.Call, api: Api) -> str:
-    """Return what is wrong with the arguments of a call, or nothing.
+    """Return the problem of the arguments of a call, or an empty text.
 
     A misspelled keyword vanishes in ``**kwargs`` without a word, so only the `OPEN` callables take keywords that their
     signatures do not have.
@@ -56,7 +56,7 @@ def meant(problem: str, signature: Signature, api: Api) -> str:
 
 
 def judge_numpy(name: str, call: ast.Call) -> str:
-    """Return what is wrong with a call of ``xp`` if it is NumPy; `name` is CuPy's."""
+    """Return the problem of a call of ``xp`` if it is NumPy, or an empty text; `name` is CuPy's."""
     function = of_numpy(name)
     parameters = signatures.parameters_of(function) if callable(function) else None
     problem = mismatch(signatures.parse(parameters), call) if parameters else ""

@@ -1,4 +1,4 @@
-"""Find what Python files use of RAPIDS and the API does not have: names, keywords, numbers of arguments.
+"""Uses of RAPIDS in Python files that the API does not have: names, keywords, numbers of arguments.
 
 Followed are imports (inside functions too), variables, what known calls return, annotations such as ``cudf.DataFrame``,
 ``self``, and three conventions of gpupipe:
@@ -8,7 +8,7 @@ Followed are imports (inside functions too), variables, what known calls return,
 - ``backend.frame`` is pandas or cuDF, and ``self.frame`` in the backend of the GPU cuDF.
 - a name inside a string is written ``"module:Name"``, ``"cuml.linear_model:Ridge"``, wherever it stands.
 
-What is not known is not judged. `calls` judges the arguments.
+Unknown values are not checked. `calls` checks the arguments.
 """
 
 from __future__ import annotations

@@ -9,31 +9,31 @@ import numpy as np
 import pytest
 
 from benchmarks.device.parity import (
-    Fitted,
+    FeatureMatrices,
     column_errors,
+    config_for,
     errors_by_op,
-    fitted,
+    fit_matrices,
     job_of,
     metric_gap,
     metrics_of,
-    on,
-    strayed,
+    stages_elsewhere,
 )
 from gpupipe.config import load_config
 from gpupipe.metrics.clustering import ON_THE_HOST
 
 
 @pytest.fixture
-def made(binary: Path) -> Fitted:
-    return fitted(job_of(load_config(binary), "cpu"), "dense")
+def made(binary: Path) -> FeatureMatrices:
+    return fit_matrices(job_of(load_config(binary), "cpu"), "dense")
 
 
-def test_the_same_is_no_difference(made: Fitted) -> None:
+def test_the_same_is_no_difference(made: FeatureMatrices) -> None:
     assert set(column_errors(made, made).values()) == {0.0}
     assert set(errors_by_op(made, made)) == {feature.op for feature in made.features.features}
 
 
-def test_a_cell_that_differs_is_the_error_of_its_column_and_op(made: Fitted) -> None:
+def test_a_cell_that_differs_is_the_error_of_its_column_and_op(made: FeatureMatrices) -> None:
     served = made.served.copy()
     served[3, 1] += 0.5
     errors = column_errors(made, replace(made, served=served))
@@ -44,7 +44,9 @@ def test_a_cell_that_differs_is_the_error_of_its_column_and_op(made: Fitted) -> 
     assert errors_by_op(made, replace(made, served=served))[off.op] == errors[off.name]
 
 
-def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are_the_same(made: Fitted) -> None:
+def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are_the_same(
+    made: FeatureMatrices,
+) -> None:
     training = made.training.copy()
     training[0, 0] = np.nan
     broken = replace(made, training=training)
@@ -53,8 +55,8 @@ def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are
 
 
 def test_nothing_falls_back_unless_the_configuration_allows_it(binary: Path) -> None:
-    assert on(load_config(binary), "gpu").device_options.fallback == "forbid"
-    assert on(load_config(binary, ["fallback=allow"]), "gpu").device_options.fallback == "allow"
+    assert config_for(load_config(binary), "gpu").device_options.fallback == "forbid"
+    assert config_for(load_config(binary, ["fallback=allow"]), "gpu").device_options.fallback == "allow"
 
 
 def test_metrics_are_of_a_run_and_their_gap_is_relative_above_one(binary: Path) -> None:
@@ -68,6 +70,6 @@ def test_metrics_are_of_a_run_and_their_gap_is_relative_above_one(binary: Path) 
 def test_only_a_stage_that_the_device_should_have_run_has_strayed() -> None:
     names = ["read", "split", "features", "train xgboost", "fold 1: predict xgboost", "evaluate", "export", "report"]
     stages = [{"name": name, "device": "cpu", "reason": "no NVIDIA driver"} for name in names]
-    assert strayed(stages, "cpu") == []
-    assert strayed(stages, "gpu") == ["features", "train xgboost", "fold 1: predict xgboost", "evaluate"]
-    assert strayed([{"name": "evaluate", "device": "cpu", "reason": ON_THE_HOST}], "gpu") == []
+    assert stages_elsewhere(stages, "cpu") == []
+    assert stages_elsewhere(stages, "gpu") == ["features", "train xgboost", "fold 1: predict xgboost", "evaluate"]
+    assert stages_elsewhere([{"name": "evaluate", "device": "cpu", "reason": ON_THE_HOST}], "gpu") == []

@@ -22,7 +22,7 @@ from benchmarks.device import processes
 from benchmarks.device import program as device_program
 from benchmarks.device import steps as device_steps
 from benchmarks.device.cluster import compare, differences, line_of
-from benchmarks.device.parity import fitted, job_of
+from benchmarks.device.parity import fit_matrices, job_of
 from benchmarks.device.results import StepResults
 from benchmarks.device.steps import STEPS, DeviceStep
 from gpupipe.config import load_config
@@ -167,7 +167,7 @@ def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
 
 def test_a_bit_that_differs_is_said() -> None:
     config = load_config(processes.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
-    one = fitted(job_of(config, "cpu"), "dense")
+    one = fit_matrices(job_of(config, "cpu"), "dense")
     other = replace(one, served=np.nextafter(one.served, np.float32(np.inf)))
     assert differences(one, one) == []
     assert differences(one, other) == ["the test matrix differs"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.fuzz.campaign import drawn
+from tools.fuzz.campaign import draw_case
 from tools.fuzz.damage.tables import table_kind
 from tools.fuzz.second_reader import columns_of, difference, is_same
 
@@ -129,5 +129,5 @@ def test_another_value_is_another_value(mine: object, other: object) -> None:
 
 def test_a_case_is_the_same_each_time() -> None:
     kind = table_kind("csv")
-    first, again = (drawn(kind, "1:csv:7").trial(kind).files for _ in range(2))
-    assert first == again != drawn(kind, "1:csv:8").trial(kind).files
+    first, again = (draw_case(kind, "1:csv:7").trial(kind).files for _ in range(2))
+    assert first == again != draw_case(kind, "1:csv:8").trial(kind).files

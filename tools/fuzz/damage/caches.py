@@ -1,4 +1,4 @@
-"""Encoded tables that were kept: a damaged one is to be made anew, as if it had not been there."""
+"""Cached encoded tables: a damaged one must be rebuilt, as if it did not exist."""
 
 from __future__ import annotations
 

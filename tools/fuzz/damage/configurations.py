@@ -1,4 +1,4 @@
-"""Configurations: those of the repository, and some of a small table, which are planned and run too."""
+"""Configurations: those of the repository, and some for a small table, which are planned and run too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model directories: damaged as they are, and with hashes that vouch for the damage."""
+"""Model directories, damaged with their old hashes and with hashes of the damaged files."""
 
 from __future__ import annotations
 

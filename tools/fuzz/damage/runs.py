@@ -1,4 +1,4 @@
-"""Run directories with a damaged file beside the model: what was run can still be served and repeated.
+"""Run directories with a damaged file beside the model: they can still be served and repeated.
 
 It is not replaced: a changed file may be somebody's edit.
 """

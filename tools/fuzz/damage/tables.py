@@ -1,4 +1,4 @@
-"""Tables of a format, scored, described, planned with and trained on."""
+"""Tables of a format, to score, describe, plan with and train on."""
 
 from __future__ import annotations
 

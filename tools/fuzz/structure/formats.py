@@ -1,4 +1,4 @@
-"""Files of models as trees that can be edited and written back, whether or not what they then say is true.
+"""Model files as trees that can be edited and written back, consistent or not.
 
 A tree is made of dict, list, numbers, texts, bytes, None and one-dimensional NumPy arrays. An npy array is a dict of
 its header and its data, so that the two may disagree.

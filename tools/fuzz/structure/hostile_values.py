@@ -1,4 +1,4 @@
-"""Hostile values: what an attacker writes where a number, a text or a list is expected."""
+"""Hostile values for places where a number, a text or a list is expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of trees: values, lengths, names, types, references, and whole parts that come from elsewhere."""
+"""Edits of trees: values, lengths, names, types, references, and parts of other trees."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def wine() -> pa.Table:
 
 @dataclass(frozen=True)
 class ZooModel:
-    """How an estimator of the zoo is made.
+    """An estimator of the zoo: its task, its parameters and its view.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 class Zoo:
-    """Trained models, each as the files of its directory; what is not asked for is not trained.
+    """Trained models, each as the files of its directory; trained when first requested.
 
     Parameters
     ----------
