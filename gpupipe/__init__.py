@@ -15,33 +15,38 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    "gpupipe.config": ("Config", "load_config"),
-    "gpupipe.errors": (
-        "ArtifactError",
-        "ClusterError",
-        "ConfigError",
-        "DataError",
-        "DeviceError",
-        "EncodingError",
-        "FieldCountError",
-        "GpupipeError",
-        "LimitError",
-        "PredictionWarning",
-        "QuoteError",
-        "RowSizeError",
-        "SchemaError",
-        "StoppedError",
-    ),
-    "gpupipe.pipeline.api": ("Pipeline", "run"),
-    "gpupipe.pipeline.model.model": ("Model", "load_model"),
-    "gpupipe.pipeline.result": ("Run", "load_run"),
-    "gpupipe.pipeline.transformer": ("FeatureProgram",),
-    "gpupipe.pipeline.untrusted.model": ("UntrustedModel",),
-    "gpupipe.tensors.batch": ("TensorBatch",),
-    "gpupipe.tensors.batches": ("Batches",),
-    "gpupipe.tensors.exchange": ("from_dlpack", "to_jax", "to_tensorflow", "to_torch"),
-    "gpupipe_kernels.user.kernel": ("kernel",),
+_HOMES = {
+    "ArtifactError": "gpupipe.errors",
+    "Batches": "gpupipe.tensors.batches",
+    "ClusterError": "gpupipe.errors",
+    "Config": "gpupipe.config",
+    "ConfigError": "gpupipe.errors",
+    "DataError": "gpupipe.errors",
+    "DeviceError": "gpupipe.errors",
+    "EncodingError": "gpupipe.errors",
+    "FeatureProgram": "gpupipe.pipeline.transformer",
+    "FieldCountError": "gpupipe.errors",
+    "GpupipeError": "gpupipe.errors",
+    "LimitError": "gpupipe.errors",
+    "Model": "gpupipe.pipeline.model.model",
+    "Pipeline": "gpupipe.pipeline.api",
+    "PredictionWarning": "gpupipe.errors",
+    "QuoteError": "gpupipe.errors",
+    "RowSizeError": "gpupipe.errors",
+    "Run": "gpupipe.pipeline.result",
+    "SchemaError": "gpupipe.errors",
+    "StoppedError": "gpupipe.errors",
+    "TensorBatch": "gpupipe.tensors.batch",
+    "UntrustedModel": "gpupipe.pipeline.untrusted.model",
+    "from_dlpack": "gpupipe.tensors.exchange",
+    "kernel": "gpupipe_kernels.user.kernel",
+    "load_config": "gpupipe.config",
+    "load_model": "gpupipe.pipeline.model.model",
+    "load_run": "gpupipe.pipeline.result",
+    "run": "gpupipe.pipeline.api",
+    "to_jax": "gpupipe.tensors.exchange",
+    "to_tensorflow": "gpupipe.tensors.exchange",
+    "to_torch": "gpupipe.tensors.exchange",
 }
 
 if TYPE_CHECKING:  # the same names once more: type checkers run no code
@@ -76,9 +81,8 @@ if TYPE_CHECKING:  # the same names once more: type checkers run no code
     from gpupipe.tensors.exchange import to_tensorflow as to_tensorflow
     from gpupipe.tensors.exchange import to_torch as to_torch
     from gpupipe_kernels.user.kernel import kernel as kernel
-else:  # computed: type checkers read a literal only
-    _HOMES = {name: module for module, names in _MODULES.items() for name in names}
-    __all__ = sorted([*_HOMES, "__version__"])
+else:  # type checkers read a literal only
+    __all__ = [*_HOMES, "__version__"]
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

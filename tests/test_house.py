@@ -150,3 +150,37 @@ def exists(name: str) -> bool:
         module, parts = file, parts[1:]
     code = ast.unparse(ast.parse(module.read_text()).body[1:])  # what it says of itself may be as old as the name
     return not parts or re.search(rf"\b{parts[0]}\b", code) is not None
+
+
+def test_public_class_names_are_unique() -> None:
+    homes: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.parse(module.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name_of(module))
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+FIELD_TERMS = {
+    "backed", "boosting", "clustering", "encoding", "finding", "fitted", "hashing", "keyed", "ranking", "rolling", "sampling",
+    "scaling", "scoring", "training", "typing", "untrusted",
+}  # fmt: skip
+"""Established terms and names of things that end as a gerund or a participle does."""
+
+
+def test_modules_are_named_after_things() -> None:
+    """Not after acts (gerunds), states (participles) or questions: `reductions`, not `sweeping` or `whose`."""
+    names = {part for module in MODULES for part in module.relative_to(ROOT).with_suffix("").parts}
+    heads = {name: name.split("_")[-1] for name in names}
+    acts = {name for name, head in heads.items() if re.search(r"(ing|ed)$", head) and head not in FIELD_TERMS}
+    questions = {name for name in names if re.match(r"(who|whose|what|which|when|why|how)(_|$)", name)}
+    assert acts | questions == set()
+
+
+def test_a_family_of_modules_is_a_folder() -> None:
+    """More than three files of a folder with one prefix are a folder that was not made."""
+    families: dict[str, set[str]] = {}
+    for module in MODULES:
+        prefix = f"{name_of(module.parent)}/{module.stem.split('_')[0]}"
+        families.setdefault(prefix, set()).add(module.name)
+    assert {prefix: names for prefix, names in families.items() if len(names) > 3 and prefix[-1] != "/"} == {}
