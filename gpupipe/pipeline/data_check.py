@@ -19,7 +19,7 @@ from gpupipe.config.locations import is_in_section, is_setting, place_problem
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
 from gpupipe.features.history.derivation import Derivation, DerivedOp, derive
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import Builder, View
+from gpupipe.features.program.builder import ProgramBuilder, View
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import Wanted
@@ -330,7 +330,7 @@ class _Checker:
         assert rows.statistics is not None
         n_errors = len(self.errors)
         for view in views:
-            builder, pending = Builder(rows.statistics, view, rows.withheld), set[str]()
+            builder, pending = ProgramBuilder(rows.statistics, view, rows.withheld), set[str]()
             for i, op in enumerate(config.features):
                 self._op(builder, op, f"features[{i}]", pending)
             if len(self.errors) > n_errors:
@@ -348,7 +348,7 @@ class _Checker:
                 what = f"n_components: {wanted} of {n_columns} columns"
                 self._add(ConfigError(what, fix=f"{n_columns} is the most"), f"models[{i}]", depends_on_rows=True)
 
-    def _op(self, builder: Builder, op: FeatureOp, place: str, pending: set[str]) -> None:
+    def _op(self, builder: ProgramBuilder, op: FeatureOp, place: str, pending: set[str]) -> None:
         """Apply an op; errors that follow from one before are left out, as those about columns that it would make."""
         try:
             builder.apply(op, place)

@@ -21,7 +21,7 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config import load_config, parse_config
 from gpupipe.datasets.churn import write
 from gpupipe.features import OPS
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Start
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics import device as device_sweeping
@@ -199,17 +199,17 @@ def test_without_a_target(ops: list[Any], rtol: float) -> None:
 
 def test_made_columns_are_added_up_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_sweeping, "MOST_ROWS_MADE", N // 3 + 1)
-    assert_moments_alike(Numbers("age", ("age",), Start("LOAD", "age")).then("LOG1P"))
+    assert_moments_alike(NumericExpr("age", ("age",), Producer("LOAD", "age")).then("LOG1P"))
 
 
 def test_exponents_of_more_rows_are_those_of_the_same_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", N // 3)
     host, there = both(people())
-    column = Numbers("income", ("income",), Start("LOAD", "income"))
+    column = NumericExpr("income", ("income",), Producer("LOAD", "income"))
     assert there.exponents([column]) == host.exponents([column])
 
 
-def assert_moments_alike(column: Numbers) -> None:
+def assert_moments_alike(column: NumericExpr) -> None:
     host, there = both(people())
     assert there.null_counts([column]) == host.null_counts([column])
     for got, exact in zip(there.moments([column])[0], host.moments([column])[0], strict=True):
@@ -340,11 +340,11 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
         many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
         assert len(many.table.parts) == 2
         one = Statistics(table, choose("cpu"), target, SEED)
-        asked = [Numbers(name, (name,), Start("LOAD", name)) for name in ("age", "income", "empty")]
+        asked = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
         for shares in ([0.1, 0.5], [i / 9 for i in range(10)]):
             assert many.quantiles(asked, shares) == one.quantiles(asked, shares)
         assert (many.extremes(asked), many.modes(asked)) == (one.extremes(asked), one.modes(asked))
-        plan = Codes("plan", ("plan",), (IndexStep("INDEX", "plan"),), table.schema["plan"].n_codes, ())
+        plan = CategoryExpr("plan", ("plan",), (IndexTerm("INDEX", "plan"),), table.schema["plan"].n_codes, ())
         (got,), (exact,) = many.target_counts([plan], 5), one.target_counts([plan], 5)
         np.testing.assert_array_equal(got.count, exact.count)
         made = [asked[0].then("LOG1P"), asked[1]]
@@ -364,7 +364,7 @@ def test_no_columns_and_no_rows() -> None:
 
 def test_modes_and_what_happens_in_time() -> None:
     host, found = both(people())
-    numbers = [Numbers(name, (name,), Start("LOAD", name)) for name in ("age", "income", "empty")]
+    numbers = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
     assert found.modes(numbers) == host.modes(numbers)
     for name in ("since", "until"):
         assert found.time_range(name) == host.time_range(name)
@@ -382,11 +382,11 @@ def test_what_comes_to_the_host_does_not_grow_with_the_rows() -> None:
     device.open_stage()
     target = Target(rng.normal(size=n), 0)
     statistics = Statistics(Table(schema, n, blocks, {"x": ("float32", 0), "a": ("int8", 0)}), device, target, 0)
-    number = Numbers("x", ("x",), Start("LOAD", "x"))
+    number = NumericExpr("x", ("x",), Producer("LOAD", "x"))
     statistics.quantiles([number, number.then("LOG1P")], [0.1, 0.9])
     statistics.moments([number.then("LOG1P").then("FILL", 0.0)])
     statistics.extremes([number])
-    statistics.target_counts([Codes("a", ("a",), (IndexStep("INDEX", "a"),), 6, ("p", "q", "r"))], 5)
+    statistics.target_counts([CategoryExpr("a", ("a",), (IndexTerm("INDEX", "a"),), 6, ("p", "q", "r"))], 5)
     use = device.close_stage()
     assert double.uncounted == []
     assert use.bytes_to_device < target.values.nbytes + 1_000
@@ -439,7 +439,7 @@ def test_a_target_that_is_not_finite_is_refused() -> None:
     table, device = people(), DeviceDouble()
     there = Table(table.schema, N, {k: device.to_device(v) for k, v in table.blocks.items()}, table.places)
     statistics = Statistics(there, device, Target(np.full(N, np.inf), 0), 0)
-    plan = Codes("plan", ("plan",), (IndexStep("INDEX", "plan"),), table.schema["plan"].n_codes, ())
+    plan = CategoryExpr("plan", ("plan",), (IndexTerm("INDEX", "plan"),), table.schema["plan"].n_codes, ())
     with pytest.raises(ValueError, match="must be finite"):
         statistics.target_counts([plan], 5)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import Backend
 from gpupipe.features import OPS as REGISTRY
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Start, combined
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, combine
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics import numbers as number_statistics
@@ -83,31 +83,33 @@ def encoded(frame: pd.DataFrame, backend: Backend) -> Table:
 NUMBERS = ("wide", "far", "short", "ties", "constant", "nothing", "late")
 
 
-def plain(name: str) -> Numbers:
-    return Numbers(name, (name,), Start("LOAD", name))
+def plain(name: str) -> NumericExpr:
+    return NumericExpr(name, (name,), Producer("LOAD", name))
 
 
-def columns() -> list[Numbers]:
+def columns() -> list[NumericExpr]:
     """Return columns as they were read, chains that can be followed, and such that have to be made."""
     sources = [plain(name) for name in NUMBERS]
     filled = [column.then("FILL", 2.0).then("CENTER", 1.0, 3.0) for column in sources]
     bent = [column.then("LOG1P") for column in sources] + [plain("far").then("SINE", 0.1, 1.0)]
-    null = Numbers("null", ("late",), Start("IS_NULL", "late"))
-    sums = combined("sum", "ADD", (plain("ties"), plain("short").then("LOG1P")))
+    null = NumericExpr("null", ("late",), Producer("IS_NULL", "late"))
+    sums = combine("sum", "ADD", (plain("ties"), plain("short").then("LOG1P")))
     return [*sources, *filled, *bent, null, sums]
 
 
-def index(table: Any, *names: str) -> Codes:
+def index(table: Any, *names: str) -> CategoryExpr:
     sizes = [table.schema[name].n_codes for name in names]
-    first, *others = (IndexStep("INDEX_PAIR", name, stride=size) for name, size in zip(names, sizes, strict=True))
-    return Codes("_".join(names), names, (IndexStep("INDEX", first.source), *others), int(np.prod(sizes)), ())
+    first, *others = (IndexTerm("INDEX_PAIR", name, stride=size) for name, size in zip(names, sizes, strict=True))
+    return CategoryExpr("_".join(names), names, (IndexTerm("INDEX", first.source), *others), int(np.prod(sizes)), ())
 
 
-def codes(table: Any) -> list[Codes]:
-    bins = Codes("bins", ("far",), (IndexStep("INDEX_BIN", "far", stride=3, edges=(1e9 - 1, 1e9, 1e9 + 1)),), 7, ())
-    hours = Codes("hours", ("since",), (IndexStep("INDEX_PART", "since", part=int(CalendarPart.HOUR)),), 25, ())
+def codes(table: Any) -> list[CategoryExpr]:
+    bins = CategoryExpr(
+        "bins", ("far",), (IndexTerm("INDEX_BIN", "far", stride=3, edges=(1e9 - 1, 1e9, 1e9 + 1)),), 7, ()
+    )
+    hours = CategoryExpr("hours", ("since",), (IndexTerm("INDEX_PART", "since", part=int(CalendarPart.HOUR)),), 25, ())
     pair = index(table, "city", "plan")
-    grouped = Codes("grouped", ("city",), index(table, "city").index, index(table, "city").size, ("a", "b"),
+    grouped = CategoryExpr("grouped", ("city",), index(table, "city").index, index(table, "city").size, ("a", "b"),
                     np.arange(index(table, "city").size) % (FIRST_LEVEL + 2))  # fmt: skip
     return [*(index(table, name) for name in ("plan", "city", "where", "active")), pair, grouped, bins, hours]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
-    from gpupipe.features.program.builder import Builder
+    from gpupipe.features.program.builder import ProgramBuilder
     from gpupipe.table.blocks import Table
 
 Array = Any
@@ -85,7 +85,7 @@ class DerivedOp(FeatureOp):
         """Return the columns of the main table that only say whose row it is: no features by themselves."""
         return ()
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Do nothing: the columns are in the table, and later ops, or what suits each column, make use of them."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpupipe.features.program.expressions import Codes, Numbers, Texts, Times, Virtual
+from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -13,15 +13,15 @@ ROWS_LOOKED_AT = 1_000
 MOSTLY = 0.5  # of the levels: a column of numbers with some words in it
 
 
-def as_numbers(column: Virtual) -> str:
+def as_numbers(column: Expr) -> str:
     """Return how to get numbers of a column that holds none."""
     name = column.name
-    if isinstance(column, Times):
+    if isinstance(column, TimeExpr):
         made = f"- datetime_parts: {{columns: {name}, parts: [elapsed_days]}}"
         return f"make a number of the time: {made} gives {name}_elapsed_days"
-    if isinstance(column, Texts):
+    if isinstance(column, TextExpr):
         return f"text_hash or text_counts make numbers of text: - text_hash: {name}"
-    if isinstance(column, Codes) and (words := _words(column.labels)) is not None:
+    if isinstance(column, CategoryExpr) and (words := _words(column.labels)) is not None:
         unless = f", and list {', '.join(map(repr, words[:3]))} in source.csv.null_values" if words else ""
         return f"it holds numbers as text: declare source.schema: {{{name}: float}}{unless}"
     return f"select numeric columns, or make numbers of it: - encode: {name}"
@@ -41,28 +41,28 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def as_categories(column: Virtual) -> str:
+def as_categories(column: Expr) -> str:
     """Return how to get categories of a column that holds none."""
     name = column.name
-    if isinstance(column, Times):
+    if isinstance(column, TimeExpr):
         return f"select others; datetime_parts or cyclic take times: - datetime_parts: {name}"
     declared = f"declare source.schema: {{{name}: categorical}}"
-    return f"{declared}, or bucketize it first" if isinstance(column, Numbers) else declared
+    return f"{declared}, or bucketize it first" if isinstance(column, NumericExpr) else declared
 
 
-def as_times(column: Virtual, statistics: Statistics) -> str:
+def as_times(column: Expr, statistics: Statistics) -> str:
     """Return how to declare a column as times, in the format of its values."""
     from gpupipe.table.time_formats import declare_numbers, declare_texts
 
     name = column.name
-    if isinstance(column, Numbers):
+    if isinstance(column, NumericExpr):
         ((low, high),) = statistics.extremes([column])
         return declare_numbers(name, low, high)
-    texts = column.labels if isinstance(column, Codes) else _some_texts(name, statistics)
+    texts = column.labels if isinstance(column, CategoryExpr) else _some_texts(name, statistics)
     return declare_texts(name, texts) or f"select others: {name!r} holds no dates, for example {_examples(texts)}"
 
 
-def of_texts(column: Texts, statistics: Statistics) -> str:
+def of_texts(column: TextExpr, statistics: Statistics) -> str:
     """Return how to make features of a column of text."""
     from gpupipe.table.time_formats import declare_texts, time_formats
 

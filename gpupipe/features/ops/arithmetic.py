@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, FeatureOp
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Start, Times, combined
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr, combine
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -69,14 +69,14 @@ class Arithmetic(FeatureOp):
         selection = getattr(self, self._kind)
         return (selection,) if isinstance(selection, str) else tuple(selection)
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add the new column."""
         kind = self._kind
         selection = getattr(self, kind)
         op = f"arithmetic: {kind}"
-        columns = builder.any_kind(selection, op)
+        columns = builder.select_any(selection, op)
         name = self._name(kind, [column.name for column in columns])
-        times = [column for column in columns if isinstance(column, Times)]
+        times = [column for column in columns if isinstance(column, TimeExpr)]
         if times and kind == "difference":
             if len(times) != 2:
                 other = next(column for column in columns if column not in times)
@@ -93,7 +93,7 @@ class Arithmetic(FeatureOp):
                 fix=f"leave unit out, or declare: schema: {{{columns[0].name}: datetime}}",
                 names=[columns[0].name],
             )
-        builder.add(_made(name, kind, builder.numbers(selection, op), builder.statistics))
+        builder.add(_made(name, kind, builder.select_numbers(selection, op), builder.statistics))
 
     def _name(self, kind: str, names: list[str]) -> str:
         """Return the name of the new column.
@@ -115,27 +115,27 @@ class Arithmetic(FeatureOp):
         return self.name or f"_{KINDS[kind][1]}_".join(names)
 
 
-def _between(name: str, left: Times, right: Times, unit: str) -> Numbers:
-    start = Start("BETWEEN", left.source, other=right.source, params=(1.0 / MICROSECONDS[unit],))
-    return Numbers(name, (*left.inputs, *right.inputs), start, root=name)
+def _between(name: str, left: TimeExpr, right: TimeExpr, unit: str) -> NumericExpr:
+    start = Producer("BETWEEN", left.source, other=right.source, params=(1.0 / MICROSECONDS[unit],))
+    return NumericExpr(name, (*left.inputs, *right.inputs), start, root=name)
 
 
-def _made(name: str, kind: str, columns: list[Numbers], statistics: Statistics) -> Numbers:
+def _made(name: str, kind: str, columns: list[NumericExpr], statistics: Statistics) -> NumericExpr:
     if kind == "difference":
         columns = centred(columns, statistics)
     made = columns[0]
     for column in columns[1:]:
-        made = combined(name, KINDS[kind][0], (made, column))
+        made = combine(name, KINDS[kind][0], (made, column))
     return made
 
 
-def centred(columns: list[Numbers], statistics: Statistics) -> list[Numbers]:
+def centred(columns: list[NumericExpr], statistics: Statistics) -> list[NumericExpr]:
     """Return two columns less a number in the middle of both, where 9 in 10 values are nearer to it than to 0.
 
     Their difference then keeps digits that float32 would lose: of seconds since 1970 it holds no more than the minute.
     """
     places = statistics.table.places
-    if not all(column.start.op == "LOAD" and places[column.start.source][0] == "float64" for column in columns):
+    if not all(column.producer.op == "LOAD" and places[column.producer.source][0] == "float64" for column in columns):
         return columns
     bounds = [bound for found in statistics.quantiles(columns, BULK) for bound in found]
     low, high = min(bounds), max(bounds)

@@ -11,8 +11,8 @@ from gpupipe.features.ops.datetime_parts import DatetimeParts
 from gpupipe.features.ops.encode import Encode
 from gpupipe.features.ops.impute import Impute
 from gpupipe.features.ops.scaling import Standardize
-from gpupipe.features.program.builder import NAN, Builder
-from gpupipe.features.program.expressions import Codes, Numbers, Texts, Times, Virtual
+from gpupipe.features.program.builder import NAN, ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
 
 YEAR_US = 365 * 86_400_000_000
 
@@ -29,40 +29,40 @@ class Auto(Op):
     max_one_hot: int = Field(64, ge=1, description="See encode.")
     max_levels: int = Field(250, ge=1, description="See encode.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return builder.any_kind(self.columns, "auto")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return builder.select_any(self.columns, "auto")
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Hand each column to the ops that suit it."""
         for column in self.select(builder):
-            if isinstance(column, Texts):
+            if isinstance(column, TextExpr):
                 builder.warn(f"{column.name}: text, so not among the features; {of_texts(column, builder.statistics)}")
-            elif isinstance(column, Times):
+            elif isinstance(column, TimeExpr):
                 self._times(column, builder)
-            elif isinstance(column, Codes) and column.kind == "boolean":
-                builder.put(builder.take(column, [NAN, NAN, NAN, 0.0, 1.0], column.name), "auto")
-            elif isinstance(column, Codes):
+            elif isinstance(column, CategoryExpr) and column.kind == "boolean":
+                builder.put(builder.look_up(column, [NAN, NAN, NAN, 0.0, 1.0], column.name), "auto")
+            elif isinstance(column, CategoryExpr):
                 self._codes(column, builder)
             else:
                 self._numbers(column, builder)
 
-    def _codes(self, column: Codes, builder: Builder) -> None:
+    def _codes(self, column: CategoryExpr, builder: ProgramBuilder) -> None:
         folds = {"folds": builder.n_folds} if builder.n_folds else {}  # a row belongs to one fold
         Encode(
             columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels, **folds
         ).apply(builder)  # fmt: skip
 
-    def _numbers(self, column: Numbers, builder: Builder) -> None:
+    def _numbers(self, column: NumericExpr, builder: ProgramBuilder) -> None:
         if builder.view == "codes":
             builder.put(column, "auto")
             return
         # A product or a distance is null where its columns are, and they have indicators of their own.
-        tells_more = not column.start.operands or column.start.op == "CALL"
+        tells_more = not column.producer.operands or column.producer.op == "CALL"
         has_nulls = tells_more and builder.statistics.null_counts([column])[0] > 0
         Impute(columns=[column.name], indicator=has_nulls).apply(builder)
         Standardize(columns=[column.name]).apply(builder)
 
-    def _times(self, column: Times, builder: Builder) -> None:
+    def _times(self, column: TimeExpr, builder: ProgramBuilder) -> None:
         first, last = builder.statistics.time_range(column.source)
         names = [column.name]
         has_hours = builder.statistics.has_time_of_day(column.source)
@@ -75,5 +75,5 @@ class Auto(Op):
         parts = ["weekday", *(["hour"] if has_hours else []), *(["month"] if last - first > YEAR_US // 4 else [])]
         Cyclic(columns=names, parts=parts).apply(builder)
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        """Do nothing: the chosen ops have lowered the column."""
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        """Do nothing: the chosen ops have emitted the column."""

@@ -1,4 +1,4 @@
-"""What a feature op is: settings, a fit that asks for statistics, and a lowering to columns of the matrix."""
+"""Base classes of the feature ops: settings, a fit that asks for statistics, and emitted expressions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:
-    from gpupipe.features.program.builder import Builder
-    from gpupipe.features.program.expressions import Virtual
+    from gpupipe.features.program.builder import ProgramBuilder
+    from gpupipe.features.program.expressions import Expr
     from gpupipe.features.statistics.training import Statistics
 
 OPS: Registry[type[FeatureOp]] = Registry("feature op")
@@ -32,8 +32,8 @@ class FeatureOp(Settings):
     """
 
     @abstractmethod
-    def apply(self, builder: Builder) -> None:
-        """Add the virtual columns and the columns of the matrix that the op makes."""
+    def apply(self, builder: ProgramBuilder) -> None:
+        """Add the op's expressions and columns of the matrix to `builder`."""
 
     @classmethod
     def title(cls) -> str:
@@ -74,37 +74,37 @@ class SelectingOp(FeatureOp):
 class Op(SelectingOp):
     """A feature op that is applied to each column of a selection.
 
-    A subclass names the columns it takes in `select` (numbers or codes), learns in `fit`, and writes columns in
-    `lower`. Neither ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `lower` adds
-    virtual columns to the `Builder`. So the same op works on a device, and on a cluster.
+    A subclass names the columns it takes in `select`, learns in `fit`, and adds expressions in `emit`. None of them
+    ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `emit` adds expressions to the
+    `ProgramBuilder`. So the same op works on a device, and on a cluster.
     """
 
     @abstractmethod
-    def select(self, builder: Builder) -> list[Virtual]:
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
         """Return the columns to work on, checked to be of the kind that the op takes."""
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         """Return what was learned of each column; ops that learn nothing keep this."""
         return [{} for _ in columns]
 
     @abstractmethod
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        """Add the columns that the op makes of `column` to `builder`."""
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        """Add the expressions that the op makes of `column` to `builder`."""
 
     def summary(self, state: State) -> State:
         """Return what of a state people should read; kept with the model."""
         return state
 
-    def apply(self, builder: Builder) -> None:
-        """Select, fit and lower, in one go."""
+    def apply(self, builder: ProgramBuilder) -> None:
+        """Select, fit and emit."""
         columns = self.select(builder)
         states = self.fit(columns, builder.statistics)
         for column, state in zip(self.results(columns, builder), states, strict=True):
-            builder.learned(type(self).__name__, column.name, self.summary(state))
-            self.lower(column, state, builder)
+            builder.record_state(type(self).__name__, column.name, self.summary(state))
+            self.emit(column, state, builder)
 
-    def results(self, columns: list[Virtual], builder: Builder) -> list[Virtual]:
-        """Return the columns that `lower` writes to: those that were selected."""
+    def results(self, columns: list[Expr], builder: ProgramBuilder) -> list[Expr]:
+        """Return the columns that `emit` writes to: those that were selected."""
         return columns
 
 
@@ -121,7 +121,7 @@ class InPlaceOp(Op):
         description="Add the result under this name and keep the column; {column} stands for the name of the column.",
     )
 
-    def results(self, columns: list[Virtual], builder: Builder) -> list[Virtual]:
+    def results(self, columns: list[Expr], builder: ProgramBuilder) -> list[Expr]:
         """Return the columns themselves, or with ``as`` a copy of each under its new name.
 
         Raises

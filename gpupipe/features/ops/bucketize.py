@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import NAN, Builder
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Virtual
+from gpupipe.features.program.builder import NAN, ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm, NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -36,10 +36,10 @@ class Bucketize(InPlaceOp):
             raise ValueError("edges must be ascending, each once")
         return self
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.numbers(self.columns, "bucketize")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_numbers(self.columns, "bucketize")
         for column in columns:
-            if column.start.op != "LOAD" or any(step.op != "FILL" for step in column.steps):
+            if column.producer.op != "LOAD" or any(step.op != "FILL" for step in column.transforms):
                 by = builder.changed.get(column.name, "an earlier op")
                 raise ConfigError(
                     f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
@@ -48,7 +48,7 @@ class Bucketize(InPlaceOp):
                 )
         return list(columns)
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
         assert self.bins is not None  # one of the two is given
@@ -60,18 +60,18 @@ class Bucketize(InPlaceOp):
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
         return [{"edges": distinct(edges)} for edges in found]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Numbers)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, NumericExpr)
         edges = state["edges"]
         bounds = ["-inf", *written(edges), "inf"]
         labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
-        step = IndexStep("INDEX_BIN", column.start.source, stride=3, edges=tuple(edges))
-        codes = Codes(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
-        if column.steps:
-            codes = codes.with_null_as(3 + bin_of(column.steps[0].params[0], edges))
+        step = IndexTerm("INDEX_BIN", column.producer.source, stride=3, edges=tuple(edges))
+        codes = CategoryExpr(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
+        if column.transforms:
+            codes = codes.with_null_as(3 + bin_of(column.transforms[0].params[0], edges))
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
-        builder.put(builder.take(codes, ordinal, column.name), "bucketize")
+        builder.put(builder.look_up(codes, ordinal, column.name), "bucketize")
 
 
 def distinct(edges: list[float]) -> list[float]:

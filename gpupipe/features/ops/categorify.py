@@ -8,8 +8,8 @@ from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.vocabulary import frequent
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ class Categorify(Op):
     max_categories: int | None = Field(None, ge=1, description="Keep the most frequent levels; the rest are rare.")
     min_frequency: int | None = Field(None, ge=1, description="Levels with fewer training rows are rare.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.codes(self.columns, "categorify"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_categories(self.columns, "categorify"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         states: list[State] = []
         for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
-            assert isinstance(column, Codes)
+            assert isinstance(column, CategoryExpr)
             counts = count.tolist()
             kept = frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
@@ -46,7 +46,7 @@ class Categorify(Op):
         """Return the levels in the order of their ids."""
         return {"levels": state["levels"]}
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Codes)
-        ids = builder.take(column, state["ids"], column.name)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, CategoryExpr)
+        ids = builder.look_up(column, state["ids"], column.name)
         builder.put(ids, "categorify", n_codes=FIRST_LEVEL + len(state["levels"]))

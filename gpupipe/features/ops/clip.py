@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import Expr, NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -35,10 +35,10 @@ class Clip(InPlaceOp):
             raise ValueError(f"quantiles lie in 0..1, got {list(self.quantiles)}")
         return self
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.numbers(self.columns, "clip"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_numbers(self.columns, "clip"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         if self.quantiles:
             found = statistics.quantiles(columns, list(self.quantiles))  # type: ignore[arg-type]
             return [{"lower": low, "upper": high} for low, high in found]
@@ -46,6 +46,6 @@ class Clip(InPlaceOp):
         high = math.inf if self.upper_bound is None else self.upper_bound
         return [{"lower": low, "upper": high} for _ in columns]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Numbers)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, NumericExpr)
         builder.replace(column.then("CLIP", state["lower"], state["upper"]), "clip")

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, IndexStep, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm
 from gpupipe.table.schema import FIRST_LEVEL, UNSEEN
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Cross(Op):
     name: str | None = Field(None, alias="as", description="Name of the new column.")
     buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.codes(self.columns, "cross")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_categories(self.columns, "cross")
         if len(columns) < 2:
             raise ConfigError(
                 f"cross takes two columns or more, got {len(columns)}",
@@ -60,45 +60,45 @@ class Cross(Op):
         name = self.name or "_x_".join(column.name for column in columns)
         return [_crossed(columns, name, self.buckets, builder.statistics)]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
         builder.add(column)
 
 
-def _is_plain(column: Codes) -> bool:
+def _is_plain(column: CategoryExpr) -> bool:
     return len(column.index) == 1 and column.index[0].op == "INDEX"
 
 
-def _crossed(columns: list[Codes], name: str, buckets: int | None, statistics: Statistics) -> Codes:
+def _crossed(columns: list[CategoryExpr], name: str, buckets: int | None, statistics: Statistics) -> CategoryExpr:
     # The index is computed from left to right, so the column that needs more than one step for its own comes first.
     ordered = sorted(columns, key=_is_plain)
     first, *others = ordered
-    index = (*first.index, *(IndexStep("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
+    index = (*first.index, *(IndexTerm("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
     inputs = tuple(dict.fromkeys(source for column in columns for source in column.inputs))
-    raw = Codes(name, inputs, index, prod(column.size for column in columns), (), root=name)
+    raw = CategoryExpr(name, inputs, index, prod(column.size for column in columns), (), root=name)
     if buckets is not None:
         labels, remap = tuple(map(str, range(buckets))), _hashed(ordered, buckets)
     else:
         labels, remap = _seen(columns, ordered, statistics.counts([raw])[0])
-    return Codes(name, inputs, index, raw.size, labels, remap, root=name)
+    return CategoryExpr(name, inputs, index, raw.size, labels, remap, root=name)
 
 
-def _codes(column: Codes) -> Any:
+def _codes(column: CategoryExpr) -> Any:
     """Return the code of each raw index of a column."""
     import numpy as np
 
     return np.arange(column.size, dtype=np.int32) if column.remap is None else np.asarray(column.remap, np.int32)
 
 
-def _seen(columns: list[Codes], ordered: list[Codes], counts: Any) -> tuple[tuple[str, ...], Any]:
+def _seen(columns: list[CategoryExpr], ordered: list[CategoryExpr], counts: Any) -> tuple[tuple[str, ...], Any]:
     """Return the combinations of levels that rows hold, written, and the code of each raw index.
 
     Combinations are in the order of the levels of `columns`; of several reserved codes the least wins: null.
 
     Parameters
     ----------
-    columns : list of Codes
+    columns : list of CategoryExpr
         As they were named.
-    ordered : list of Codes
+    ordered : list of CategoryExpr
         As the index counts them.
     counts : array of int, shape (size,)
         Rows per raw index.
@@ -131,7 +131,7 @@ def _written(label: str) -> str:
     return label.replace("\\", "\\\\").replace("|", "\\|")
 
 
-def _hashed(ordered: list[Codes], buckets: int) -> Any:
+def _hashed(ordered: list[CategoryExpr], buckets: int) -> Any:
     """Return the bucket code of each raw index."""
     import numpy as np
 

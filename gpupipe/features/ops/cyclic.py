@@ -10,8 +10,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Times, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm, NumericExpr, TimeExpr
 from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
 
 if TYPE_CHECKING:
@@ -39,34 +39,34 @@ class Cyclic(Op):
     parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = ["hour", "weekday"]  # noqa: RUF012
     period: float | None = Field(None, gt=0, description="Of a numeric column, in its own units.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.any_kind(self.columns, "cyclic")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_any(self.columns, "cyclic")
         for column in columns:
-            if not isinstance(column, (Times, Numbers)):
+            if not isinstance(column, (TimeExpr, NumericExpr)):
                 raise ConfigError(
                     f"cyclic needs times or numbers; {column.name!r} is {column.kind}", names=[column.name]
                 )
-            if isinstance(column, Numbers) and self.period is None:
+            if isinstance(column, NumericExpr) and self.period is None:
                 raise ConfigError(
                     f"cyclic needs the period of the number {column.name!r}", fix="period: 24", names=[column.name]
                 )
         return columns
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
-        numbers = [column for column in columns if isinstance(column, Numbers)]
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+        numbers = [column for column in columns if isinstance(column, NumericExpr)]
         lows = {column.name: low for column, (low, _) in zip(numbers, statistics.extremes(numbers), strict=True)}
-        return [{"origin": self._origin(lows[c.name])} if isinstance(c, Numbers) else {} for c in columns]
+        return [{"origin": self._origin(lows[c.name])} if isinstance(c, NumericExpr) else {} for c in columns]
 
     def _origin(self, low: float) -> float:
         """Return a start of a turn near the data: what float32 cannot hold of a large number is whole turns."""
         assert self.period is not None
         return math.floor(low / self.period) * self.period
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        if isinstance(column, Numbers):
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        if isinstance(column, NumericExpr):
             self._lower_number(column, state["origin"], builder)
             return
-        assert isinstance(column, Times)
+        assert isinstance(column, TimeExpr)
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday are read off one table of 168, at one index.
@@ -76,9 +76,9 @@ class Cyclic(Op):
             values = [_value(name, part, i) - first for i in range(PART_SIZES[part])]
             for label, wave in (("sin", math.sin), ("cos", math.cos)):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
-                builder.put(builder.take(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
+                builder.put(builder.look_up(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
 
-    def _lower_number(self, column: Numbers, origin: float, builder: Builder) -> None:
+    def _lower_number(self, column: NumericExpr, origin: float, builder: ProgramBuilder) -> None:
         assert self.period is not None
         for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
             wave = column.then("CENTER", origin, 1.0).then("SINE", 2 * math.pi / self.period, phase)
@@ -91,12 +91,12 @@ def _value(name: str, part: CalendarPart, index: int) -> int:
     return index
 
 
-def part_codes(column: Times, part: CalendarPart) -> Codes:
+def part_codes(column: TimeExpr, part: CalendarPart) -> CategoryExpr:
     """Return a part of a time as a categorical column: null, or one of the part's values."""
     import numpy as np
 
     size = PART_SIZES[part]
-    step = IndexStep("INDEX_PART", column.source, part=int(part))
+    step = IndexTerm("INDEX_PART", column.source, part=int(part))
     remap = np.append(np.arange(size) + 3, 0)
     labels = tuple(str(i) for i in range(size))
-    return Codes(f"{column.name}_{part.name.lower()}", column.inputs, (step,), size + 1, labels, remap)
+    return CategoryExpr(f"{column.name}_{part.name.lower()}", column.inputs, (step,), size + 1, labels, remap)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Start, Times, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import Expr, NumericExpr, Producer, TimeExpr
 from gpupipe_kernels.program.opcodes import CalendarPart
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ class DatetimeParts(Op):
 
     parts: list[PartName] = ["year", "month", "day", "weekday", "hour"]  # noqa: RUF012
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.times(self.columns, "datetime_parts"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_times(self.columns, "datetime_parts"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
-        return [{"origin": statistics.time_range(c.source)[0]} for c in columns if isinstance(c, Times)]
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+        return [{"origin": statistics.time_range(c.source)[0]} for c in columns if isinstance(c, TimeExpr)]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Times)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, TimeExpr)
         for name in self.parts:
             if name == "elapsed_days":
-                start = Start("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
+                start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
             else:
-                start = Start("PART", column.source, arg=int(CalendarPart[name.upper()]))
-            made = Numbers(f"{column.name}_{name}", column.inputs, start)
+                start = Producer("PART", column.source, arg=int(CalendarPart[name.upper()]))
+            made = NumericExpr(f"{column.name}_{name}", column.inputs, start)
             if made.name not in builder.made:
                 builder.add(made)
             builder.replace(made, "datetime_parts")

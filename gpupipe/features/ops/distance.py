@@ -10,8 +10,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, FeatureOp
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, combined
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import NumericExpr, combine
 
 Point = Annotated[list[str], Field(min_length=2, max_length=2)]
 
@@ -31,7 +31,7 @@ class TwoPoints(FeatureOp):
         """Return the four coordinates."""
         return (*self.start, *self.to)
 
-    def points(self, builder: Builder, op: str) -> tuple[tuple[Numbers, ...], float]:
+    def points(self, builder: ProgramBuilder, op: str) -> tuple[tuple[NumericExpr, ...], float]:
         """Return the four coordinates, and the latitude that the two latitudes are counted from.
 
         Counted from a whole degree amid the data, float32 holds a coordinate to millimetres in place of metres.
@@ -55,13 +55,13 @@ class TwoPoints(FeatureOp):
         return tuple(centred), float(origins[0])
 
 
-def _coordinate(name: str, builder: Builder, op: str) -> Numbers:
-    found = builder.numbers([name], op)
+def _coordinate(name: str, builder: ProgramBuilder, op: str) -> NumericExpr:
+    found = builder.select_numbers([name], op)
     if len(found) != 1:
         raise ConfigError(
             f"{op} takes one column in this place; {name!r} means {', '.join(c.name for c in found)}", names=[name]
         )
-    if any(step.op not in KEEPS_DEGREES for step in found[0].steps):
+    if any(step.op not in KEEPS_DEGREES for step in found[0].transforms):
         raise ConfigError(
             f"{op} takes degrees; {found[0].name!r} was changed by {builder.changed[found[0].name]}",
             fix=f"put {op} before it, or keep the degrees there, with as: {found[0].name}_scaled",
@@ -80,11 +80,11 @@ class Haversine(TwoPoints):
 
     unit: Literal["km", "m", "mi"] = Field("km", description="Of the distance: kilometres, metres or miles.")
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add the distance."""
         points, origin = self.points(builder, "haversine")
         name = self.name or f"distance_{self.unit}"
-        builder.add(combined(name, "HAVERSINE", points, RADIUS[self.unit], origin))
+        builder.add(combine(name, "HAVERSINE", points, RADIUS[self.unit], origin))
 
 
 @OPS.register("bearing")
@@ -98,10 +98,10 @@ class Bearing(TwoPoints):
 
     cyclic: bool = Field(False, description="Make the sine and the cosine of the course, in place of degrees.")
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add the course, or its sine and cosine."""
         points, origin = self.points(builder, "bearing")
-        course = combined(self.name or "bearing", "BEARING", points, 1.0, origin)
+        course = combine(self.name or "bearing", "BEARING", points, 1.0, origin)
         if not self.cyclic:
             builder.add(course)
             return

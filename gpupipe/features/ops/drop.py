@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpupipe.features.ops.base import OPS, SelectingOp
 
 if TYPE_CHECKING:
-    from gpupipe.features.program.builder import Builder
+    from gpupipe.features.program.builder import ProgramBuilder
 
 
 @OPS.register("drop")
@@ -17,6 +17,6 @@ class Drop(SelectingOp):
     Later ops cannot select them. ``source: {drop: ...}`` does not even read a column.
     """
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Forget the columns, and what stands for them in the matrix."""
         builder.drop(self.columns, "drop")

@@ -11,12 +11,12 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.features.ops.arithmetic import centred
 from gpupipe.features.ops.base import OPS, FeatureOp
 from gpupipe.features.ops.impute import null_indicator
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Numbers, Start, Times
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, Producer, TimeExpr
 from gpupipe.features.program.formula import Formula, FormulaError
 
 if TYPE_CHECKING:
-    from gpupipe.features.program.expressions import Virtual
+    from gpupipe.features.program.expressions import Expr
 
 MOST_COLUMNS = 256
 
@@ -63,7 +63,7 @@ class Expression(FeatureOp):
         forms = [{"type": "object", "additionalProperties": text}, text, {"type": "array", "items": text}, full]
         return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": forms}
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add a column for each expression, in their order: one may read those before it."""
         for name, text in self.expressions.items():
             where = f"features: expression: {name}"
@@ -72,37 +72,37 @@ class Expression(FeatureOp):
                 made = Formula(text).column(name, reader.number, reader.null, reader.centred)
             except FormulaError as error:
                 raise ConfigError(str(error), where=where, names=[text]) from None
-            builder.learned(type(self).__name__, name, {"expression": text})
+            builder.record_state(type(self).__name__, name, {"expression": text})
             builder.add(made)
 
 
 class _Reader:
     """Finds the columns that an expression reads, as earlier ops left them."""
 
-    def __init__(self, builder: Builder, where: str) -> None:
+    def __init__(self, builder: ProgramBuilder, where: str) -> None:
         self.builder, self.where = builder, where
 
-    def number(self, name: str) -> Numbers:
+    def number(self, name: str) -> NumericExpr:
         """Return a numeric or boolean column."""
         column = self._column(name)
-        if isinstance(column, Times):
+        if isinstance(column, TimeExpr):
             raise ConfigError(
                 f"an expression takes numbers; {name!r} is a time",
                 where=self.where,
                 fix=f"first - arithmetic: {{difference: [{name}, other], unit: days, as: …}}, or datetime_parts",
                 names=[name],
             )
-        return self.builder.numbers([name], "expression")[0]
+        return self.builder.select_numbers([name], "expression")[0]
 
-    def null(self, name: str) -> Numbers:
+    def null(self, name: str) -> NumericExpr:
         """Return the column that is 1 where a column is null, else 0."""
         column = self._column(name)
-        if isinstance(column, Numbers):
+        if isinstance(column, NumericExpr):
             return null_indicator(column, name)
-        if isinstance(column, Times):
-            return Numbers(name, column.inputs, Start("IS_NULL", column.source), may_be_null=False)
-        if isinstance(column, Codes):
-            return self.builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
+        if isinstance(column, TimeExpr):
+            return NumericExpr(name, column.inputs, Producer("IS_NULL", column.source), may_be_null=False)
+        if isinstance(column, CategoryExpr):
+            return self.builder.look_up(column, [1.0] + [0.0] * (column.n_codes - 1), name)
         raise ConfigError(
             f"isnull does not take text; {name!r} is text",
             where=self.where,
@@ -110,11 +110,11 @@ class _Reader:
             names=[name],
         )
 
-    def centred(self, columns: list[Numbers]) -> list[Numbers]:
+    def centred(self, columns: list[NumericExpr]) -> list[NumericExpr]:
         """Return the two columns of a difference, moved where float32 would lose digits."""
         return centred(columns, self.builder.statistics)
 
-    def _column(self, name: str) -> Virtual:
+    def _column(self, name: str) -> Expr:
         column = self.builder.columns.get(name)
         if column is None:
             marked = [f"`{other}`" for other in self.builder.columns if name in other and not other.isidentifier()]

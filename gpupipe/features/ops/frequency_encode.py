@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class FrequencyEncode(Op):
     """Replace a level by its share of the training rows, in 0..1; null has its own share, a level never seen has 0."""
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.codes(self.columns, "frequency_encode"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_categories(self.columns, "frequency_encode"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         counts = statistics.counts(columns)  # type: ignore[arg-type]
         return [{"shares": (count / max(1, statistics.n_rows)).tolist()} for count in counts]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Codes)
-        builder.put(builder.take(column, state["shares"], f"{column.name}_frequency"), "frequency_encode")
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, CategoryExpr)
+        builder.put(builder.look_up(column, state["shares"], f"{column.name}_frequency"), "frequency_encode")

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, IndexStep, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm
 from gpupipe.table.schema import NULL
 
 
@@ -20,8 +20,8 @@ class HashBucket(InPlaceOp):
 
     buckets: int = Field(1024, ge=2, le=2**20)
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.codes(self.columns, "hash_bucket")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_categories(self.columns, "hash_bucket")
         schema = builder.statistics.table.schema
         for column in columns:
             step = column.index[0]
@@ -34,17 +34,17 @@ class HashBucket(InPlaceOp):
                 )
         return list(columns)
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Codes)
-        source = builder.hashed(column.index[0].source, self.buckets)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, CategoryExpr)
+        source = builder.add_hashed(column.index[0].source, self.buckets)
         labels = tuple(str(i) for i in range(self.buckets))
-        index = (IndexStep("INDEX", source),)
-        codes = Codes(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
+        index = (IndexTerm("INDEX", source),)
+        codes = CategoryExpr(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
         if column.remap is not None:  # nulls were imputed: they have the bucket of their level
             codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
         builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]
-        builder.put(builder.take(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
+        builder.put(builder.look_up(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
 
     def _bucket(self, level: str) -> int:
         from gpupipe.table.strings import bucket_codes

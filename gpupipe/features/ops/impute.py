@@ -9,8 +9,8 @@ from pydantic import FiniteFloat, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Numbers, Start, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, Producer
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -34,11 +34,13 @@ class Impute(InPlaceOp):
             raise ValueError("strategy: constant goes with value: …, and value: … with strategy: constant")
         return self
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.any_kind(self.columns, "impute")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_any(self.columns, "impute")
         for column in columns:
-            numeric = isinstance(column, Numbers)
-            if not isinstance(column, (Numbers, Codes)) or (not numeric and self.strategy in ("median", "mean")):
+            numeric = isinstance(column, NumericExpr)
+            if not isinstance(column, (NumericExpr, CategoryExpr)) or (
+                not numeric and self.strategy in ("median", "mean")
+            ):
                 raise ConfigError(
                     f"impute by {self.strategy} does not fit {column.name!r}, which is {column.kind}",
                     fix="select @numeric, or use strategy: most_frequent",
@@ -46,15 +48,15 @@ class Impute(InPlaceOp):
                 )
         return columns
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
-        numbers = [c for c in columns if isinstance(c, Numbers)]
-        codes = [c for c in columns if isinstance(c, Codes)]
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+        numbers = [c for c in columns if isinstance(c, NumericExpr)]
+        codes = [c for c in columns if isinstance(c, CategoryExpr)]
         values: dict[str, float | str | None] = {}
         values |= dict(zip([c.name for c in numbers], self._numbers(numbers, statistics), strict=True))
         values |= dict(zip([c.name for c in codes], self._levels(codes, statistics), strict=True))
         return [{"value": values[c.name]} for c in columns]
 
-    def _numbers(self, columns: list[Numbers], statistics: Statistics) -> list[float]:
+    def _numbers(self, columns: list[NumericExpr], statistics: Statistics) -> list[float]:
         if self.strategy == "constant":
             return [self._number(c) for c in columns]
         if self.strategy == "mean":
@@ -63,7 +65,7 @@ class Impute(InPlaceOp):
             return statistics.modes(columns)
         return [median for (median,) in statistics.quantiles(columns, [0.5])]
 
-    def _number(self, column: Numbers) -> float:
+    def _number(self, column: NumericExpr) -> float:
         try:
             return float(self.value or 0)
         except ValueError:
@@ -73,22 +75,22 @@ class Impute(InPlaceOp):
                 names=[column.name],
             ) from None
 
-    def _levels(self, columns: list[Codes], statistics: Statistics) -> list[str | None]:
+    def _levels(self, columns: list[CategoryExpr], statistics: Statistics) -> list[str | None]:
         if self.strategy == "constant":
             return [_as_level(self.value) for _ in columns]
         counts = [count[3:].tolist() for count in statistics.counts(columns)]
         return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        if isinstance(column, Codes):
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        if isinstance(column, CategoryExpr):
             self._lower_codes(column, state["value"], builder)
             return
-        assert isinstance(column, Numbers)
+        assert isinstance(column, NumericExpr)
         builder.replace(column.then("FILL", state["value"]), "impute")
         if self.indicator:
             builder.put(null_indicator(column, f"{column.name}_missing"), "impute")
 
-    def _lower_codes(self, column: Codes, level: str | None, builder: Builder) -> None:
+    def _lower_codes(self, column: CategoryExpr, level: str | None, builder: ProgramBuilder) -> None:
         if level is None:
             builder.note(f"{column.name}: nothing but nulls, so there is no level to impute")
             return
@@ -103,7 +105,7 @@ class Impute(InPlaceOp):
         builder.change(column.with_null_as(3 + column.labels.index(level)))
         if self.indicator:
             name = f"{column.name}_missing"
-            made = builder.take(column, [1.0] + [0.0] * (column.n_codes - 1), name)
+            made = builder.look_up(column, [1.0] + [0.0] * (column.n_codes - 1), name)
             builder.put(replace(made, root=name), "impute")  # beside the category, which is still to be encoded
 
 
@@ -116,16 +118,16 @@ def _as_level(value: object) -> str:
     return str(value)
 
 
-def null_indicator(column: Numbers, name: str) -> Numbers:
+def null_indicator(column: NumericExpr, name: str) -> NumericExpr:
     """Return the column `name` that is 1 where `column` was null before any op filled it, else 0."""
-    start = column.start
+    start = column.producer
     if start.operands or start.other:  # no source alone tells: whatever is a number becomes 0, and the rest 1
-        beside = replace(column, name=name, steps=(), root=name)
+        beside = replace(column, name=name, transforms=(), root=name)
         return beside.then("CLIP", 0.0, 0.0).then("FILL", 1.0)
     if start.op != "TAKE":
-        return Numbers(name, column.inputs, Start("IS_NULL", start.source), may_be_null=False, root=name)
+        return NumericExpr(name, column.inputs, Producer("IS_NULL", start.source), may_be_null=False, root=name)
 
     import numpy as np
 
     nulls = np.isnan(start.table).astype(np.float32)
-    return Numbers(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)
+    return NumericExpr(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

@@ -11,8 +11,8 @@ from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, Wit
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, FeatureOp
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, combined
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import NumericExpr, combine
 from gpupipe_kernels.user.file import declared
 from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
 
@@ -88,7 +88,7 @@ class Kernel(FeatureOp):
         path, _, name = self.use.rpartition(":")
         return load(Path(path), name)
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add the column; the kernel is compiled here, so whatever is wrong with it shows before it meets a row."""
         try:
             kernel = self.kernel
@@ -98,8 +98,8 @@ class Kernel(FeatureOp):
         if kernel.n_inputs != len(self.inputs):
             raise ConfigError(_miscounted(kernel.parameters, self.inputs))
         inputs = tuple(_number(name, builder) for name in self.inputs)
-        made = combined(self.name or kernel.name, "CALL", inputs, call=kernel)
-        builder.learned(type(self).__name__, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
+        made = combine(self.name or kernel.name, "CALL", inputs, call=kernel)
+        builder.record_state(type(self).__name__, made.name, {"kernel": kernel.name, "sha256": kernel.sha256})
         builder.add(made)
 
 
@@ -107,8 +107,8 @@ def _miscounted(parameters: tuple[str, ...], inputs: list[str]) -> str:
     return f"the kernel takes {len(parameters)} inputs ({', '.join(parameters)}), got {len(inputs)}"
 
 
-def _number(name: str, builder: Builder) -> Numbers:
+def _number(name: str, builder: ProgramBuilder) -> NumericExpr:
     """Return the numeric column of a name, as it is after the ops so far."""
     if name not in builder.columns:
-        raise builder.absent(name, "kernel")
-    return builder.numbers([name], "kernel")[0]
+        raise builder.missing_column(name, "kernel")
+    return builder.select_numbers([name], "kernel")[0]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import Expr, NumericExpr
 
 
 @OPS.register("log1p")
 class Log1p(InPlaceOp):
     """Replace x by ``log(1 + x)``, for counts and amounts; at -1 and below it is null."""
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.numbers(self.columns, "log1p"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_numbers(self.columns, "log1p"))
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Numbers)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, NumericExpr)
         builder.replace(column.then("LOG1P"), "log1p")

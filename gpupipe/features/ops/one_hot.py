@@ -8,8 +8,8 @@ from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.vocabulary import frequent
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Numbers, Start, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, Producer
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class OneHot(Op):
     max_categories: int | None = Field(64, ge=1, description="Keep the most frequent levels; null keeps all.")
     min_frequency: int | None = Field(None, ge=1, description="Keep levels with at least so many training rows.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.codes(self.columns, "one_hot"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_categories(self.columns, "one_hot"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         states: list[State] = []
         for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
-            assert isinstance(column, Codes)
+            assert isinstance(column, CategoryExpr)
             counts = count.tolist()
             kept = frequent(column, counts, self.max_categories, self.min_frequency)
             others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
@@ -48,8 +48,8 @@ class OneHot(Op):
         """Return the levels that have a column, and whether rare ones and nulls have."""
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Codes)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, CategoryExpr)
         for code, level in zip(state["codes"], state["levels"], strict=True):
             label = repr(level) if level in (RARE_LABEL, NULL_LABEL) else level
             builder.put(indicator(column, [code], label, builder), "one_hot")
@@ -59,11 +59,11 @@ class OneHot(Op):
             builder.put(indicator(column, [NULL], NULL_LABEL, builder), "one_hot")
 
 
-def indicator(column: Codes, codes: list[int], label: str, builder: Builder) -> Numbers:
+def indicator(column: CategoryExpr, codes: list[int], label: str, builder: ProgramBuilder) -> NumericExpr:
     """Return the column that is 1 where `column` has one of `codes`."""
     name = f"{column.name}={label}"
     step = column.index[0]
     if len(codes) == 1 and len(column.index) == 1 and step.op == "INDEX" and column.remap is None:
-        return Numbers(name, column.inputs, Start("EQUAL", step.source, arg=codes[0]), may_be_null=False)
+        return NumericExpr(name, column.inputs, Producer("EQUAL", step.source, arg=codes[0]), may_be_null=False)
     chosen = set(codes)
-    return builder.take(column, [float(c in chosen) for c in range(column.n_codes)], name)
+    return builder.look_up(column, [float(c in chosen) for c in range(column.n_codes)], name)

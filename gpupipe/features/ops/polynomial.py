@@ -10,8 +10,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.ops.base import OPS, SelectingOp
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, combined
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import NumericExpr, combine
 
 MOST_TERMS = 1024
 
@@ -28,9 +28,9 @@ class Polynomial(SelectingOp):
     degree: int = Field(2, ge=2, le=5, description="Most factors of a product.")
     interaction_only: bool = Field(False, description="No column twice in a product.")
 
-    def apply(self, builder: Builder) -> None:
+    def apply(self, builder: ProgramBuilder) -> None:
         """Add all products."""
-        columns = builder.numbers(self.columns, "polynomial")
+        columns = builder.select_numbers(self.columns, "polynomial")
         self._check(len(columns))
         for factors in self._terms(columns):
             builder.add(_product(factors))
@@ -47,16 +47,16 @@ class Polynomial(SelectingOp):
                 fix="select fewer columns" + (", or a lower degree" if self.degree > 2 else ""),
             )
 
-    def _terms(self, columns: list[Numbers]) -> Iterator[tuple[Numbers, ...]]:
+    def _terms(self, columns: list[NumericExpr]) -> Iterator[tuple[NumericExpr, ...]]:
         choose = combinations if self.interaction_only else combinations_with_replacement
         for degree in range(2, self.degree + 1):
             yield from choose(columns, degree)
 
 
-def _product(factors: tuple[Numbers, ...]) -> Numbers:
+def _product(factors: tuple[NumericExpr, ...]) -> NumericExpr:
     powers = [(name, len(list(same))) for name, same in groupby(factor.name for factor in factors)]
     name = " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers)
     made = factors[0]
     for factor in factors[1:]:
-        made = combined(name, "MULTIPLY", (made, factor))
+        made = combine(name, "MULTIPLY", (made, factor))
     return made

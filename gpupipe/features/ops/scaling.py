@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import Expr, NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -20,11 +20,11 @@ LEAST = 2.0**-126  # the least float32 of full precision
 class Scaling(InPlaceOp):
     """Base of the ops whose result is ``(x - center) * factor``."""
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.numbers(self.columns, self.title()))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_numbers(self.columns, self.title()))
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Numbers)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, NumericExpr)
         builder.replace(column.then("CENTER", state["center"], state["factor"]), self.title())
 
 
@@ -40,7 +40,7 @@ class Standardize(Scaling):
     with_mean: bool = True
     with_std: bool = True
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         moments = statistics.moments(columns)  # type: ignore[arg-type]
         return [
             {"center": mean if self.with_mean else 0.0, "factor": reciprocal(std) if self.with_std else 1.0}
@@ -52,7 +52,7 @@ class Standardize(Scaling):
 class MinMax(Scaling):
     """Map the training rows' smallest and largest value to 0 and 1; what lies beyond at serve lies beyond."""
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         extremes = statistics.extremes(columns)  # type: ignore[arg-type]
         return [{"center": low, "factor": reciprocal(high - low)} for low, high in extremes]
 
@@ -70,6 +70,6 @@ class RobustScale(Scaling):
             raise ValueError(f"quantiles must be 0 <= low < high <= 1, got {low}, {high}")
         return self
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         found = statistics.quantiles(columns, [0.5, *self.quantiles])  # type: ignore[arg-type]
         return [{"center": median, "factor": reciprocal(high - low)} for median, low, high in found]

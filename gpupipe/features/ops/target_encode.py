@@ -8,8 +8,8 @@ from pydantic import Field
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Codes, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import CategoryExpr, Expr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics, TargetCounts
@@ -28,8 +28,8 @@ class TargetEncode(Op):
     folds: int = Field(5, ge=2, le=100, description="Parts that the training rows are cut into.")
     smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior, in rows.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        columns = builder.codes(self.columns, "target_encode")
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        columns = builder.select_categories(self.columns, "target_encode")
         if builder.statistics.target is None:
             raise ConfigError(
                 "target_encode needs a target",
@@ -38,7 +38,7 @@ class TargetEncode(Op):
         builder.use_folds(self.folds)
         return list(columns)
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         found = statistics.target_counts(columns, self.folds)  # type: ignore[arg-type]
         return [{"means": means(counts, self.smoothing)} for counts in found]
 
@@ -46,12 +46,12 @@ class TargetEncode(Op):
         """Return the means over all training rows, of each code; those of the folds have served their purpose."""
         return {"means": [table[0].tolist() for table in state["means"]]}
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
-        assert isinstance(column, Codes)
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+        assert isinstance(column, CategoryExpr)
         tables = state["means"]  # (outputs, folds + 1, codes)
         for k, table in enumerate(tables):
             name = f"{column.name}_target" if len(tables) == 1 else f"{column.name}_target_{k}"
-            builder.put(builder.take(column, table, name), "target_encode")
+            builder.put(builder.look_up(column, table, name), "target_encode")
 
 
 def means(counts: TargetCounts, smoothing: float) -> Any:

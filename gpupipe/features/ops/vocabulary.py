@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupipe.features.program.expressions import Codes
+from gpupipe.features.program.expressions import CategoryExpr
 
 
-def frequent(column: Codes, counts: Sequence[int], max_categories: int | None, min_frequency: int | None) -> list[int]:
+def frequent(
+    column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
+) -> list[int]:
     """Return the codes of the levels that keep a place of their own, in the order of the codes.
 
     Parameters
     ----------
-    column : Codes
+    column : CategoryExpr
     counts : sequence of int
         Training rows per code.
     max_categories : int, optional

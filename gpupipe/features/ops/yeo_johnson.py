@@ -8,8 +8,8 @@ from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.ops.scaling import reciprocal
-from gpupipe.features.program.builder import Builder
-from gpupipe.features.program.expressions import Numbers, Virtual
+from gpupipe.features.program.builder import ProgramBuilder
+from gpupipe.features.program.expressions import Expr, NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -25,10 +25,10 @@ class YeoJohnson(InPlaceOp):
 
     standardize: bool = Field(True, description="Give the result mean 0 and standard deviation 1.")
 
-    def select(self, builder: Builder) -> list[Virtual]:
-        return list(builder.numbers(self.columns, "yeo_johnson"))
+    def select(self, builder: ProgramBuilder) -> list[Expr]:
+        return list(builder.select_numbers(self.columns, "yeo_johnson"))
 
-    def fit(self, columns: list[Virtual], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         found = statistics.exponents(columns)  # type: ignore[arg-type]
         states: list[State] = [{"exponent": exponent, "is_limited": is_limited} for exponent, is_limited in found]
         if self.standardize:
@@ -37,7 +37,7 @@ class YeoJohnson(InPlaceOp):
                 state |= {"center": mean, "factor": reciprocal(std)}
         return states
 
-    def lower(self, column: Virtual, state: State, builder: Builder) -> None:
+    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
         if state["is_limited"]:
             builder.note(
                 f"{column.name}: yeo_johnson with exponent {state['exponent']:.3g}: float32 does not hold the result of"
@@ -49,7 +49,7 @@ class YeoJohnson(InPlaceOp):
         builder.replace(bent, "yeo_johnson")
 
 
-def _bent(column: Virtual, state: State) -> Numbers:
-    assert isinstance(column, Numbers)
+def _bent(column: Expr, state: State) -> NumericExpr:
+    assert isinstance(column, NumericExpr)
     exponent = state["exponent"]
     return column if exponent == 1 else column.then("YEO_JOHNSON", exponent)

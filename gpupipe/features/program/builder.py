@@ -1,4 +1,4 @@
-"""The state of a fit: the virtual columns so far, the columns of the matrix, and what users should know."""
+"""The state of one fit: expressions so far, columns of the matrix, notes and warnings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Literal
 
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.ops.advice import as_categories, as_numbers, as_times
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Output, Start, Texts, Times, Virtual
+from gpupipe.features.program.expressions import (
+    CategoryExpr,
+    Expr,
+    IndexTerm,
+    NumericExpr,
+    OutputColumn,
+    Producer,
+    TextExpr,
+    TimeExpr,
+)
 from gpupipe.features.program.selection import no_column, resolve
 from gpupipe.table.schema import FIRST_LEVEL, Column
 
@@ -21,42 +30,42 @@ View = Literal["codes", "dense", "embedding"]
 NAN = float("nan")
 
 
-class Builder:
-    """Collects what the ops of one view make.
+class ProgramBuilder:
+    """Collects the expressions that the ops make for one view.
 
     Parameters
     ----------
     statistics : Statistics
         Reductions over the training rows; shared by all views.
     view : {"codes", "dense", "embedding"}
-        What the model likes: integer ids, scaled numbers without nulls, or those of the categories and these of the
-        numbers.
+        The form that suits the model: integer ids; scaled numbers without nulls; or ids for categories and scaled
+        numbers for numeric columns.
     withheld : mapping of str to str, optional
         Columns of the table that no op may select, each with the reason.
 
     Attributes
     ----------
-    columns : dict of str to Virtual
-        The columns that ops may select, by name, as the ops so far have left them.
+    columns : dict of str to Expr
+        The columns that ops may select, by name, after the ops so far.
     made : dict of str to str
         Columns that ops added, each with the op.
     changed, dropped : dict of str to str
         Columns that an op replaced by its result, or dropped, each with the op.
     consumed : set of str
-        Categories that were combined into others.
-    outputs : dict of str to Output
+        Columns that were combined into others.
+    outputs : dict of str to OutputColumn
         The columns of the matrix.
     notes, warnings : list of str
     """
 
     def __init__(self, statistics: Statistics, view: View, withheld: Mapping[str, str] | None = None) -> None:
         self.statistics, self.view, self.withheld = statistics, view, withheld or {}
-        self.columns: dict[str, Virtual] = {c.name: _source(c) for c in statistics.table.schema if not c.hash_of}
+        self.columns: dict[str, Expr] = {c.name: _source(c) for c in statistics.table.schema if not c.hash_of}
         self.made: dict[str, str] = {}
         self.changed: dict[str, str] = {}
         self.dropped: dict[str, str] = {}
         self.consumed: set[str] = set()
-        self.outputs: dict[str, Output] = {}
+        self.outputs: dict[str, OutputColumn] = {}
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.n_folds = 0
@@ -84,7 +93,7 @@ class Builder:
             error.place(f"{place}.{op.title()}")
             raise
 
-    def numbers(self, selection: str | list[str], op: str) -> list[Numbers]:
+    def select_numbers(self, selection: str | list[str], op: str) -> list[NumericExpr]:
         """Return the numeric (or boolean) columns of a selection.
 
         Raises
@@ -94,7 +103,7 @@ class Builder:
         """
         return [self._as_numbers(column, op) for column in self._select(selection, op)]
 
-    def codes(self, selection: str | list[str], op: str) -> list[Codes]:
+    def select_categories(self, selection: str | list[str], op: str) -> list[CategoryExpr]:
         """Return the categorical (or boolean) columns of a selection.
 
         Raises
@@ -102,16 +111,16 @@ class Builder:
         ConfigError
             If a column that was named is of another kind.
         """
-        columns: list[Codes] = []
+        columns: list[CategoryExpr] = []
         for column in self._select(selection, op):
-            if not isinstance(column, Codes):
+            if not isinstance(column, CategoryExpr):
                 error = self._of_another_kind(column, op, "categorical", as_categories(column))
-                error.depends_on_rows = isinstance(column, Texts)  # text is a category whose levels repeat
+                error.depends_on_rows = isinstance(column, TextExpr)  # text is a category whose levels repeat
                 raise error
             columns.append(column)
         return columns
 
-    def times(self, selection: str | list[str], op: str) -> list[Times]:
+    def select_times(self, selection: str | list[str], op: str) -> list[TimeExpr]:
         """Return the datetime columns of a selection.
 
         Raises
@@ -119,18 +128,18 @@ class Builder:
         ConfigError
             If a column that was named is of another kind.
         """
-        columns: list[Times] = []
+        columns: list[TimeExpr] = []
         for column in self._select(selection, op):
-            if not isinstance(column, Times):
+            if not isinstance(column, TimeExpr):
                 raise self._of_another_kind(column, op, "datetime", as_times(column, self.statistics))
             columns.append(column)
         return columns
 
-    def any_kind(self, selection: str | list[str], op: str) -> list[Virtual]:
-        """Return the columns of a selection, whatever they are."""
+    def select_any(self, selection: str | list[str], op: str) -> list[Expr]:
+        """Return the columns of a selection, of any kind."""
         return self._select(selection, op)
 
-    def absent(self, name: str, op: str) -> ConfigError:
+    def missing_column(self, name: str, op: str) -> ConfigError:
         """Return the error about a name or glob that matches no column."""
         for column, reason in self.withheld.items():
             if column == name or fnmatchcase(name, column):
@@ -145,46 +154,46 @@ class Builder:
             return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}", names=[name])
         return no_column(name, self.columns)
 
-    def _select(self, selection: str | list[str], op: str) -> list[Virtual]:
+    def _select(self, selection: str | list[str], op: str) -> list[Expr]:
         def absent(name: str, is_excluded: bool) -> ConfigError | None:
             known = name in self.withheld or name in self.dropped
-            return None if is_excluded and known else self.absent(name, op)
+            return None if is_excluded and known else self.missing_column(name, op)
 
         return [self.columns[name] for name in resolve(selection, _Kinds(self.columns), absent)]
 
-    def _as_numbers(self, column: Virtual, op: str) -> Numbers:
-        if isinstance(column, Numbers):
+    def _as_numbers(self, column: Expr, op: str) -> NumericExpr:
+        if isinstance(column, NumericExpr):
             return column
-        if isinstance(column, Codes) and column.kind == "boolean":
-            return self.take(column, [NAN, NAN, NAN, 0.0, 1.0], column.name)
+        if isinstance(column, CategoryExpr) and column.kind == "boolean":
+            return self.look_up(column, [NAN, NAN, NAN, 0.0, 1.0], column.name)
         raise self._of_another_kind(column, op, "numeric", as_numbers(column))
 
-    def _of_another_kind(self, column: Virtual, op: str, wanted: str, fix: str) -> ConfigError:
+    def _of_another_kind(self, column: Expr, op: str, wanted: str, fix: str) -> ConfigError:
         is_a = f"is {column.kind}"
         by = self.changed.get(column.name)
-        if by is not None and isinstance(column, Codes) and wanted == "numeric":
+        if by is not None and isinstance(column, CategoryExpr) and wanted == "numeric":
             is_a += f" since {by}"
             fix = f"put {op} before it, or keep the number there, with as: {column.name}_bin"
         return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix, names=[column.name])
 
-    def take(self, codes: Codes, table: object, name: str, inputs: tuple[str, ...] = ()) -> Numbers:
-        """Return the column whose value is looked up in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
+    def look_up(self, codes: CategoryExpr, table: object, name: str, inputs: tuple[str, ...] = ()) -> NumericExpr:
+        """Return the expression that looks up `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
         import numpy as np
 
         values = np.asarray(table, np.float32)
         if codes.remap is not None:
             values = values[..., codes.remap]
-        start = Start("TAKE", codes=codes, table=values)
+        start = Producer("TAKE", codes=codes, table=values)
         may_be_null = bool(np.isnan(values).any())
-        return Numbers(name, inputs or codes.inputs, start, may_be_null=may_be_null, root=codes.root)
+        return NumericExpr(name, inputs or codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
-    def put(self, column: Numbers, op: str, n_codes: int = 0) -> None:
-        """Make `column` a column of the matrix, in the place of one of the same name if there is one.
+    def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
+        """Make `column` a column of the matrix, replacing one of the same name.
 
         Raises
         ------
         ConfigError
-            If that name belongs to what is made of other columns.
+            If that name belongs to a feature of other columns.
         """
         old = self.outputs.get(column.name)
         taken = self.columns.get(column.name) if old is None else old.column
@@ -196,20 +205,20 @@ class Builder:
                 fix="rename or drop one of the columns",
                 names=[column.name],
             )
-        self.outputs[column.name] = Output(column, op, n_codes)
+        self.outputs[column.name] = OutputColumn(column, op, n_codes)
 
-    def replace(self, column: Numbers, op: str) -> None:
-        """Put an in-place result: later ops see it under the name of its source."""
+    def replace(self, column: NumericExpr, op: str) -> None:
+        """Make `column` a column of the matrix, and have later ops see it under the name of its source."""
         self.change(column)
         self.put(column, op)
 
-    def change(self, column: Virtual) -> None:
-        """Have later ops see `column` where they saw the one of its name."""
+    def change(self, column: Expr) -> None:
+        """Have later ops see `column` under its name."""
         self.columns[column.name] = column
         self.changed[column.name] = self._op
 
-    def add(self, column: Virtual) -> None:
-        """Offer a new column to later ops, by its name.
+    def add(self, column: Expr) -> None:
+        """Add a new column for later ops to select.
 
         Raises
         ------
@@ -225,7 +234,7 @@ class Builder:
         self.columns[column.name] = column
         self.made[column.name] = self._op
 
-    def copy(self, column: Virtual, name: str) -> Virtual:
+    def copy(self, column: Expr, name: str) -> Expr:
         """Return a copy of a column under a new name, beside it.
 
         Raises
@@ -233,17 +242,17 @@ class Builder:
         ConfigError
             If there is a column of that name.
         """
-        assert isinstance(column, (Numbers, Codes))  # what in-place ops select
+        assert isinstance(column, (NumericExpr, CategoryExpr))  # what in-place ops select
         copied = replace(column, name=name, root=name)
         self.add(copied)
         return copied
 
     def consume(self, names: Iterable[str]) -> None:
-        """Remember that columns are combined into another: made categories among them need no feature of their own."""
+        """Record that columns are combined into another: categories among them that an op made need no feature."""
         self.consumed.update(names)
 
     def drop(self, selection: str | list[str], op: str) -> None:
-        """Forget the columns of a selection, and the columns of the matrix that stand for them.
+        """Drop the columns of a selection, and the columns of the matrix that represent them.
 
         Raises
         ------
@@ -256,11 +265,11 @@ class Builder:
         self.outputs = {
             name: output
             for name, output in self.outputs.items()
-            if name not in gone and output.column.stands_for not in gone
+            if name not in gone and output.column.represents not in gone
         }
 
-    def hashed(self, source: str, n_buckets: int) -> str:
-        """Return the name of the source column that hashes the levels of `source`, made where it is new."""
+    def add_hashed(self, source: str, n_buckets: int) -> str:
+        """Add the column that hashes the levels of `source`, unless it exists, and return its name."""
         name = f"{source}#{n_buckets}"
         schema = self.statistics.table.schema
         column = schema[source]
@@ -273,19 +282,19 @@ class Builder:
         return name
 
     def use_folds(self, k: int) -> None:
-        """Ask for training rows in `k` folds.
+        """Request training rows in `k` folds.
 
         Raises
         ------
         ConfigError
-            If another op has asked for another number: a row belongs to one fold.
+            If another op has requested another number: a row belongs to one fold.
         """
         if self.n_folds not in (0, k):
             raise ConfigError(f"target_encode with {self.n_folds} folds and with {k}", fix="use one number of folds")
         self.n_folds = k
 
     def note(self, text: str) -> None:
-        """Say something once in the log and the report."""
+        """Add a note to the log and the report, once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -294,13 +303,13 @@ class Builder:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def learned(self, op: str, name: str, state: Mapping[str, object]) -> None:
-        """Record for people what an op learned of the column `name`."""
+    def record_state(self, op: str, name: str, state: Mapping[str, object]) -> None:
+        """Record what an op learned of the column `name`, for people to read."""
         if state:
             self.states.append({"op": op, "column": name, **state})
 
-    def fill_the_rest(self) -> None:
-        """Impute what an estimator that is not of the codes view cannot take, by the training median, and say so."""
+    def impute_nulls(self) -> None:
+        """Impute nulls by the training median where the view is not codes, whose estimators take them; add a note."""
         open_ones = {name: out for name, out in self.outputs.items() if out.column.may_be_null}
         if self.view == "codes" or not open_ones:
             return
@@ -312,34 +321,35 @@ class Builder:
             if n:
                 self.note(f"{name}: {n:,} nulls imputed by the median, as the model takes none")
 
-    def leftovers(self) -> list[str]:
-        """Return the columns that no feature stands for: no op has named them, or only to make others of them.
+    def unrepresented(self) -> list[str]:
+        """Return the columns that no feature represents: no op selected them, or only to derive others from them.
 
-        So a coordinate that a distance was taken of is a feature as well, and the distance is one though no op names
-        it. A category that one op made and another combined into a third is none by itself.
+        So the coordinates of a distance become features too, and so does the distance, though no op selects it. A
+        category that one op made and another combined into a third one does not.
         """
-        done = {output.column.stands_for for output in self.outputs.values()}.union(self.outputs)
-        combined = {name for name in self.made if name in self.consumed and isinstance(self.columns.get(name), Codes)}
-        return [name for name in self.columns if name not in done and name not in combined]
+        represented = {output.column.represents for output in self.outputs.values()}.union(self.outputs)
+        merged = self.consumed.intersection(self.made)
+        combined = {name for name in merged if isinstance(self.columns.get(name), CategoryExpr)}
+        return [name for name in self.columns if name not in represented and name not in combined]
 
 
-def _source(column: Column) -> Virtual:
+def _source(column: Column) -> Expr:
     inputs = (column.name,)
     if column.kind == "numeric":
-        return Numbers(column.name, inputs, Start("LOAD", column.name))
+        return NumericExpr(column.name, inputs, Producer("LOAD", column.name))
     if column.kind == "datetime":
-        return Times(column.name, inputs, column.name)
+        return TimeExpr(column.name, inputs, column.name)
     if column.kind == "text":
-        return Texts(column.name, inputs)
+        return TextExpr(column.name, inputs)
     levels = column.levels or ()
-    index = (IndexStep("INDEX", column.name),)
-    return Codes(column.name, inputs, index, FIRST_LEVEL + len(levels), levels, kind=column.kind)
+    index = (IndexTerm("INDEX", column.name),)
+    return CategoryExpr(column.name, inputs, index, FIRST_LEVEL + len(levels), levels, kind=column.kind)
 
 
 class _Kinds(Mapping[str, str]):
     """The kinds of columns, each looked up when it is asked for: ops that select one column at a time stay linear."""
 
-    def __init__(self, columns: Mapping[str, Virtual]) -> None:
+    def __init__(self, columns: Mapping[str, Expr]) -> None:
         self._columns = columns
 
     def __getitem__(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and virtual columns.
+"""Arithmetic on numbers and expressions.
 
 A program has no instruction that compares. So a condition is a difference, stretched until all that is above 0 is 1 and
 the rest is 0, and the choice between two columns is a sum in which one of them is multiplied by 0.
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from gpupipe.features.program.expressions import Numbers, combined, registers
+from gpupipe.features.program.expressions import NumericExpr, combine, count_registers
 from gpupipe_kernels.program.opcodes import N_REGISTERS
 
-Value = Numbers | float
+Value = NumericExpr | float
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -52,7 +52,7 @@ class ColumnArithmetic:
         Moves two columns whose difference is taken nearer to 0, both by the same number.
     """
 
-    def __init__(self, name: str, centred: Callable[[list[Numbers]], list[Numbers]]) -> None:
+    def __init__(self, name: str, centred: Callable[[list[NumericExpr]], list[NumericExpr]]) -> None:
         self.name, self._centred = name, centred
 
     def add(self, x: Value, y: Value) -> Value:
@@ -179,13 +179,13 @@ class ColumnArithmetic:
             x, y = y, x
         return self.clip(x, y, INFINITE) if isinstance(y, float) else self.choose(self.compare(ast.Gt, x, y), x, y)
 
-    def _apply(self, op: str, x: Numbers, y: Numbers) -> Numbers:
-        if (n := max(registers(x), 1 + registers(y))) > N_REGISTERS:
+    def _apply(self, op: str, x: NumericExpr, y: NumericExpr) -> NumericExpr:
+        if (n := max(count_registers(x), 1 + count_registers(y))) > N_REGISTERS:
             raise Unsupported(
                 f"this needs {n} intermediate results; there is room for {N_REGISTERS}",
                 "give a part of it as an expression before",
             )
-        return combined(self.name, op, (x, y))
+        return combine(self.name, op, (x, y))
 
 
 def constant(value: float) -> float:
@@ -202,15 +202,15 @@ def constant(value: float) -> float:
     return value
 
 
-def n_instructions(column: Numbers) -> int:
+def n_instructions(column: NumericExpr) -> int:
     """Return how many instructions write a column, an index counted as one."""
-    below = sum(n_instructions(operand) + 1 for operand in column.start.operands)
-    return below + len(column.steps) + (2 if column.start.codes is not None else 1)
+    below = sum(n_instructions(operand) + 1 for operand in column.producer.operands)
+    return below + len(column.transforms) + (2 if column.producer.codes is not None else 1)
 
 
-def _deeper_first(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+def _deeper_first(x: NumericExpr, y: NumericExpr) -> tuple[NumericExpr, NumericExpr]:
     """Return two columns in the order that needs fewer registers."""
-    return (y, x) if registers(y) > registers(x) else (x, y)
+    return (y, x) if count_registers(y) > count_registers(x) else (x, y)
 
 
 def _positive(x: Value) -> Value:
@@ -222,8 +222,8 @@ def _positive(x: Value) -> Value:
     return x.then("CLIP", 0.0, 1.0)
 
 
-def _constant_beside(column: Numbers, value: float) -> Numbers:
+def _constant_beside(column: NumericExpr, value: float) -> NumericExpr:
     """Return the column that has one value in every row; a program has no constants, so it begins with a source."""
-    while column.start.operands:
-        column = column.start.operands[0]
-    return replace(column, steps=()).then("FILL", value).then("CLIP", value, value)
+    while column.producer.operands:
+        column = column.producer.operands[0]
+    return replace(column, transforms=()).then("FILL", value).then("CLIP", value, value)

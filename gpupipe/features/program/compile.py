@@ -1,4 +1,4 @@
-"""Virtual columns to instructions: the only place that writes a `Program`."""
+"""Compiler from expressions to a `Program`: the only place that writes instructions."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpupipe.features.program.expressions import Codes, IndexStep, Numbers, Start, Step
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, Transform
 from gpupipe_kernels.program.opcodes import PART_SIZES, STARTS_SEGMENT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Call, Program, block_id
 
 KEEPS_SHIFT = ("FILL", "CLIP")
 
 
-def lower(columns: Iterable[Numbers], places: Mapping[str, tuple[str, int]], folds: bool = True) -> Program:
-    """Return the program that writes `columns`, one behind the other.
+def compile_program(
+    columns: Iterable[NumericExpr], places: Mapping[str, tuple[str, int]], folds: bool = True
+) -> Program:
+    """Return the program that writes `columns` in order.
 
     Parameters
     ----------
-    columns : iterable of Numbers
+    columns : iterable of NumericExpr
     places : mapping of str to (str, int)
-        Where each source column lies: block and row.
+        Block and row of each source column.
     folds : bool
-        Whether training rows read the table of their own fold; False keeps the full statistics alone, as a served
-        model does.
+        Whether training rows read the lookup table of their own fold; False keeps the full statistics only, as in a
+        served model.
     """
-    writer = _Writer(places, folds)
+    writer = _ProgramWriter(places, folds)
     width = 0
     for width, column in enumerate(columns, start=1):
         writer.column(column, width - 1)
@@ -38,7 +40,7 @@ def lower(columns: Iterable[Numbers], places: Mapping[str, tuple[str, int]], fol
     )
 
 
-class _Writer:
+class _ProgramWriter:
     def __init__(self, places: Mapping[str, tuple[str, int]], folds: bool) -> None:
         self.places, self.folds = places, folds
         self.instructions: list[list[int]] = []
@@ -48,43 +50,44 @@ class _Writer:
         self.index: object = None  # what the index register holds at this point
         self.calls: list[Call] = []
 
-    def column(self, column: Numbers, dst: int, register: int = 0) -> None:
+    def column(self, column: NumericExpr, dst: int, register: int = 0) -> None:
         """Write the instructions of a column; registers from `register` on are free."""
-        center = self._start(column, dst, register)
-        for step in column.steps:
-            self._step(step, dst, center)
-            if step.op == "CENTER":
+        center = self._produce(column, dst, register)
+        for transform in column.transforms:
+            self._transform(transform, dst, center)
+            if transform.op == "CENTER":
                 center = 0.0
 
-    def _start(self, column: Numbers, dst: int, register: int) -> float:
-        """Write the first value; return the shift that has been subtracted of it already."""
-        start = column.start
-        op = Opcode[start.op]
-        if start.operands:
-            self._combine(op, start, dst, register)
+    def _produce(self, column: NumericExpr, dst: int, register: int) -> float:
+        """Write the first value; return the shift that has been subtracted from it already."""
+        producer = column.producer
+        op = Opcode[producer.op]
+        if producer.operands:
+            self._combine(op, producer, dst, register)
             return 0.0
         if op is Opcode.TAKE:
-            self._take(start.codes, start.table, dst)  # type: ignore[arg-type]
+            self._take(producer.codes, producer.table, dst)  # type: ignore[arg-type]
             return 0.0
         if op is Opcode.LOAD:
             # Centring in the source's precision keeps what float32 would lose of a large mean with a small spread.
-            center = _center_of(column.steps)
-            if self.places[start.source][0] == "float32":
+            center = _center_of(column.transforms)
+            if self.places[producer.source][0] == "float32":
                 center = float(np.float32(center))  # what it subtracts exactly; SCALE adds the rest
-            self._put(op, dst, start.source, params=(center,))
+            self._put(op, dst, producer.source, params=(center,))
             return center
-        arg = self.places[start.other][1] if start.other else start.arg
-        self._put(op, dst, start.source, arg=arg, params=start.params)
+        arg = self.places[producer.other][1] if producer.other else producer.arg
+        self._put(op, dst, producer.source, arg=arg, params=producer.params)
         return 0.0
 
-    def _combine(self, op: Opcode, start: Start, dst: int, register: int) -> None:
+    def _combine(self, op: Opcode, producer: Producer, dst: int, register: int) -> None:
         """Write the operands, all but the last to registers, and the instruction that takes them."""
-        *stored, last = start.operands
+        *stored, last = producer.operands
         for i, operand in enumerate(stored, start=register):
             self.column(operand, dst, i)
             self._put(Opcode.STORE, dst, arg=i)
         self.column(last, dst, register + len(stored))
-        self._put(op, dst, arg=register, params=start.params, size=0 if start.call is None else self._call(start.call))
+        size = 0 if producer.call is None else self._call(producer.call)
+        self._put(op, dst, arg=register, params=producer.params, size=size)
 
     def _call(self, call: Call) -> int:
         """Return the number of a user's kernel in this program."""
@@ -92,37 +95,37 @@ class _Writer:
             self.calls.append(call)
         return self.calls.index(call)
 
-    def _step(self, step: Step, dst: int, shift: float) -> None:
-        if step.op == "CENTER":
-            center, factor = step.params
+    def _transform(self, transform: Transform, dst: int, shift: float) -> None:
+        if transform.op == "CENTER":
+            center, factor = transform.params
             params = (factor, (shift - center) * factor)
             if params != (1.0, 0.0):
                 self._put(Opcode.SCALE, dst, params=params)
-        elif step.op in KEEPS_SHIFT:
-            self._put(Opcode[step.op], dst, params=tuple(p - shift for p in step.params))
+        elif transform.op in KEEPS_SHIFT:
+            self._put(Opcode[transform.op], dst, params=tuple(p - shift for p in transform.params))
         else:
-            self._put(Opcode[step.op], dst, params=step.params)
+            self._put(Opcode[transform.op], dst, params=transform.params)
 
-    def _take(self, codes: Codes, table: np.ndarray, dst: int) -> None:
+    def _take(self, codes: CategoryExpr, table: np.ndarray, dst: int) -> None:
         by_fold = table.ndim == 2 and self.folds
         self._index(codes.index, codes.size, by_fold)
         values = table.reshape(-1) if by_fold or table.ndim == 1 else table[0]
         self._put(Opcode.TAKE, dst, lut=values)
 
-    def _index(self, steps: tuple[IndexStep, ...], size: int, by_fold: bool) -> None:
-        if self.index == (steps, by_fold):
+    def _index(self, terms: tuple[IndexTerm, ...], size: int, by_fold: bool) -> None:
+        if self.index == (terms, by_fold):
             return  # the register holds it already
-        for step in steps:
-            op = Opcode[step.op]
+        for term in terms:
+            op = Opcode[term.op]
             if op is Opcode.INDEX_PART:
-                self._put(op, -1, step.source, arg=step.part, size=PART_SIZES[CalendarPart(step.part)])
+                self._put(op, -1, term.source, arg=term.part, size=PART_SIZES[CalendarPart(term.part)])
             elif op is Opcode.INDEX_BIN:
-                self._put(op, -1, step.source, arg=step.stride, lut=np.array(step.edges, np.float32))
+                self._put(op, -1, term.source, arg=term.stride, lut=np.array(term.edges, np.float32))
             else:
-                self._put(op, -1, step.source, arg=step.stride)
+                self._put(op, -1, term.source, arg=term.stride)
         if by_fold:
             self._put(Opcode.INDEX_FOLD, -1, arg=size)
-        self.index = (steps, by_fold)
+        self.index = (terms, by_fold)
 
     def _put(
         self,
@@ -135,7 +138,7 @@ class _Writer:
         size: int = 0,
     ) -> None:
         if op in STARTS_SEGMENT:
-            self.index = None  # segments are independent: an index does not outlive its own
+            self.index = None  # segments are independent: an index ends with its segment
         block, row = self.places[source] if source else ("", -1)
         param_at, lut_at = len(self.params), self.n_luts
         self.params += params
@@ -147,11 +150,11 @@ class _Writer:
         self.instructions.append([int(op), dst, *place, arg, param_at, lut_at, size])
 
 
-def _center_of(steps: tuple[Step, ...]) -> float:
-    """Return the center that a LOAD may subtract: that of the first CENTER, if nothing before it bends the value."""
-    for step in steps:
-        if step.op == "CENTER":
-            return step.params[0]
-        if step.op not in KEEPS_SHIFT:
+def _center_of(transforms: tuple[Transform, ...]) -> float:
+    """Return the center that a LOAD may subtract: that of the first CENTER, if only shifts precede it."""
+    for transform in transforms:
+        if transform.op == "CENTER":
+            return transform.params[0]
+        if transform.op not in KEEPS_SHIFT:
             return 0.0
     return 0.0

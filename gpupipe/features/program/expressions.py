@@ -1,11 +1,12 @@
-"""Virtual columns: how a value is made of source columns, before it becomes instructions. Standard library only.
+"""Expressions: virtual columns during a fit, before they are compiled to instructions. Standard library only.
 
-A virtual column is either `Numbers` (a float32 value a row) or `Codes` (a small integer a row, with a label for each).
-Ops make new ones of old ones; nothing is computed until statistics need it or the program is written.
+The program computes two kinds: `NumericExpr` (one float32 value per row) and `CategoryExpr` (one small integer per row,
+each with a label). `TimeExpr` and `TextExpr` only name columns of the input. Ops build new expressions from existing
+ones; nothing is computed until a statistic needs it or the program is compiled.
 
-A column stands for the one that it was made of alone (scaled, encoded, a part of it); made of several, or beside its
-source, it stands for itself. What some column of the matrix stands for is not looked after any further
-(`gpupipe.features.program.builder.Builder.leftovers`).
+An expression represents the column that it alone is derived from (scaled, encoded, a part of it). An expression of
+several columns, or one added beside its source, represents itself. A column that is already represented in the matrix
+gets no automatic encoding (`gpupipe.features.program.builder.ProgramBuilder.unrepresented`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class IndexStep:
-    """One step of the computation of an index.
+class IndexTerm:
+    """One term of an index.
 
     ``op`` is an index instruction (`gpupipe_kernels.program.opcodes.Opcode`): ``INDEX`` takes the codes of `source`,
     ``INDEX_PAIR`` adds them to `stride` times the index so far, ``INDEX_PART`` takes calendar part `part` of `source`,
@@ -40,15 +41,15 @@ class IndexStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Codes:
-    """A categorical column.
+class CategoryExpr:
+    """A categorical expression.
 
     Attributes
     ----------
     name : str
     inputs : tuple of str
         The input columns it is made of.
-    index : tuple of IndexStep
+    index : tuple of IndexTerm
         How the raw index of a row is computed.
     size : int
         Number of raw indices.
@@ -59,12 +60,12 @@ class Codes:
     kind : str
         ``"categorical"``, or ``"boolean"``.
     root : str
-        The column that it stands for; ``""`` is its one input.
+        The column that it represents; ``""`` is its one input.
     """
 
     name: str
     inputs: tuple[str, ...]
-    index: tuple[IndexStep, ...]
+    index: tuple[IndexTerm, ...]
     size: int
     labels: tuple[str, ...]
     remap: Array = None
@@ -77,11 +78,11 @@ class Codes:
         return FIRST_LEVEL + len(self.labels)
 
     @property
-    def stands_for(self) -> str:
-        """The column in whose place it is."""
+    def represents(self) -> str:
+        """The column that it represents in the matrix."""
         return self.root or self.inputs[0]
 
-    def with_null_as(self, code: int) -> Codes:
+    def with_null_as(self, code: int) -> CategoryExpr:
         """Return the column with nulls counted as `code`."""
         import numpy as np
 
@@ -91,8 +92,8 @@ class Codes:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where the value of a `Numbers` column begins.
+class Producer:
+    """The instruction that produces the first value of a `NumericExpr`.
 
     ``op`` is ``LOAD``, ``EQUAL``, ``IS_NULL``, ``ELAPSED``, ``PART`` or ``BETWEEN`` of `source`, ``TAKE`` from `table`
     at the index of `codes`, or an instruction of several `operands` (``ADD``, ``HAVERSINE``, ``CALL``...).
@@ -105,7 +106,7 @@ class Start:
         The second column of BETWEEN.
     params : tuple of float
         Of the instruction: origin (microseconds) and factor of ELAPSED...
-    operands : tuple of Numbers
+    operands : tuple of NumericExpr
         What an instruction of several operands takes, in order.
     call : Call, optional
         The user's kernel of CALL.
@@ -119,87 +120,89 @@ class Start:
     arg: int = 0
     other: str = ""
     params: tuple[float, ...] = ()
-    operands: tuple[Numbers, ...] = ()
+    operands: tuple[NumericExpr, ...] = ()
     call: Call | None = None
-    codes: Codes | None = None
+    codes: CategoryExpr | None = None
     table: Array = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of a chain: ``FILL`` (value), ``LOG1P``, ``CLIP`` (low, high), ``SINE`` (factor, phase), ``YEO_JOHNSON``
-    (exponent), or ``CENTER`` (center, factor), which is ``(x - center) * factor``."""
+class Transform:
+    """A function of one value: ``FILL`` (value), ``LOG1P``, ``CLIP`` (low, high), ``SINE`` (factor, phase),
+    ``YEO_JOHNSON`` (exponent), or ``CENTER`` (center, factor), which is ``(x - center) * factor``."""
 
     op: str
     params: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A numeric column: a start and a chain of steps.
+class NumericExpr:
+    """A numeric expression: a producer, and the transforms that are applied to its value in order.
 
     Attributes
     ----------
     name : str
     inputs : tuple of str
         The input columns it is made of.
-    start : Start
-    steps : tuple of Step
+    producer : Producer
+    transforms : tuple of Transform
     may_be_null : bool
-        Whether a row can still be NaN. That a scaled value lies beyond float32 is left out: so far away no row was.
+        Whether a row can still be NaN. A scaled value that overflows float32 is ignored: no training row has one.
     root : str
-        The column that it stands for; ``""`` is its one input.
+        The column that it represents; ``""`` is its one input.
     """
 
     name: str
     inputs: tuple[str, ...]
-    start: Start
-    steps: tuple[Step, ...] = ()
+    producer: Producer
+    transforms: tuple[Transform, ...] = ()
     may_be_null: bool = True
     root: str = ""
 
     kind = "numeric"
 
     @property
-    def stands_for(self) -> str:
-        """The column in whose place it is."""
+    def represents(self) -> str:
+        """The column that it represents in the matrix."""
         return self.root or self.inputs[0]
 
-    def then(self, op: str, *params: float) -> Numbers:
-        """Return the column with one more step."""
+    def then(self, op: str, *params: float) -> NumericExpr:
+        """Return the expression with one more transform."""
         may_be_null = op != "FILL" and (self.may_be_null or op in ("LOG1P", "YEO_JOHNSON"))
-        return replace(self, steps=(*self.steps, Step(op, params)), may_be_null=may_be_null)
+        return replace(self, transforms=(*self.transforms, Transform(op, params)), may_be_null=may_be_null)
 
 
-def combined(name: str, op: str, operands: tuple[Numbers, ...], *params: float, call: Call | None = None) -> Numbers:
-    """Return the column that an instruction makes of several others, beside them.
+def combine(
+    name: str, op: str, operands: tuple[NumericExpr, ...], *params: float, call: Call | None = None
+) -> NumericExpr:
+    """Return the expression of an instruction that takes several operands; it represents itself.
 
-    Null where one of them is, and where the result exceeds float32: so it may be null, whatever they are.
+    It is null where an operand is null and where the result overflows float32, so it may be null whatever they are.
 
     Raises
     ------
     ConfigError
-        If the columns are themselves made of others, of others..., beyond the registers that a program has.
+        If the operands are nested so deeply that a program has too few registers.
     """
-    if (n := max(i + registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
+    if (n := max(i + count_registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
         raise ConfigError(
             f"{name!r} is made of columns of columns with {n} intermediate results; there is room for {N_REGISTERS}",
             fix="give the column that is itself made of others first",
             names=[name],
         )
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
-    start = Start(op, params=params, operands=operands, call=call)
-    return Numbers(name, inputs, start, root=name)
+    producer = Producer(op, params=params, operands=operands, call=call)
+    return NumericExpr(name, inputs, producer, root=name)
 
 
-def registers(column: Numbers) -> int:
-    """Return how many intermediate results a program holds while it computes a column."""
-    return max((i + registers(operand) for i, operand in enumerate(column.start.operands)), default=0)
+def count_registers(column: NumericExpr) -> int:
+    """Return how many intermediate results a program holds while it computes an expression."""
+    return max((i + count_registers(operand) for i, operand in enumerate(column.producer.operands)), default=0)
 
 
 @dataclass(frozen=True)
-class Times:
-    """A column of time stamps."""
+class TimeExpr:
+    """A column of timestamps."""
 
     name: str
     inputs: tuple[str, ...]
@@ -209,8 +212,8 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Texts:
-    """A column of free text, which no op of this table reads."""
+class TextExpr:
+    """A column of free text. No op reads it in a program; text ops derive columns from it before the fit."""
 
     name: str
     inputs: tuple[str, ...]
@@ -218,22 +221,22 @@ class Texts:
     kind = "text"
 
 
-Virtual = Numbers | Codes | Times | Texts
+Expr = NumericExpr | CategoryExpr | TimeExpr | TextExpr
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """A column of the matrix.
 
     Attributes
     ----------
-    column : Numbers
+    column : NumericExpr
     op : str
-        The op that made it last.
+        The last op that changed it.
     n_codes : int
         Where the values are integer ids: how many there are; 0 for numbers.
     """
 
-    column: Numbers
+    column: NumericExpr
     op: str
     n_codes: int = 0

@@ -12,9 +12,9 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.history.derivation import Derivation, where_derived
 from gpupipe.features.ops.auto import Auto
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import Builder, View
-from gpupipe.features.program.compile import lower
-from gpupipe.features.program.expressions import Output, Texts
+from gpupipe.features.program.builder import ProgramBuilder, View
+from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
 from gpupipe.table.arrange import arrange, between, on_device, same_codes
@@ -240,20 +240,20 @@ def fit_features(
     derivation : Derivation, optional
         How those columns came about that are no columns of the input.
     withheld : mapping of str to str, optional
-        As `Builder` takes it.
+        As `ProgramBuilder` takes it.
 
     Raises
     ------
     ConfigError
         If an op does not fit the columns, or no column is left.
     """
-    builder = Builder(statistics, view, withheld)
+    builder = ProgramBuilder(statistics, view, withheld)
     for i, op in enumerate(ops):
         builder.apply(op, f"features[{i}]")
     return finish_features(builder, derivation)
 
 
-def finish_features(builder: Builder, derivation: Derivation | None = None) -> FittedFeatures:
+def finish_features(builder: ProgramBuilder, derivation: Derivation | None = None) -> FittedFeatures:
     """Return the features once all ops have been applied: columns that no op encoded are handled by `Auto`.
 
     Raises
@@ -262,13 +262,13 @@ def finish_features(builder: Builder, derivation: Derivation | None = None) -> F
         If no column is left.
     """
     read = () if derivation is None else derivation.inputs
-    rest = [n for n in builder.leftovers() if not (n in read and isinstance(builder.columns[n], Texts))]
+    rest = [n for n in builder.unrepresented() if not (n in read and isinstance(builder.columns[n], TextExpr))]
     if rest:
         Auto(columns=rest).apply(builder)
-    for name in builder.leftovers():
-        if not isinstance(builder.columns[name], Texts):
+    for name in builder.unrepresented():
+        if not isinstance(builder.columns[name], TextExpr):
             builder.warn(f"{name}: the training rows hold no value of it, so it is not among the features")
-    builder.fill_the_rest()
+    builder.impute_nulls()
     outputs = list(builder.outputs.values())
     if builder.view == "embedding":
         outputs.sort(key=lambda output: output.n_codes > 0)
@@ -277,11 +277,11 @@ def finish_features(builder: Builder, derivation: Derivation | None = None) -> F
     return _written(outputs, builder, derivation)
 
 
-def _written(outputs: list[Output], builder: Builder, derivation: Derivation | None) -> FittedFeatures:
+def _written(outputs: list[OutputColumn], builder: ProgramBuilder, derivation: Derivation | None) -> FittedFeatures:
     statistics = builder.statistics
     table = statistics.table.schema
     columns = [output.column for output in outputs]
-    program = lower(columns, statistics.table.places, folds=False)
+    program = compile_program(columns, statistics.table.places, folds=False)
     used = program.sources
     names = [n for n, (block, row) in statistics.table.places.items() if (block_id(block), row) in used]
     schema = table.select(names)
@@ -290,7 +290,7 @@ def _written(outputs: list[Output], builder: Builder, derivation: Derivation | N
         schema,
         program.moved(_moves({name: statistics.table.places[name] for name in names}, places)),
         tuple(Feature(o.column.name, o.column.inputs, o.op, o.n_codes) for o in outputs),
-        lower(columns, places) if builder.n_folds else None,
+        compile_program(columns, places) if builder.n_folds else None,
         statistics.folds(builder.n_folds) if builder.n_folds else None,
         tuple(builder.notes),
         tuple(builder.states),

@@ -1,4 +1,4 @@
-"""Arithmetic expressions as text: parsed by `ast`, checked, and turned into virtual columns.
+"""Arithmetic expressions as text: parsed by `ast`, checked, and turned into expressions.
 
 The grammar is closed: numbers, columns, ``+ - * / **``, comparisons, ``and or not`` and the functions of `FUNCTIONS`.
 Anything else is refused with its place in the text. Nothing of a text is ever run.
@@ -20,7 +20,7 @@ from gpupipe.features.program.column_arithmetic import (
     constant,
     n_instructions,
 )
-from gpupipe.features.program.expressions import Numbers, Start
+from gpupipe.features.program.expressions import NumericExpr, Producer
 
 __all__ = ["FUNCTIONS", "Formula", "FormulaError"]
 
@@ -93,10 +93,10 @@ class Formula:
     def column(
         self,
         name: str,
-        number: Callable[[str], Numbers],
-        null: Callable[[str], Numbers],
-        centred: Callable[[list[Numbers]], list[Numbers]] = lambda columns: columns,
-    ) -> Numbers:
+        number: Callable[[str], NumericExpr],
+        null: Callable[[str], NumericExpr],
+        centred: Callable[[list[NumericExpr]], list[NumericExpr]] = lambda columns: columns,
+    ) -> NumericExpr:
         """Return the column that the expression makes.
 
         Parameters
@@ -116,7 +116,7 @@ class Formula:
             If it reads no column, or needs more instructions or registers than a program has.
         """
         made = _Translation(self, number, null, ColumnArithmetic(name, centred)).value(self._root, 0)
-        if not isinstance(made, Numbers):
+        if not isinstance(made, NumericExpr):
             raise FormulaError(f"{self._shown} reads no column: it is {made:g} in every row")
         # Any step may leave float32; one that is made of a single column stands beside it all the same.
         return replace(made, name=name, root=name, may_be_null=True)
@@ -147,9 +147,9 @@ class Formula:
         except ValueError as error:
             raise FormulaError(f"{self._shown} is not an expression: {error}") from None
 
-    def _stand_in(self, name: str) -> Numbers:
+    def _stand_in(self, name: str) -> NumericExpr:
         self._names[name] = None
-        return Numbers(name, (name,), Start("LOAD", name))
+        return NumericExpr(name, (name,), Producer("LOAD", name))
 
 
 def _with_quoted_names(text: str) -> str:
@@ -159,13 +159,13 @@ def _with_quoted_names(text: str) -> str:
 
 
 class _Translation:
-    """Turns the nodes of one expression into numbers and virtual columns."""
+    """Turns the nodes of a formula into numbers and expressions."""
 
     def __init__(
         self,
         formula: Formula,
-        number: Callable[[str], Numbers],
-        null: Callable[[str], Numbers],
+        number: Callable[[str], NumericExpr],
+        null: Callable[[str], NumericExpr],
         arithmetic: ColumnArithmetic,
     ) -> None:
         self.formula, self.number, self.null, self.arithmetic = formula, number, null, arithmetic

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.expressions import Codes, IndexStep
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.blocks import Table, code_storage
@@ -50,7 +50,7 @@ class Counter:
         found = over_parts(self.backend, count, names, self.table.n_rows, heights)
         return [reduce(np.add, parts) for parts in found]
 
-    def indices(self, columns: Sequence[Codes]) -> list[Array]:
+    def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """Return rows per raw index of each column, int64, shape (size,)."""
         return [added(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
 
@@ -74,7 +74,7 @@ class Counter:
         over_parts(self.backend, fill, [target], n_rows)
         return fold, group
 
-    def targets(self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int) -> list[Tables]:
+    def targets(self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int) -> list[Tables]:
         """Return rows and target sums per raw index and fold of each column.
 
         Of classes the rows of each, int64, shape (size, n_folds * n_classes); then there are no sums. Of a number rows,
@@ -88,7 +88,7 @@ class Counter:
         return [added(parts) for parts in self.found_targets(columns, target, group, n_folds, self.table.n_rows)]
 
     def found_targets(
-        self, columns: Sequence[Codes], target: Target, group: Array, n_folds: int, many: int
+        self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int, many: int
     ) -> list[list[Tables]]:
         """Return `targets` of parts of the rows, in their order; `added` puts them together.
 
@@ -117,7 +117,7 @@ class Counter:
             return 0.0
         return float(self.backend.to_host(abs(y).max()))
 
-    def _cells(self, column: Codes, group: tuple[Array, int] | None = None) -> CellLayout:
+    def _cells(self, column: CategoryExpr, group: tuple[Array, int] | None = None) -> CellLayout:
         """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
         first, *others = column.index
         steps = [(*self.table.places[step.source], step.stride) for step in others]
@@ -131,12 +131,12 @@ class Counter:
         blocks = {**self.table.blocks, **{name: self._stacked(rows) for name, rows in made.items()}}
         return CellLayout(blocks, tuple(steps), column.size * (group[1] if group else 1))
 
-    def _made(self, step: IndexStep, size: int) -> Array:
+    def _made(self, step: IndexTerm, size: int) -> Array:
         """Return the index that a step computes of a number or a time, shape (n_rows,)."""
         source = self.table.column(step.source)
         out = self.backend.xp.empty(len(source), code_storage(size))
 
-        def fill(step: IndexStep, start: int, stop: int) -> None:
+        def fill(step: IndexTerm, start: int, stop: int) -> None:
             out[start:stop] = computed_index(step, source[start:stop], self.backend)
 
         over_parts(self.backend, fill, [step], len(source))
@@ -180,7 +180,7 @@ def added(parts: Iterable[Tables]) -> Tables:
     return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
-def _wider(column: Codes, columns: Sequence[Codes], most_cells: int) -> Codes | None:
+def _wider(column: CategoryExpr, columns: Sequence[CategoryExpr], most_cells: int) -> CategoryExpr | None:
     """Return the column with the longest index that starts with that of `column`, if there is one of few cells."""
     n = len(column.index)
     found = [c for c in columns if c.index[:n] == column.index and len(c.index) > n and c.size <= most_cells]
@@ -195,7 +195,7 @@ def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
     return name, len(rows) - 1
 
 
-def regroup(raw: Array, column: Codes) -> Array:
+def regroup(raw: Array, column: CategoryExpr) -> Array:
     """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
     if column.remap is None or not raw.size:
         return raw
@@ -209,7 +209,7 @@ def summed(table: Array, axis: int) -> Array:
     return reduce(np.add, np.moveaxis(table, axis, 0))
 
 
-def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:
+def computed_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
     """Return the index of each value of a time or a number: its calendar part, or its bin."""
     xp = backend.xp
     if step.op == "INDEX_PART":

@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.compile import lower
-from gpupipe.features.program.expressions import Numbers
-from gpupipe.features.program.step_chains import carried, followed, is_source, keeps_order, key, settled
+from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.expressions import NumericExpr
+from gpupipe.features.program.transforms import (
+    apply_transforms,
+    identity,
+    is_source,
+    preserves_order,
+    split_affine_tail,
+    transform_moments,
+)
 from gpupipe.features.statistics.device import sweeper
 from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import exponent
@@ -51,74 +58,74 @@ class NumberStatistics:
         """Training rows."""
         return self.table.n_rows
 
-    def moments(self, columns: Sequence[Numbers]) -> list[tuple[float, float]]:
+    def moments(self, columns: Sequence[NumericExpr]) -> list[tuple[float, float]]:
         """Return mean and standard deviation (population) of each column, nulls left out; (0, 0) of an empty one."""
         return [(found.mean, found.deviation) for found in self._moments(columns)]
 
-    def null_counts(self, columns: Sequence[Numbers]) -> list[int]:
+    def null_counts(self, columns: Sequence[NumericExpr]) -> list[int]:
         """Return the number of nulls of each column."""
-        filled = [any(step.op == "FILL" for step in settled(column)[1]) for column in columns]
+        filled = [any(step.op == "FILL" for step in split_affine_tail(column)[1]) for column in columns]
         found = iter(self._moments([column for column, full in zip(columns, filled, strict=True) if not full]))
         return [0 if full else next(found).n_null for full in filled]
 
-    def _moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+    def _moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
         """Return the moments of each column: those of what its last steps fill and scale, filled and scaled."""
-        split = [settled(column) for column in columns]
+        split = [split_affine_tail(column) for column in columns]
         bases = [base for base, _ in split]
-        self._each([base for base in bases if is_source(base)], "moments", key, self._read_moments)
-        self._each([base for base in bases if not is_source(base)], "moments", key, self._made_moments)
-        return [carried(self._memory["moments", key(base)], base, steps) for base, steps in split]
+        self._each([base for base in bases if is_source(base)], "moments", identity, self._read_moments)
+        self._each([base for base in bases if not is_source(base)], "moments", identity, self._made_moments)
+        return [transform_moments(self._memory["moments", identity(base)], base, steps) for base, steps in split]
 
-    def _read_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+    def _read_moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
         return self._sweeper.moments(self._arrays(columns))
 
-    def _made_moments(self, columns: Sequence[Numbers]) -> list[Moments]:
+    def _made_moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
         # They are moved to 0 first, while they have the precision of their sources.
         pivots = self._pivots(columns)
         moved = [column.then("CENTER", pivot, 1.0) for column, pivot in zip(columns, pivots, strict=True)]
-        found = self._sweeper.moments_made(lower(moved, self.table.places, folds=False), self.table)
+        found = self._sweeper.moments_made(compile_program(moved, self.table.places, folds=False), self.table)
         return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
-    def _pivots(self, columns: Sequence[Numbers]) -> list[float]:
+    def _pivots(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return a float32 near the data of each, so that a large mean does not drown a small spread."""
-        loaded = [replace(column, steps=()) for column in columns if column.start.op == "LOAD"]
+        loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
         amid = iter(self._sweeper.amid(self._arrays(loaded)))
-        values = [followed(column, next(amid)) if column.start.op == "LOAD" else 0.0 for column in columns]
+        values = [apply_transforms(column, next(amid)) if column.producer.op == "LOAD" else 0.0 for column in columns]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
-    def quantiles(self, columns: Sequence[Numbers], q: list[float]) -> list[list[float]]:
+    def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
         """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
 
-        def reduce(missing: Sequence[Numbers]) -> list[list[float]]:
+        def reduce(missing: Sequence[NumericExpr]) -> list[list[float]]:
             found = self._sweeper.quantiles(self._arrays(missing), q)
             for column, (moments, _) in zip(missing, found, strict=True):
                 if is_source(column):
-                    self._memory["moments", key(column)] = moments
+                    self._memory["moments", identity(column)] = moments
             return [values for _, values in found]
 
-        return self._each(columns, ("quantiles", *q), key, reduce)
+        return self._each(columns, ("quantiles", *q), identity, reduce)
 
-    def medians(self, columns: Sequence[Numbers]) -> list[float]:
+    def medians(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return the median of each column.
 
         Where all steps keep the order of values, the median of a chain is the chain of the median, and that of a source
         column is reduced once however many columns are made of it.
         """
-        plain = [column.start.op == "LOAD" and all(map(keeps_order, column.steps)) for column in columns]
-        bases = [replace(c, steps=()) if is_plain else c for c, is_plain in zip(columns, plain, strict=True)]
+        plain = [column.producer.op == "LOAD" and all(map(preserves_order, column.transforms)) for column in columns]
+        bases = [replace(c, transforms=()) if is_plain else c for c, is_plain in zip(columns, plain, strict=True)]
         found = self.quantiles(bases, [0.5])
         return [
-            followed(column, median) if is_plain else median
+            apply_transforms(column, median) if is_plain else median
             for column, is_plain, (median,) in zip(columns, plain, found, strict=True)
         ]
 
-    def extremes(self, columns: Sequence[Numbers]) -> list[tuple[float, float]]:
+    def extremes(self, columns: Sequence[NumericExpr]) -> list[tuple[float, float]]:
         """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
-        return self._each(columns, "extremes", key, lambda missing: self._sweeper.extremes(self._arrays(missing)))
+        return self._each(columns, "extremes", identity, lambda missing: self._sweeper.extremes(self._arrays(missing)))
 
-    def modes(self, columns: Sequence[Numbers]) -> list[float]:
+    def modes(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return the most frequent value of each column, the least of several; 0 of an empty one."""
-        return self._each(columns, "modes", key, lambda missing: self._modes(self._arrays(missing)))
+        return self._each(columns, "modes", identity, lambda missing: self._modes(self._arrays(missing)))
 
     def _modes(self, columns: Sequence[Array]) -> list[float]:
         def mode(x: Array) -> float:
@@ -127,33 +134,33 @@ class NumberStatistics:
 
         return self.backend.map(mode, columns)
 
-    def exponents(self, columns: Sequence[Numbers]) -> list[tuple[float, bool]]:
+    def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
         """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
 
         Of more than `ROWS_OF_AN_EXPONENT` rows, about so many are taken: a hash of the position chooses them. The host
         works on those: an exponent is found by trying dozens of it, each a pass over few rows.
         """
 
-        def reduce(missing: Sequence[Numbers]) -> list[tuple[float, bool]]:
+        def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
             return self.backend.map(exponent, self._bent(self._arrays(missing)))
 
-        return self._each(columns, "exponents", key, reduce)
+        return self._each(columns, "exponents", identity, reduce)
 
     def _bent(self, columns: Sequence[Array]) -> list[Array]:
         """Return the rows of each column that its exponent is found of, on the host."""
         rows = rows_of_an_exponent(0, self.n_rows, self.n_rows, self.backend.xp)
         return [self.backend.to_host(x[rows]) for x in columns]
 
-    def _arrays(self, columns: Sequence[Numbers]) -> list[Array]:
+    def _arrays(self, columns: Sequence[NumericExpr]) -> list[Array]:
         """Return each column, shape (n_rows,): a source as it was read, another as it will be in the matrix."""
         made = iter(self._made([column for column in columns if not is_source(column)]))
-        return [self.table.column(c.start.source) if is_source(c) else next(made) for c in columns]
+        return [self.table.column(c.producer.source) if is_source(c) else next(made) for c in columns]
 
-    def _made(self, columns: list[Numbers]) -> Array:
+    def _made(self, columns: list[NumericExpr]) -> Array:
         """Return columns as they will be in the matrix, float32, shape (len(columns), n_rows)."""
         out = self.backend.empty_matrix(self.n_rows, len(columns))
         if columns:
-            self.backend.run_program(lower(columns, self.table.places, folds=False), self.table.blocks, out)
+            self.backend.run_program(compile_program(columns, self.table.places, folds=False), self.table.blocks, out)
         return out.T
 
     def _each(

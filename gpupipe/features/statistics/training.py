@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.expressions import Codes, IndexStep
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import Counter, regroup, summed
 from gpupipe.features.statistics.numbers import NumberStatistics
@@ -68,7 +68,7 @@ class Statistics(NumberStatistics):
             self._arrange(used_levels(self.table.schema, unused))
         for name, count in counts.items():
             kept = count if len(count) == self.table.schema[name].n_codes else _without_zeros(count)
-            self._memory["counts", (IndexStep("INDEX", name),)] = kept
+            self._memory["counts", (IndexTerm("INDEX", name),)] = kept
 
     def _arrange(self, schema: Schema) -> None:
         """Put the rows under another schema."""
@@ -80,12 +80,12 @@ class Statistics(NumberStatistics):
             column = replace(column, storage=code_storage(column.n_codes))
             self._arrange(Schema((*self.table.schema.columns, column)))
 
-    def counts(self, columns: Sequence[Codes]) -> list[Array]:
+    def counts(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """Return rows per code of each column, int64, shape (n_codes,)."""
         found = self._each(columns, "counts", _index, self._counter.indices)
         return [regroup(raw, column) for column, raw in zip(columns, found, strict=True)]
 
-    def target_counts(self, columns: Sequence[Codes], folds: int) -> list[TargetCounts]:
+    def target_counts(self, columns: Sequence[CategoryExpr], folds: int) -> list[TargetCounts]:
         """Return rows and target sums per fold and code of each column (see `folds`).
 
         Raises
@@ -129,7 +129,7 @@ class Statistics(NumberStatistics):
 
     def code_counts(self, source: str) -> Array:
         """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
-        return self._memory["counts", (IndexStep("INDEX", source),)]
+        return self._memory["counts", (IndexTerm("INDEX", source),)]
 
     def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """Return what `function` returns of these columns, for each table that the rows are stored in."""
@@ -159,7 +159,7 @@ def has_time_of_day(backend: Backend, times: Array) -> bool:
     return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
 
 
-def _index(column: Codes) -> Any:
+def _index(column: CategoryExpr) -> Any:
     return column.index
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.expressions import Codes
+from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import Counter, Tables, added
 from gpupipe.partitions.table import PartitionedTable
@@ -38,7 +38,7 @@ class ClusterCounter:
         """See `Counter.codes`."""
         return self._summed(self.table.map(_codes, list(names), label="counts"))
 
-    def indices(self, columns: Sequence[Codes]) -> list[Array]:
+    def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """See `Counter.indices`."""
         return self._summed(self.table.map(_indices, _lighter(columns), label="counts"))
 
@@ -58,7 +58,7 @@ class ClusterCounter:
         return fold, group
 
     def targets(
-        self, columns: Sequence[Codes], target: Target, group: Sequence[Handle[Array]], n_folds: int
+        self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[Handle[Array]], n_folds: int
     ) -> list[Tables]:
         """See `Counter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
         each, given = [target.values, group], (_lighter(columns), target.n_classes, n_folds)
@@ -84,7 +84,7 @@ def tree(workers: Workers, function: Any, handles: Sequence[Handle[Any]]) -> Han
     return handles[0]
 
 
-def _lighter(columns: Sequence[Codes]) -> list[Codes]:
+def _lighter(columns: Sequence[CategoryExpr]) -> list[CategoryExpr]:
     """Return the columns without what only the leading process looks at."""
     return [replace(column, labels=(), remap=None) for column in columns]
 
@@ -97,7 +97,7 @@ def _codes(backend: Backend, table: Table, names: list[str]) -> list[Array]:
     return _counter(backend, table).codes(names)
 
 
-def _indices(backend: Backend, table: Table, columns: list[Codes]) -> list[Array]:
+def _indices(backend: Backend, table: Table, columns: list[CategoryExpr]) -> list[Array]:
     return _counter(backend, table).indices(columns)
 
 
@@ -113,7 +113,13 @@ def _groups(
 
 
 def _found_targets(
-    backend: Backend, table: Table, columns: list[Codes], n_classes: int, n_folds: int, values: Array, group: Array
+    backend: Backend,
+    table: Table,
+    columns: list[CategoryExpr],
+    n_classes: int,
+    n_folds: int,
+    values: Array,
+    group: Array,
 ) -> list[list[Tables]]:
     return _counter(backend, table).found_targets(columns, Target(values, n_classes), group, n_folds, 0)
 

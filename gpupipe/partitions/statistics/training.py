@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.compile import lower
-from gpupipe.features.program.expressions import Numbers
-from gpupipe.features.program.step_chains import is_source
+from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
+from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import rows_of_an_exponent
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.number_columns import Asked, Made, picked
@@ -79,13 +79,15 @@ class ClusterStatistics(Statistics):
     def _arrange(self, schema: Schema) -> None:
         self.table = self.table.arranged(schema)
 
-    def _arrays(self, columns: Sequence[Numbers]) -> list[Asked]:
+    def _arrays(self, columns: Sequence[NumericExpr]) -> list[Asked]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
         places, n_rows = self.table.places, self.n_rows
-        engine = self.backend.interpreter(lower(made, places, folds=False), n_rows) if made else ""
+        engine = self.backend.interpreter(compile_program(made, places, folds=False), n_rows) if made else ""
         return [
-            column.start.source if is_source(column) else Made(lower([column], places, folds=False), engine)
+            column.producer.source
+            if is_source(column)
+            else Made(compile_program([column], places, folds=False), engine)
             for column in columns
         ]
 

@@ -19,7 +19,7 @@ import gpupipe as gp
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.transformer import FeatureProgram
 
-FILE = Path(__file__).with_name("kernels_of_the_tests.py")
+FILE = Path(__file__).parents[1] / "kernels_of_the_tests.py"
 BASE = 2.0
 
 

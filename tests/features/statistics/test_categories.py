@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from gpupipe.backends import Backend, choose
-from gpupipe.features.program.expressions import Codes, IndexStep
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import Counter, computed_index, regroup, summed
 from gpupipe.features.statistics.training import Statistics
@@ -57,14 +57,14 @@ def table() -> Table:
     return Table(Schema(tuple(columns)), N, stacked, places)
 
 
-def plain(name: str) -> Codes:
-    return Codes(name, (name,), (IndexStep("INDEX", name),), SIZES[name][1], ())
+def plain(name: str) -> CategoryExpr:
+    return CategoryExpr(name, (name,), (IndexTerm("INDEX", name),), SIZES[name][1], ())
 
 
-def crossed(*names: str) -> Codes:
+def crossed(*names: str) -> CategoryExpr:
     first, *others = names
-    steps = (IndexStep("INDEX", first), *(IndexStep("INDEX_PAIR", name, stride=SIZES[name][1]) for name in others))
-    return Codes("_".join(names), names, steps, int(np.prod([SIZES[name][1] for name in names])), ())
+    steps = (IndexTerm("INDEX", first), *(IndexTerm("INDEX_PAIR", name, stride=SIZES[name][1]) for name in others))
+    return CategoryExpr("_".join(names), names, steps, int(np.prod([SIZES[name][1] for name in names])), ())
 
 
 def crosstab(index: np.ndarray, size: int, *by: np.ndarray, shape: tuple[int, ...] = ()) -> np.ndarray:
@@ -75,7 +75,7 @@ def crosstab(index: np.ndarray, size: int, *by: np.ndarray, shape: tuple[int, ..
     return counts
 
 
-def indices(table: Table, column: Codes) -> np.ndarray:
+def indices(table: Table, column: CategoryExpr) -> np.ndarray:
     index = np.zeros(N, np.int64)
     for step in column.index:
         index = index * step.stride + table.column(step.source)
@@ -97,7 +97,7 @@ def test_indices_of_crosses_are_counted(counter: Counter, table: Table) -> None:
 def test_a_bin_and_a_calendar_part_are_indices_too(counter: Counter, table: Table) -> None:
     x, t = table.column("x"), pd.Series(table.column("t"))
     edges = (-1.0, 0.0, 0.5)
-    bins = IndexStep("INDEX_BIN", "x", stride=3, edges=edges)
+    bins = IndexTerm("INDEX_BIN", "x", stride=3, edges=edges)
     bucket = np.where(np.isnan(x), 0, 3 + (x[:, None] >= np.array(edges, np.float32)).sum(axis=1))
     hour = (
         pd.to_datetime(t.where(t != NAT), unit="us")
@@ -105,12 +105,12 @@ def test_a_bin_and_a_calendar_part_are_indices_too(counter: Counter, table: Tabl
         .astype(int)
         .to_numpy()
     )
-    part = IndexStep("INDEX_PART", "t", part=int(CalendarPart.HOUR))
-    with_b = IndexStep("INDEX_PAIR", "b", stride=SIZES["b"][1])
+    part = IndexTerm("INDEX_PART", "t", part=int(CalendarPart.HOUR))
+    with_b = IndexTerm("INDEX_PAIR", "b", stride=SIZES["b"][1])
     cases = [(bins, bucket, 7), (part, hour, PART_SIZES[CalendarPart.HOUR] + 1)]
     for step, index, size in cases:
-        alone = Codes("alone", ("x",), (step,), size, ())
-        pair = Codes("pair", ("x", "b"), (step, with_b), size * SIZES["b"][1], ())
+        alone = CategoryExpr("alone", ("x",), (step,), size, ())
+        pair = CategoryExpr("pair", ("x", "b"), (step, with_b), size * SIZES["b"][1], ())
         one, two = counter.indices([alone, pair])
         np.testing.assert_array_equal(one, crosstab(index, size))
         np.testing.assert_array_equal(two, crosstab(index * SIZES["b"][1] + table.column("b"), pair.size))
@@ -162,13 +162,13 @@ def test_sums_do_not_depend_on_threads_or_engine(table: Table) -> None:
 def test_raw_indices_are_regrouped_to_codes() -> None:
     raw = np.random.default_rng(0).integers(0, 99, (12, 3))
     remap = np.array([0, 1, 2, 3, 3, 4, 4, 4, 0, 1, 5, 5], np.int32)
-    column = Codes("x", ("x",), (), 12, ("a", "b", "c"), remap)
+    column = CategoryExpr("x", ("x",), (), 12, ("a", "b", "c"), remap)
     expected = pd.DataFrame(raw).groupby(remap).sum().to_numpy()
     for table, exact in ((raw, expected), (raw[:, 0], expected[:, 0]), (raw * 0.5, expected * 0.5)):
         found = regroup(table, column)
         np.testing.assert_array_equal(found, exact)
         assert found.dtype == table.dtype
-    assert regroup(raw, Codes("x", ("x",), (), 12, ())) is raw
+    assert regroup(raw, CategoryExpr("x", ("x",), (), 12, ())) is raw
 
 
 def test_sums_over_a_short_axis() -> None:
@@ -178,7 +178,7 @@ def test_sums_over_a_short_axis() -> None:
 
 
 def test_a_value_on_an_edge_belongs_to_the_bin_above() -> None:
-    step = IndexStep("INDEX_BIN", "x", stride=3, edges=(0.1, 2.0))
+    step = IndexTerm("INDEX_BIN", "x", stride=3, edges=(0.1, 2.0))
     values = np.array([0.0, 0.1, 1.9, 2.0, np.nan, np.inf, -np.inf])
     assert computed_index(step, values, choose("cpu")).tolist() == [3, 4, 4, 5, 0, 5, 3]
 
@@ -188,7 +188,7 @@ def test_a_table_without_rows_has_counts_of_0(make: Callable[[int], Any], backen
     columns = (Column("a", "categorical", "string", storage="int8", levels=()),)
     empty = Table(Schema(columns), 0, {"int8": np.empty((1, 0), np.int8)}, {"a": ("int8", 0)})
     statistics = Statistics(empty, backend, Target(make(0), 3), 0)
-    column = Codes("a", ("a",), (IndexStep("INDEX", "a"),), 3, ())
+    column = CategoryExpr("a", ("a",), (IndexTerm("INDEX", "a"),), 3, ())
     assert statistics.counts([column])[0].tolist() == [0, 0, 0]
     (found,) = statistics.target_counts([column], 2)
     assert found.count.shape == (2, 3) and found.total.shape == (2, 3, 3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpupipe.backends import Backend, choose
-from gpupipe.features.program.compile import lower
-from gpupipe.features.program.expressions import Numbers, Start
+from gpupipe.features.program.compile import compile_program
+from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.statistics.reductions import Sweeper
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART
 from gpupipe.table.blocks import Table
@@ -68,14 +68,17 @@ def test_what_a_program_makes_is_never_held_as_a_whole(
 ) -> None:
     schema = Schema((Column("x", "numeric", "double", storage="float64"),))
     table = Table(schema, N, {"float64": columns[0][None]}, {"x": ("float64", 0)})
-    made = [Numbers("x", ("x",), Start("LOAD", "x")).then("LOG1P"), Numbers("y", ("x",), Start("IS_NULL", "x"))]
+    made = [
+        NumericExpr("x", ("x",), Producer("LOAD", "x")).then("LOG1P"),
+        NumericExpr("y", ("x",), Producer("IS_NULL", "x")),
+    ]
     host = backend(2)
     heights = []
     run = host.run_program
     monkeypatch.setattr(
         host, "run_program", lambda p, blocks, out, **kw: heights.append(len(out)) or run(p, blocks, out, **kw)
     )
-    found = Sweeper(host, engine).moments_made(lower(made, table.places), table)
+    found = Sweeper(host, engine).moments_made(compile_program(made, table.places), table)
     assert max(heights) <= ROWS_A_PART and sum(heights) == N
     for moments, x in zip(found, (np.log1p(columns[0]), np.isnan(columns[0])), strict=True):
         known = x[~np.isnan(x)].astype(np.float64)

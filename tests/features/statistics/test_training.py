@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import choose
 from gpupipe.features import OPS as REGISTRY
-from gpupipe.features.program.expressions import Numbers, Start
+from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
@@ -184,7 +184,7 @@ def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit,
     x[::9] = np.nan
     x[5] = -7.0  # log1p of it is null
     statistics = fit({"x": x}).statistics
-    column = Numbers("x", ("x",), Start("LOAD", "x"))
+    column = NumericExpr("x", ("x",), Producer("LOAD", "x"))
     for op, *params in chain:
         column = column.then(op, *params)
     values = statistics._arrays([column, column.then("FILL", 0.0)])[0].astype(np.float64)
@@ -199,7 +199,7 @@ def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit,
 
 def test_a_column_is_reduced_once_whatever_is_asked_of_it(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     statistics = fit({"x": np.arange(10.0), "y": np.arange(10.0)}).statistics
-    x, y = (Numbers(name, (name,), Start("LOAD", name)) for name in "xy")
+    x, y = (NumericExpr(name, (name,), Producer("LOAD", name)) for name in "xy")
     statistics.quantiles([x, y], [0.5])
     for name in ("moments", "quantiles", "moments_made"):
         monkeypatch.setattr(statistics._sweeper, name, None)
