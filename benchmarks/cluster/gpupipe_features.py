@@ -15,7 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.bench.clock import StageClock
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import take_rows, write_matrix
@@ -37,7 +37,7 @@ def shared(file: Path, clock: StageClock, n_workers: int, memory: str | None) ->
     settings = ClusterSettings.model_validate(given | ({"memory_limit": memory} if memory else {}))
     with ExitStack() as stack:
         with clock("start"):
-            workers = stack.enter_context(connected(settings, "cpu"))
+            workers = stack.enter_context(connect(settings, "cpu"))
         found = _features(_config(file), clock, workers)
         return {**found, "workers": [asdict(use) for use in workers.usage()], "lost": workers.n_lost}
 

@@ -10,7 +10,7 @@ from benchmarks.device.parity import FeatureMatrices, config_for, fit_matrices
 from gpupipe.backends import choose
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import prepare
@@ -31,7 +31,7 @@ def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str,
     """
     config = config_for(config, device)
     # The cluster first: one process may set device memory aside, which the workers would not have.
-    with connected(settings, device, config.device_options) as workers:
+    with connect(settings, device, config.device_options) as workers:
         n_workers = workers.n_workers
         shared, of_cluster = _timed(lambda: prepare(config, choose("cpu"), Timeline(), workers))
     alone, of_one = _timed(lambda: prepare(config, choose(device, config.device_options), Timeline()))

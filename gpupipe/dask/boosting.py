@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.progress import PacedReports, reports_of_workers
-from gpupipe.dask.workers import DaskWorkers, Remote
+from gpupipe.dask.progress import ThrottledReports, show_worker_reports
+from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost
@@ -41,13 +41,13 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}
     del params["n_jobs"]  # a worker gives XGBoost its own threads
     for left in reversed(range(TRAININGS)):
-        workers.look()  # one that has joined, and is lost, is noticed only if it was seen
+        workers.poll()  # one that has joined, and is lost, is noticed only if it was seen
         n_lost = workers.n_lost
         try:
             estimator = _train(model, params, X, rows.y, rows.weights, context, workers)
             break
         except Exception as error:
-            workers.look()
+            workers.poll()
             if workers.n_lost > n_lost and left:
                 continue
             raise _told(error, workers.n_lost > n_lost) from error
@@ -84,11 +84,11 @@ def _train(
         }
     # Workers print as this process does: here it is only what is wrong.
     with (
-        reports_of_workers(workers.client, context.resources.show_progress) as reports,
+        show_worker_reports(workers.client, context.resources.show_progress) as reports,
         workers.client.as_current(),
         xgboost.config_context(verbosity=0),
     ):
-        send = PacedReports(reports).send
+        send = ThrottledReports(reports).send
         estimator.callbacks = [BoostingRounds(model.n_estimators, held is not None, send=send)]
         return estimator.fit(fitted[0], fitted[1], **given)
 
@@ -112,7 +112,7 @@ def _joined(parts: list[Any], heights: list[int], n_columns: int, dtype: str) ->
     arrays = [
         da.from_delayed(part.future, (height, n_columns), dtype)
         for part, height in zip(parts, heights, strict=True)
-        if isinstance(part, Remote) and height
+        if isinstance(part, DaskHandle) and height
     ]
     return da.concatenate(arrays)
 

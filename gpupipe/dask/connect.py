@@ -1,4 +1,4 @@
-"""From ``--cluster`` and the ``cluster:`` section to workers, and back to quiet.
+"""Connection to the workers that ``--cluster`` and the ``cluster:`` section ask for.
 
 local
     Workers are processes of this machine, started for the run and ended with it: of the CPU, or one for each GPU.
@@ -27,7 +27,7 @@ from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
 from gpupipe.dask.configuration import BEFORE_START, dask_settings
-from gpupipe.dask.worker_output import collected
+from gpupipe.dask.worker_output import capture_output
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
 from gpupipe_kernels.numpy_compat import restore_row_stack
 
@@ -40,17 +40,17 @@ ANSWER_SECONDS = 10.0  # for a scheduler to answer at all
 SETTLE_SECONDS = 5.0  # for a worker that is being started again
 OUR_VERSION = "gpupipe:__version__"
 # Keywords that Dask's and dask-cuda's clusters hand on to their workers: one begins with the `dask_setup` of a module.
-FOR_EACH_WORKER = {"preload": ["gpupipe.dask.remote"]}
+FOR_EACH_WORKER = {"preload": ["gpupipe.dask.worker_process"]}
 SILENT = logging.CRITICAL + 1
 START_FAILURES = (RuntimeError, OSError, ValueError, AssertionError)
 NO_LOOP = "its event loop did not start within 10 s"  # what Dask asserts without a word
 
 
 @contextmanager
-def connected(
+def connect(
     settings: ClusterSettings, device: str = "auto", options: DeviceOptions = DEFAULT_OPTIONS
 ) -> Iterator[DaskWorkers]:
-    """Yield the workers of a cluster; those that were started for it are ended afterwards, whatever happens.
+    """Yield the workers of a cluster. Workers that were started for it are always ended on exit.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def connected(
         stack.enter_context(dask.config.set(dask_settings(settings, ANSWER_SECONDS)))
         stack.enter_context(_quiet(distributed.__name__, "tornado", "asyncio"))
         if settings.scheduler == "local":
-            outputs = stack.enter_context(collected())
+            outputs = stack.enter_context(capture_output())
             yield stack.enter_context(_started(settings, device, options, outputs))
         else:
             yield stack.enter_context(_found(settings, device, options))
@@ -110,7 +110,7 @@ def _started_safely() -> Iterator[None]:
 def _started(settings: ClusterSettings, device: str, options: DeviceOptions, outputs: Path) -> Iterator[DaskWorkers]:
     from distributed import Client
 
-    from gpupipe.dask.remote import Place
+    from gpupipe.dask.worker_process import WorkerSettings
 
     report = device_report()
     if device == "gpu" and report.gpu_obstacle:
@@ -126,9 +126,9 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
             fix="run again; a script that starts them needs `if __name__ == '__main__':` around what it runs",
         ) from error  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:
-        n_threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
-        place = Place("gpu" if on_gpu else "cpu", options, max(1, machine.n_threads() // max(1, n_threads)))
-        workers = _led(client, settings, place, reason, direct=True, outputs=outputs)
+        n_threads = sum(known["nthreads"] for known in client.scheduler_info()["workers"].values())
+        worker = WorkerSettings("gpu" if on_gpu else "cpu", options, max(1, machine.n_threads() // max(1, n_threads)))
+        workers = _led(client, settings, worker, reason, direct=True, outputs=outputs)
         try:
             yield workers
         finally:
@@ -145,7 +145,7 @@ def _let_settle(client: Client, workers: DaskWorkers) -> None:
 def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
     from distributed import LocalCluster
 
-    shape = Shape.of(settings, machine.n_threads())
+    shape = ClusterShape.of(settings, machine.n_threads())
     return LocalCluster(
         n_workers=shape.workers, threads_per_worker=shape.threads, processes=True, protocol=settings.protocol,
         memory_limit=settings.memory_limit or machine.memory().total // shape.workers,
@@ -185,7 +185,7 @@ def _pages(settings: ClusterSettings) -> dict[str, Any]:
 def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> Iterator[DaskWorkers]:
     from distributed import Client
 
-    from gpupipe.dask.remote import Place
+    from gpupipe.dask.worker_process import WorkerSettings
 
     address = _address(settings)
     seconds = min(ANSWER_SECONDS, settings.deadline)
@@ -204,7 +204,7 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
         _wait_for_workers(client, settings, address)
         _compare_versions(client, settings.deadline)
         on_gpu, reason = _where(client, device, settings.deadline)
-        yield _led(client, settings, Place("gpu" if on_gpu else "cpu", options), reason, direct=False)
+        yield _led(client, settings, WorkerSettings("gpu" if on_gpu else "cpu", options), reason, direct=False)
 
 
 def _close_failed(error: BaseException) -> None:
@@ -223,25 +223,31 @@ def _close_failed(error: BaseException) -> None:
 
 
 def _led(
-    client: Client, settings: ClusterSettings, place: Any, reason: str, *, direct: bool, outputs: Path | None = None
+    client: Client,
+    settings: ClusterSettings,
+    worker: Any,
+    reason: str,
+    *,
+    direct: bool,
+    outputs: Path | None = None,
 ) -> DaskWorkers:
     from gpupipe.dask.workers import DaskWorkers
 
     dashboard = client.dashboard_link if settings.dashboard_address else ""
     return DaskWorkers(
-        client, place, settings.deadline, direct=direct, reason=reason, dashboard=dashboard, outputs=outputs
+        client, worker, settings.deadline, direct=direct, reason=reason, dashboard=dashboard, outputs=outputs
     )
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Workers, and the partitions that each of them works on at a time."""
+class ClusterShape:
+    """The number of workers, and of partitions that each of them works on at a time."""
 
     workers: int
     threads: int
 
     @classmethod
-    def of(cls, settings: ClusterSettings, n_cores: int) -> Shape:
+    def of(cls, settings: ClusterSettings, n_cores: int) -> ClusterShape:
         """Return what the settings ask for; what they leave open is chosen so that every core has work."""
         from distributed.deploy.utils import nprocesses_nthreads
 
@@ -288,16 +294,18 @@ def _compare_versions(client: Client, deadline: float) -> None:
     ours = _on_each(client, deadline, pkgutil.resolve_name, OUR_VERSION)  # a worker may not have gpupipe
     found = client.get_versions()
     theirs = {
-        where: versions.of_process(record, None if isinstance(ours.get(where), BaseException) else ours.get(where))
+        where: versions.process_versions(
+            record, None if isinstance(ours.get(where), BaseException) else ours.get(where)
+        )
         for where, record in found["workers"].items()
     }
-    here = versions.of_process(found["client"], pkgutil.resolve_name(OUR_VERSION))
-    versions.compare(here, {"the scheduler": versions.of_scheduler(found["scheduler"]), **theirs})
+    here = versions.process_versions(found["client"], pkgutil.resolve_name(OUR_VERSION))
+    versions.compare(here, {"the scheduler": versions.scheduler_versions(found["scheduler"]), **theirs})
 
 
 def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
     """Return whether the workers of a running cluster compute on GPUs, and why."""
-    from gpupipe.dask.remote import gpu_obstacle
+    from gpupipe.dask.worker_process import gpu_obstacle
 
     if device == "cpu":
         return False, "asked for"
@@ -314,7 +322,7 @@ def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
 
 
 def _on_each(client: Client, deadline: float, function: Any, *arguments: Any) -> dict[str, Any]:
-    """Return what a function gives on each worker; an exception in place of a result."""
+    """Return the result of a function on each worker, or the exception that it raised there."""
     from distributed import wait
 
     asked = {

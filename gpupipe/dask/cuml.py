@@ -21,7 +21,7 @@ from gpupipe.backends.gpu.translation import Refusal
 from gpupipe.dask import cuml_estimators
 from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
 from gpupipe.dask.library_calls import call_library
-from gpupipe.dask.workers import DaskWorkers, Remote
+from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, Model
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
@@ -125,7 +125,7 @@ def _joined(parts: Sequence[Any], heights: Sequence[int], width: tuple[int, ...]
     import dask.array as da
 
     meta = cupy.empty((0,) * (1 + len(width)), dtype)  # Dask counts classes by what it takes the arrays for
-    handles = [part for part in parts if isinstance(part, Remote)]
+    handles = [part for part in parts if isinstance(part, DaskHandle)]
     pairs = zip(handles, heights, strict=True)
     return da.concatenate([da.from_delayed(part.future, (height, *width), dtype, meta) for part, height in pairs])
 

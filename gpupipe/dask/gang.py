@@ -1,4 +1,4 @@
-"""Workers that do one thing together: each has a task of its own, all at the same time, and none can be replaced."""
+"""Gang scheduling: one task on each of several workers, all at the same time; no worker can be replaced."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from distributed import CancelledError, wait
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.dask.health import MORE_MEMORY, key_of
-from gpupipe.dask.remote import work
-from gpupipe.dask.workers import LOOK_SECONDS, DaskWorkers, Remote
+from gpupipe.dask.worker_process import run_task
+from gpupipe.dask.workers import LOOK_SECONDS, DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, GpupipeError, LimitError
 
 Result = TypeVar("Result")
@@ -23,18 +23,18 @@ Result = TypeVar("Result")
 SOON = 1  # before what waits for a thread of a worker
 
 
-class CrewError(ClusterError):
-    """One of them was lost, or does not answer the others: those that are left may begin again."""
+class GangError(ClusterError):
+    """A worker of a gang was lost or does not answer the others; the remaining workers may start over."""
 
 
-class Crew:
-    """Some of the workers of a cluster, by rank; a context: behind it, none of its tasks is wanted any more.
+class Gang:
+    """Some workers of a cluster, by rank. A context manager, which releases all of its tasks on exit.
 
     Parameters
     ----------
     workers : DaskWorkers
     addresses : sequence of str
-        One for each rank.
+        Of the worker of each rank.
     what : str
         What they do together, for messages.
     """
@@ -42,10 +42,10 @@ class Crew:
     def __init__(self, workers: DaskWorkers, addresses: Sequence[str], what: str) -> None:
         self.workers, self.addresses, self.what = workers, tuple(addresses), what
         self.n_threads: dict[str, int] = workers.client.nthreads(list(addresses))
-        self._handles: list[Remote[Any]] = []
+        self._handles: list[DaskHandle[Any]] = []
         self._where: dict[Any, str] = {}  # the keys of its tasks → the addresses of the workers
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Gang:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -54,15 +54,15 @@ class Crew:
 
     def submit(
         self, rank: int, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any
-    ) -> Remote[Result]:
+    ) -> DaskHandle[Result]:
         """As `Workers.submit`, on the worker of this rank, and nowhere else if it is lost."""
-        given = [a.future if isinstance(a, Remote) else a for a in arguments]
+        given = [a.future if isinstance(a, DaskHandle) else a for a in arguments]
         label = f"{self.what}, worker {rank + 1} of {len(self.addresses)}"
         future = self.workers.client.submit(
-            work, self.workers.place, function, *given, key=key_of(function.__name__, uuid4().hex, label), pure=False,
-            workers=[self.addresses[rank]], allow_other_workers=False, priority=SOON,
+            run_task, self.workers.settings, function, *given, key=key_of(function.__name__, uuid4().hex, label),
+            pure=False, workers=[self.addresses[rank]], allow_other_workers=False, priority=SOON,
         )  # fmt: skip
-        self._handles.append(Remote(future, label))
+        self._handles.append(DaskHandle(future, label))
         self._where[future.key] = self.addresses[rank]
         return self._handles[-1]
 
@@ -71,34 +71,34 @@ class Crew:
 
         Raises
         ------
-        CrewError
+        GangError
             If a worker is lost.
         ClusterError
             If nothing moves for the deadline.
         """
-        self.workers.watch.rest()
+        self.workers.health.restart_clock()
         while busy := self._busy():
-            self.workers.look([f"{self.what}: a free thread of {address}" for address in busy])
+            self.workers.poll([f"{self.what}: a free thread of {address}" for address in busy])
             self.require_all()
             time.sleep(LOOK_SECONDS)  # Dask tells nobody of a thread that becomes free
 
-    def gather(self, handles: Sequence[Remote[Result]]) -> list[Result]:
-        """Return the results of tasks of the crew, in order, as soon as all are there.
+    def gather(self, handles: Sequence[DaskHandle[Result]]) -> list[Result]:
+        """Return the results of tasks of the gang, in order, as soon as all are there.
 
         Raises
         ------
-        CrewError
+        GangError
             If a worker is lost, or did not answer another. By then the others have ended what they did.
         GpupipeError
             The very error of a task, at once; or `ClusterError` if nothing has moved for the deadline.
         """
-        self.workers.watch.rest()
+        self.workers.health.restart_clock()
         pending = list(handles)
         while pending := [handle for handle in pending if not handle.future.done()]:
             if self._lost() or any(handle.future.status == "error" for handle in handles):
                 break
             self._wait(pending, "FIRST_COMPLETED")
-            self.workers.look([handle.label for handle in pending])
+            self.workers.poll([handle.label for handle in pending])
         self._let_end(pending, handles)
         self._raise_failed(handles)
         try:
@@ -108,27 +108,27 @@ class Crew:
             raise
 
     def require_all(self) -> None:
-        """Raise a CrewError if a worker is lost."""
-        self.workers.look()
+        """Raise a GangError if a worker is lost."""
+        self.workers.poll()
         if lost := self._lost():
-            words = self.workers.watch.last_words(lost[0])
-            raise CrewError(f"{len(lost)} workers were lost: {', '.join(lost)}{words}", where=self.what)
+            words = self.workers.health.last_output(lost[0])
+            raise GangError(f"{len(lost)} workers were lost: {', '.join(lost)}{words}", where=self.what)
 
     def _busy(self) -> dict[str, int]:
         """Return how many tasks each worker has that has no thread to spare."""
         tasks = {address: len(keys) for address, keys in self.workers.client.processing(self.addresses).items()}
         return {address: n for address, n in tasks.items() if n >= self.n_threads.get(address, 1)}
 
-    def _wait(self, pending: Sequence[Remote[Any]], until: str) -> None:
+    def _wait(self, pending: Sequence[DaskHandle[Any]], until: str) -> None:
         with self.workers.client.as_current(), suppress(TimeoutError, CancelledError):
             wait([handle.future for handle in pending], timeout=LOOK_SECONDS, return_when=until)
 
-    def _let_end(self, pending: Sequence[Remote[Any]], handles: Sequence[Remote[Any]]) -> None:
+    def _let_end(self, pending: Sequence[DaskHandle[Any]], handles: Sequence[DaskHandle[Any]]) -> None:
         """Wait for the tasks of workers that live: one that misses another ends at the deadline of their exchange.
 
         Where a task has an error of its own, nothing is to begin again that would need them.
         """
-        end = time.monotonic() + 2 * self.workers.watch.deadline
+        end = time.monotonic() + 2 * self.workers.health.deadline
         while left := [h for h in pending if not h.future.done() and self._where[h.future.key] not in self._lost()]:
             if any(_is_own(error) for _, error in self._failed(handles)):
                 return
@@ -138,9 +138,9 @@ class Crew:
                     where=self.what, fix="see their logs, and start them again",
                 )  # fmt: skip
             self._wait(left, "ALL_COMPLETED")
-            self.workers.look()
+            self.workers.poll()
 
-    def _raise_failed(self, handles: Sequence[Remote[Any]]) -> None:
+    def _raise_failed(self, handles: Sequence[DaskHandle[Any]]) -> None:
         """Raise what is wrong with a task, rather than what came of it in the others, which missed it."""
         found = self._failed(handles)
         for handle, error in found:
@@ -151,17 +151,17 @@ class Crew:
         self.require_all()
         for handle, error in found:
             if isinstance(error, RuntimeError):  # what PyTorch raises of processes that do not answer
-                raise CrewError(f"an exchange failed: {str(error).splitlines()[0]}", where=handle.label) from error
-            told = self.workers.watch.explain(error, handle.label)
-            raise told from (None if told is error else error)
+                raise GangError(f"an exchange failed: {str(error).splitlines()[0]}", where=handle.label) from error
+            explained = self.workers.health.explain(error, handle.label)
+            raise explained from (None if explained is error else error)
 
-    def _failed(self, handles: Sequence[Remote[Any]]) -> list[tuple[Remote[Any], BaseException]]:
+    def _failed(self, handles: Sequence[DaskHandle[Any]]) -> list[tuple[DaskHandle[Any], BaseException]]:
         """Return the tasks that have ended with an error, with that."""
         ended = [handle for handle in handles if handle.future.done() and handle.future.status != "finished"]
-        return [(handle, handle.future.exception(timeout=self.workers.watch.deadline)) for handle in ended]
+        return [(handle, handle.future.exception(timeout=self.workers.health.deadline)) for handle in ended]
 
     def _lost(self) -> list[str]:
-        return [address for address in self.addresses if address not in self.workers.watch.workers]
+        return [address for address in self.addresses if address not in self.workers.health.workers]
 
 
 def _is_own(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from distributed import Client
 from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
-from gpupipe.dask.worker_output import last_words
+from gpupipe.dask.worker_output import last_output
 from gpupipe.errors import ClusterError, GpupipeError, LimitError
 
 Answer = TypeVar("Answer")
@@ -28,8 +28,8 @@ MORE_MEMORY = (
 LABELS_SHOWN = 5
 
 
-class Watch:
-    """Looks at the workers of a cluster from time to time.
+class HealthMonitor:
+    """Health of the workers of a cluster, polled while tasks are waited for.
 
     Parameters
     ----------
@@ -55,10 +55,15 @@ class Watch:
         self._signs: dict[str, float] = {}  # of life: address → when the scheduler last heard of it
         self._moved = time.monotonic()
 
-    def look(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
-        """Look once; `progress` is anything that changes as the caller's own work goes on.
+    def poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
+        """Ask the scheduler once about the workers; without `waiting_for`, idle workers are no error.
 
-        Where nothing is waited for, workers may do nothing for as long as they like.
+        Parameters
+        ----------
+        progress : object
+            Anything that changes while the caller makes progress.
+        waiting_for : sequence of str
+            Labels of the tasks that the caller waits for.
 
         Raises
         ------
@@ -67,23 +72,23 @@ class Watch:
         LimitError
             If that is because the workers have no memory left.
         """
-        workers = self.ask(self.client.scheduler.identity())["workers"]
+        workers = self.query(self.client.scheduler.identity())["workers"]
         self.lost += [address for address in self.workers if address not in workers]
         self.workers = workers
         motion = progress, {address: _motion(worker) for address, worker in workers.items()}
         if motion != self._motion or self._anyone_computes():
-            self.rest()
+            self.restart_clock()
         self._motion = motion
         self._signs = {address: worker["last_seen"] for address, worker in workers.items()}
         if waiting_for and time.monotonic() - self._moved > self.deadline:
             raise self._standstill(waiting_for)
 
-    def rest(self) -> None:
-        """Begin to count anew: what was waited for has come."""
+    def restart_clock(self) -> None:
+        """Restart the deadline: the result that was waited for has arrived."""
         self._moved = time.monotonic()
 
-    def ask(self, question: Coroutine[Any, Any, Answer], seconds: float | None = None) -> Answer:
-        """Return the answer of the scheduler, which has `seconds` for it, by default those of the deadline.
+    def query(self, question: Coroutine[Any, Any, Answer], seconds: float | None = None) -> Answer:
+        """Return the scheduler's answer to a request, within `seconds`; by default within the deadline.
 
         Raises
         ------
@@ -94,24 +99,24 @@ class Watch:
             return asked.result(seconds or self.deadline)
         except TimeoutError:
             asked.cancel()
-            raise self.gone(f"does not answer within {seconds or self.deadline:g} s") from None
+            raise self.scheduler_error(f"does not answer within {seconds or self.deadline:g} s") from None
         except OSError:
-            raise self.gone("is gone") from None
+            raise self.scheduler_error("is gone") from None
 
     def check_scheduler(self) -> None:
         """Raise a ClusterError if the scheduler is gone: it takes with it all that the workers hold for us."""
         if self.client.status != "running":
-            raise self.gone("is gone")
+            raise self.scheduler_error("is gone")
 
-    def gone(self, how: str) -> ClusterError:
-        """Return the error that says so of the scheduler."""
+    def scheduler_error(self, how: str) -> ClusterError:
+        """Return the error of a scheduler that is lost; `how` is the predicate of its message."""
         return ClusterError(
             f"the scheduler {how}, and with it what the workers held", where=_address(self.client),
             fix="see why it ended (its log says), start it again, and run again",
         )  # fmt: skip
 
     def explain(self, error: BaseException, label: str) -> BaseException:
-        """Return what a failed task should be told as; an error of ours, or of Python, as it is."""
+        """Return the error to raise for a failed task; errors of gpupipe and of Python are returned as they are."""
         if isinstance(error, GpupipeError):
             return error
         if isinstance(error, MemoryError):
@@ -126,9 +131,9 @@ class Watch:
             )
         return error
 
-    def last_words(self, address: str) -> str:
-        """Return what a worker printed last, as lines to put behind what is said of its end."""
-        return last_words(self._outputs, address)
+    def last_output(self, address: str) -> str:
+        """Return the last lines that a worker printed, to append to a message about its end."""
+        return last_output(self._outputs, address)
 
     def _killed(self, error: KilledWorker, waiting_for: str) -> GpupipeError:
         """Return the error of a task, not always the one waited for, that cost one worker after another."""
@@ -144,7 +149,7 @@ class Watch:
             )  # fmt: skip
         return ClusterError(
             f"{count} workers died one after another with the same task in hand"
-            + self.last_words(error.last_worker.address), where=label,
+            + self.last_output(error.last_worker.address), where=label,
             fix="if the system ended them for want of memory (its log says): " + MORE_MEMORY,
         )  # fmt: skip
 

@@ -36,7 +36,7 @@ def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -
         What the call raises, or a task of its own whose error it does not notice.
     """
     for _ in range(CALLS):
-        workers.look()  # at those that are there now: only of them can it be told that they are lost
+        workers.poll()  # at those that are there now: only of them can it be told that they are lost
         n_lost, known = workers.n_lost, set(workers.client.futures)
         running = _started(workers, call)
         try:
@@ -75,7 +75,7 @@ def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]
 def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: set[Any], where: str) -> Result:
     failed, stranded = set[Any](), set[Any]()
     while not wait([running], LOOK_SECONDS).done:
-        workers.look([where])
+        workers.poll([where])
         if workers.n_lost > n_lost:
             raise _LostError
         before, failed = failed, _in_state("error", workers) - known
@@ -86,7 +86,7 @@ def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: 
             raise _LostError
     error = running.exception()
     if error is not None:
-        workers.look()
+        workers.poll()
         if workers.n_lost > n_lost:
             raise _LostError from error
     return running.result()
@@ -102,7 +102,7 @@ def _stranded(workers: DaskWorkers, keys: set[Any]) -> set[Any]:
 
     A worker that joined and was lost between two looks is not among those known to be lost, but its tasks wait forever.
     """
-    states = workers.watch.ask(workers.client.scheduler.get_task_status(keys=list(keys))) if keys else {}
+    states = workers.health.query(workers.client.scheduler.get_task_status(keys=list(keys))) if keys else {}
     return {key for key, state in states.items() if state == "no-worker"}
 
 
@@ -161,4 +161,4 @@ def _restart(workers: DaskWorkers, where: str) -> None:
             f"the workers wait for one that was lost, and cannot be started again: {error}", where=where,
             fix="start them with nannies, as `dask worker` and `dask cuda worker` do",
         ) from error  # fmt: skip
-    workers.look()
+    workers.poll()

@@ -1,6 +1,6 @@
 """Networks, trained by all workers together: distributed data parallel, each worker with its share of the rows.
 
-The rows go from worker to worker, never through the process that leads, which has the target and says which rows are
+The rows go from worker to worker, never through the driver, which has the target and says which rows are
 held out: the very ones that it would hold out alone. Edges of bins, the target's scale and what is known of an unseen
 id are those of one machine, too. What differs: a batch has as many rows of each worker, drawn among its own; so losses
 differ as between two seeds, with the number of workers. They do not with the partitions, nor with where these lie: the
@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.checkpoint_access import reaches
-from gpupipe.dask.equal_shares import equal_shares, seats
-from gpupipe.dask.gang import Crew, CrewError
-from gpupipe.dask.progress import reports_of_workers
-from gpupipe.dask.remote import require_wanted
+from gpupipe.dask.gang import Gang, GangError
+from gpupipe.dask.progress import show_worker_reports
+from gpupipe.dask.row_ranges import assign_ranks, divide_rows
 from gpupipe.dask.shards import height_of, shard, shard_arguments
+from gpupipe.dask.shared_folder import can_reach
+from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
@@ -120,9 +120,9 @@ def _done(training: _Training) -> _Done:
     checkpoint = training.checkpoint()
     for begun in range(1, TRAININGS + 1):
         try:
-            with _crew(training, workers) as crew:
-                return _together(training, crew, checkpoint, begun)
-        except CrewError as error:
+            with _gang(training, workers) as gang:
+                return _together(training, gang, checkpoint, begun)
+        except GangError as error:
             lost = error
         if checkpoint is not None:
             checkpoint.resume = True
@@ -149,25 +149,25 @@ def _alone(training: _Training) -> Trained:
     return trained
 
 
-def _together(training: _Training, crew: Crew, checkpoint: Checkpoint | None, begun: int) -> _Done:
-    """Train on the workers of a crew, for the `begun`-th time."""
-    size = len(crew.addresses)
+def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, begun: int) -> _Done:
+    """Train on the workers of a gang, for the `begun`-th time."""
+    size = len(gang.addresses)
     given = shard_arguments(training.X, training.lesson, size)
-    shards = [crew.submit(rank, shard, *given[rank]) for rank in range(size)]
-    curriculum = training.curriculum(crew.gather([crew.submit(r, height_of, made) for r, made in enumerate(shards)]))
+    shards = [gang.submit(rank, shard, *given[rank]) for rank in range(size)]
+    curriculum = training.curriculum(gang.gather([gang.submit(r, height_of, made) for r, made in enumerate(shards)]))
     told = []
-    if checkpoint is not None and not reaches(crew, checkpoint):
+    if checkpoint is not None and not can_reach(gang, checkpoint):
         told.append("the workers do not reach the folder of the checkpoints: there is none to go on from")
         checkpoint = None
-    meetings = _meetings(crew)
-    crew.await_threads()
-    with reports_of_workers(crew.workers.client, training.context.resources.show_progress) as reports:
-        trained, *_ = crew.gather([
-            crew.submit(
-                rank, _train, curriculum, made, meeting, None if rank else checkpoint, crew.n_threads[address],
-                require_wanted, reports,
+    meetings = _meetings(gang)
+    gang.await_threads()
+    with show_worker_reports(gang.workers.client, training.context.resources.show_progress) as reports:
+        trained, *_ = gang.gather([
+            gang.submit(
+                rank, _train, curriculum, made, meeting, None if rank else checkpoint, gang.n_threads[address],
+                require_not_cancelled, reports,
             )
-            for rank, (made, meeting, address) in enumerate(zip(shards, meetings, crew.addresses, strict=True))
+            for rank, (made, meeting, address) in enumerate(zip(shards, meetings, gang.addresses, strict=True))
         ])  # fmt: skip
     assert trained is not None
     if begun > 1:
@@ -177,33 +177,33 @@ def _together(training: _Training, crew: Crew, checkpoint: Checkpoint | None, be
     return _Done(trained, size, tuple(told))
 
 
-def _crew(training: _Training, workers: DaskWorkers) -> Crew:
+def _gang(training: _Training, workers: DaskWorkers) -> Gang:
     """Return the workers that share a training, each as the rank whose rows it has most of."""
     X = training.X
     workers.gather(X.map(_height, label="rows for a network"))  # what was lost is computed again
-    workers.look()
-    if not workers.watch.workers:
-        raise CrewError("no workers are left", where=f"training {type(training.model).__name__}")
-    shares = equal_shares(X.heights, _crew_size(X, workers))
-    addresses = seats(shares, workers.homes(X.parts), sorted(workers.watch.workers))
-    return Crew(workers, addresses, f"training {type(training.model).__name__}")
+    workers.poll()
+    if not workers.health.workers:
+        raise GangError("no workers are left", where=f"training {type(training.model).__name__}")
+    shards = divide_rows(X.heights, _gang_size(X, workers))
+    addresses = assign_ranks(shards, workers.homes(X.parts), sorted(workers.health.workers))
+    return Gang(workers, addresses, f"training {type(training.model).__name__}")
 
 
-def _crew_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
+def _gang_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
     """Return how many workers share a training: of less than a partition each, all but some would wait."""
-    return min(len(workers.watch.workers), len(X.parts))
+    return min(len(workers.health.workers), len(X.parts))
 
 
-def _meetings(crew: Crew) -> list[Meeting]:
-    """Return where each of a crew meets the others: at the address by which Dask's workers reach the first."""
+def _meetings(gang: Gang) -> list[Meeting]:
+    """Return the rendezvous of each worker of a gang: at the address by which Dask's workers reach the first one."""
     from distributed.comm import get_address_host
 
-    size, seconds = len(crew.addresses), crew.workers.watch.deadline
+    size, seconds = len(gang.addresses), gang.workers.health.deadline
     if size == 1:
         return [Meeting()]
-    hosts = [get_address_host(address) for address in crew.addresses]
-    (port,) = crew.gather([crew.submit(0, _listen, hosts[0])])
-    interfaces = crew.gather([crew.submit(rank, _interface, host) for rank, host in enumerate(hosts)])
+    hosts = [get_address_host(address) for address in gang.addresses]
+    (port,) = gang.gather([gang.submit(0, _listen, hosts[0])])
+    interfaces = gang.gather([gang.submit(rank, _interface, host) for rank, host in enumerate(hosts)])
     return [Meeting(rank, size, hosts[0], port, interfaces[rank], seconds) for rank in range(size)]
 
 

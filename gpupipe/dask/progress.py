@@ -19,7 +19,7 @@ SEND_SECONDS = 0.5  # at least, between two reports of one training: they go thr
 
 @dataclass(frozen=True)
 class WorkerReports:
-    """Sends reports from a worker to the driver; made by `reports_of_workers`, and pickled into tasks.
+    """Sends reports from a worker to the driver; made by `show_worker_reports`, and pickled into tasks.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class WorkerReports:
             self.send(worker, read())
 
 
-class PacedReports:
-    """Sends reports that come in fast from a task, at most one each `SEND_SECONDS` and the last one."""
+class ThrottledReports:
+    """Sends at most one report of a task per `SEND_SECONDS`, and always the last one."""
 
     def __init__(self, reports: WorkerReports) -> None:
         self._reports, self._sent_at = reports, 0.0
@@ -72,7 +72,7 @@ class PacedReports:
 
 
 @contextmanager
-def reports_of_workers(client: Client, show_progress: ShowProgress) -> Iterator[WorkerReports]:
+def show_worker_reports(client: Client, show_progress: ShowProgress) -> Iterator[WorkerReports]:
     """Display the reports that tasks send during the ``with`` block through what it yields."""
     reports, latest = WorkerReports(f"gpupipe-progress-{uuid4().hex}"), list[ProgressReport]()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.equal_shares import equal_shares
+from gpupipe.dask.row_ranges import divide_rows
 from gpupipe.models.neural.bin_edges import MOST_ROWS
 from gpupipe.models.neural.shard_training import Shard, ShardRows
 from gpupipe.models.neural.training_problem import Lesson
@@ -20,19 +20,19 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class _Share:
-    """Rows of one worker: matrices of them, and their numbers in the whole."""
+class _ShardInput:
+    """Rows of one rank: handles of their matrices, and their positions among all rows."""
 
     matrices: list[Handle[Array]]
     rows: Array
 
 
 def shard_arguments(X: PartitionedMatrix, lesson: Lesson, n: int) -> list[list[Any]]:
-    """Return for each of `n` workers what `shard` makes its own of; shares are equal, to one row."""
+    """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
     training, validation = (_divided(X, rows, n) for rows in (lesson.training, lesson.validation))
     every = max(1, len(lesson.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
     (sample,) = _divided(X, lesson.training[::every], 1)
-    nothing = _Share([], lesson.training[:0])
+    nothing = _ShardInput([], lesson.training[:0])
     return [_arguments(X, lesson, [training[rank], validation[rank], nothing if rank else sample]) for rank in range(n)]
 
 
@@ -65,28 +65,28 @@ def height_of(backend: Backend, made: Shard) -> int:
     return int(made.training.matrix.shape[0])
 
 
-def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_Share]:
-    """Return each worker's share of some rows, which ascend."""
+def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
+    """Return each worker's part of some rows, which ascend."""
     cuts = np.searchsorted(rows, X.bounds)
     found = []
-    for pieces in equal_shares(np.diff(cuts).tolist(), n):
-        own = [rows[cuts[part] + start : cuts[part] + stop] for part, start, stop in pieces]
+    for ranges in divide_rows(np.diff(cuts).tolist(), n):
+        own = [rows[cuts[partition] + start : cuts[partition] + stop] for partition, start, stop in ranges]
         matrices = [
             X.workers.submit(
-                _chosen, X.parts[piece.part], (numbers - X.bounds[piece.part]).astype(np.int32),
-                label=f"rows for a network of partition {piece.part + 1} of {len(X.parts)}",
+                _chosen, X.parts[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32),
+                label=f"rows for a network of partition {row_range.partition + 1} of {len(X.parts)}",
             )
-            for piece, numbers in zip(pieces, own, strict=True)
+            for row_range, numbers in zip(ranges, own, strict=True)
         ]  # fmt: skip
-        found.append(_Share(matrices, np.concatenate([rows[:0], *own])))
+        found.append(_ShardInput(matrices, np.concatenate([rows[:0], *own])))
     return found
 
 
-def _arguments(X: PartitionedMatrix, lesson: Lesson, shares: Sequence[_Share]) -> list[Any]:
+def _arguments(X: PartitionedMatrix, lesson: Lesson, shards: Sequence[_ShardInput]) -> list[Any]:
     weight = lesson.weight
-    targets = [(lesson.target[s.rows], None if weight is None else weight[s.rows]) for s in shares[:2]]
-    counts = [len(share.matrices) for share in shares]
-    return [X.n_columns, targets, counts, *(matrix for share in shares for matrix in share.matrices)]
+    targets = [(lesson.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
+    counts = [len(shard_rows.matrices) for shard_rows in shards]
+    return [X.n_columns, targets, counts, *(matrix for shard_rows in shards for matrix in shard_rows.matrices)]
 
 
 def _chosen(backend: Backend, rows: Array, positions: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Whether the workers of a running cluster are of a kind with us."""
+"""Check that the workers of a running cluster have the versions of the driver."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _parts(version: str | None, n_parts: int) -> list[str]:
     return (version or "").split(".")[:n_parts]
 
 
-def of_process(found: Mapping[str, Any], ours: str | None = None) -> dict[str, str | None]:
+def process_versions(found: Mapping[str, Any], ours: str | None = None) -> dict[str, str | None]:
     """Return the versions of one process.
 
     Parameters
@@ -62,7 +62,7 @@ def of_process(found: Mapping[str, Any], ours: str | None = None) -> dict[str, s
     return {"gpupipe": ours, "python": python, "distributed": packages["distributed"], "numpy": packages["numpy"]}
 
 
-def of_scheduler(found: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return those that matter of a scheduler, which computes nothing."""
-    versions = of_process(found)
+def scheduler_versions(found: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the versions of a scheduler that are compared; it computes nothing."""
+    versions = process_versions(found)
     return {name: versions[name] for name in ("python", "distributed")}

@@ -1,7 +1,7 @@
-"""What workers of this machine print: kept in files, and shown when one of them is lost.
+"""Output of the workers of this machine: captured in files, and shown when a worker is lost.
 
-They inherit the output of the process that leads, which is the run's own: what XGBoost says of its ranks, or a library
-prints by the way, would stand between our stages, or inside the document that ``--json`` promises.
+Workers inherit the driver's output. Without the capture, lines that XGBoost and other libraries print would appear
+between the stages, or inside the document of ``--json``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ LINES_SHOWN, BYTES_SHOWN = 5, 2000
 
 
 @contextmanager
-def collected() -> Iterator[Path]:
-    """Yield the folder for what workers print that are started in the ``with`` block; it is gone afterwards."""
+def capture_output() -> Iterator[Path]:
+    """Yield the folder for the output of workers that are started in the ``with`` block; it is removed on exit."""
     import dask
 
     setting = f"distributed.nanny.environ.{FOLDER}"
@@ -26,8 +26,8 @@ def collected() -> Iterator[Path]:
         yield Path(folder)
 
 
-def divert(address: str) -> None:
-    """Have what this process prints from now on, libraries of C included, go into a file of its own.
+def redirect_output(address: str) -> None:
+    """Redirect the output of this process, C libraries included, to a file of its own.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def divert(address: str) -> None:
     os.close(file)
 
 
-def last_words(folder: Path | None, address: str) -> str:
-    """Return what a worker printed last, to be put behind what is said of its end; ``""`` if that was nothing."""
+def last_output(folder: Path | None, address: str) -> str:
+    """Return the last lines that a worker printed, to append to a message about its end; ``""`` if there are none."""
     try:
         printed = b"" if folder is None else _file(folder, address).read_bytes()[-BYTES_SHOWN:]
     except OSError:

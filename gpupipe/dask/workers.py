@@ -19,8 +19,8 @@ from uuid import uuid4
 from distributed import CancelledError, Client, Future, wait
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.health import Watch, key_of
-from gpupipe.dask.remote import METRIC, NOTHING, Place, give, own_use, work
+from gpupipe.dask.health import HealthMonitor, key_of
+from gpupipe.dask.worker_process import METRIC, NO_ARGUMENT, WorkerSettings, identity, measure_usage, run_task
 from gpupipe.errors import ClusterError, DeviceError
 from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.workers import Handle, Workers, WorkerUse, pass_progress
@@ -32,20 +32,20 @@ USE_SECONDS = 5.0  # for workers to say what they did: nothing depends on it
 
 
 @dataclass(frozen=True)
-class Remote(Handle[Result]):
-    """A result on a worker of Dask: its future, and what its task does, in words."""
+class DaskHandle(Handle[Result]):
+    """A result on a Dask worker: its future, and a description of its task for messages."""
 
     future: Future
     label: str
 
 
 class DaskWorkers(Workers):
-    """The workers that a client of Dask leads; `gpupipe.dask.connect.connected` makes one.
+    """The workers that a client of Dask leads; `gpupipe.dask.connect.connect` makes one.
 
     Parameters
     ----------
     client : distributed.Client
-    place : Place
+    settings : WorkerSettings
         How each of them computes.
     deadline : float
         Seconds for which all of them may do nothing while something is waited for.
@@ -67,7 +67,7 @@ class DaskWorkers(Workers):
     def __init__(
         self,
         client: Client,
-        place: Place,
+        settings: WorkerSettings,
         deadline: float,
         *,
         direct: bool,
@@ -75,12 +75,12 @@ class DaskWorkers(Workers):
         dashboard: str = "",
         outputs: Path | None = None,
     ) -> None:
-        self._client, self._place, self._direct = client, place, direct
-        self.device, self.reason, self.dashboard = place.device, reason, dashboard
-        self._watch = Watch(client, deadline, outputs)
-        self._told, self._fallbacks = 0, list[str]()
+        self._client, self._settings, self._direct = client, settings, direct
+        self.device, self.reason, self.dashboard = settings.device, reason, dashboard
+        self._health = HealthMonitor(client, deadline, outputs)
+        self._reported, self._fallbacks = 0, list[str]()
         self._progress: ProgressReport | None = None
-        self._look()
+        self._poll()
         self.n_workers_at_first = self.n_workers
 
     def submit(
@@ -89,17 +89,17 @@ class DaskWorkers(Workers):
         *arguments: Any,
         worker: int | None = None,
         label: str = "",
-    ) -> Remote[Result]:
+    ) -> DaskHandle[Result]:
         """See `Workers.submit`; a worker that was lost is replaced by any other."""
-        self._watch.check_scheduler()
+        self._health.check_scheduler()
         label = label or function.__name__
         known = self._addresses
         where = [known[worker % len(known)]] if worker is not None and known else None
         future = self._client.submit(
-            work, self._place, function, *_given(arguments), key=key_of(function.__name__, uuid4().hex, label),
+            run_task, self._settings, function, *_given(arguments), key=key_of(function.__name__, uuid4().hex, label),
             pure=False, workers=where, allow_other_workers=where is not None,
         )  # fmt: skip
-        return Remote(future, label)
+        return DaskHandle(future, label)
 
     def map(
         self,
@@ -108,23 +108,23 @@ class DaskWorkers(Workers):
         labels: Sequence[str],
     ) -> list[Handle[Result]]:
         """See `Workers.map`: one message to the scheduler, where each of `submit` costs more than a small task."""
-        self._watch.check_scheduler()
+        self._health.check_scheduler()
         n = len(labels)
         keys = [key_of(function.__name__, uuid4().hex, label) for label in labels]
-        columns = zip_longest(*map(_given, each), fillvalue=NOTHING)
-        futures = self._client.map(work, [self._place] * n, [function] * n, *columns, key=keys, pure=False)
-        return [Remote(future, label) for future, label in zip(futures, labels, strict=True)]
+        columns = zip_longest(*map(_given, each), fillvalue=NO_ARGUMENT)
+        futures = self._client.map(run_task, [self._settings] * n, [function] * n, *columns, key=keys, pure=False)
+        return [DaskHandle(future, label) for future, label in zip(futures, labels, strict=True)]
 
-    def put(self, value: Any) -> Remote[Any]:
+    def put(self, value: Any) -> DaskHandle[Any]:
         """See `Workers.put`; it is part of a task, so that it is there again after the loss of who held it."""
-        self._watch.check_scheduler()
+        self._health.check_scheduler()
         key = key_of("put", uuid4().hex, "what is sent to the workers")
-        return Remote(self._client.submit(give, value, key=key, pure=False), "what is sent to the workers")
+        return DaskHandle(self._client.submit(identity, value, key=key, pure=False), "what is sent to the workers")
 
     def wait(self, handles: Iterable[Handle[Any]]) -> None:
         """See `Workers.wait`."""
-        self._watch.rest()
-        self._await([handle for handle in handles if isinstance(handle, Remote)])
+        self._health.restart_clock()
+        self._await([handle for handle in handles if isinstance(handle, DaskHandle)])
 
     def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
         """See `Workers.gather`.
@@ -135,8 +135,8 @@ class DaskWorkers(Workers):
             The function's own; `LimitError` if the workers' memory does not suffice; `ClusterError` if workers were
             lost for good, the scheduler is gone, or nothing has moved for the deadline: with what was waited for.
         """
-        remote = [handle for handle in handles if isinstance(handle, Remote)]
-        self._watch.rest()
+        remote = [handle for handle in handles if isinstance(handle, DaskHandle)]
+        self._health.restart_clock()
         self._await(remote)
         return self._fetch(remote)
 
@@ -146,32 +146,32 @@ class DaskWorkers(Workers):
         return self._client
 
     @property
-    def place(self) -> Place:
-        """How each of them computes."""
-        return self._place
+    def settings(self) -> WorkerSettings:
+        """Device and threads of each of them."""
+        return self._settings
 
     @property
-    def watch(self) -> Watch:
-        """What knows of them, and of the deadline."""
-        return self._watch
+    def health(self) -> HealthMonitor:
+        """The monitor of the workers and of the deadline."""
+        return self._health
 
-    def look(self, waiting_for: Sequence[str] = ()) -> None:
-        """Find out which workers are there now; if something is waited for, within the deadline."""
-        self._look(None, waiting_for)
+    def poll(self, waiting_for: Sequence[str] = ()) -> None:
+        """Update the list of workers; raise if something is waited for and nothing has moved for the deadline."""
+        self._poll(None, waiting_for)
 
     @property
     def n_lost(self) -> int:
         """How many workers have been lost so far, as far as it was noticed."""
-        return len(self._watch.lost)
+        return len(self._health.lost)
 
     def remarks(self) -> list[str]:
         """Return what should be known and was not told yet: the workers that were lost."""
         if self._client.status == "running":
-            self.look()
-        new = self._watch.lost[self._told :]
-        self._told += len(new)
+            self.poll()
+        new = self._health.lost[self._reported :]
+        self._reported += len(new)
         lost = "the worker {} was lost; others computed again what it held{}"
-        return [lost.format(address, self._watch.last_words(address)) for address in new]
+        return [lost.format(address, self._health.last_output(address)) for address in new]
 
     def progress(self) -> ProgressReport | None:
         """See `Workers.progress`; of the tasks that are waited for."""
@@ -179,7 +179,7 @@ class DaskWorkers(Workers):
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
         """See `Workers.fall_back`."""
-        if self._place.options.fallback == "forbid":
+        if self._settings.options.fallback == "forbid":
             raise DeviceError(
                 f"{what}, and fallback to the CPU is forbidden", where=where, fix=f"{fix}, or set fallback: allow"
             )
@@ -192,26 +192,26 @@ class DaskWorkers(Workers):
 
     def homes(self, handles: Sequence[Handle[Any]]) -> list[str]:
         """See `Workers.homes`."""
-        futures = [handle.future for handle in handles if isinstance(handle, Remote)]
+        futures = [handle.future for handle in handles if isinstance(handle, DaskHandle)]
         who = self._client.who_has(futures)
         return [next(iter(who.get(future.key, ())), "") for future in futures]
 
     def usage(self) -> list[WorkerUse]:
         """Return what each worker has done and holds; of one that does not answer, as of its last sign of life."""
-        self.look()
+        self.poll()
         try:
-            now = self._watch.ask(self._ask_each(), USE_SECONDS)
+            now = self._health.query(self._ask_each(), USE_SECONDS)
         except ClusterError:
             now = {}
-        workers = sorted(self._watch.workers.items())
+        workers = sorted(self._health.workers.items())
         return [_use(address, worker["metrics"], now.get(address)) for address, worker in workers]
 
     async def _ask_each(self) -> dict[str, tuple[int, float, int, int]]:
         """Return what each worker says that it has done; one that is lost meanwhile says nothing."""
-        said: dict[str, tuple[int, float, int, int]] = await self._client.run(own_use, on_error="ignore")
+        said: dict[str, tuple[int, float, int, int]] = await self._client.run(measure_usage, on_error="ignore")
         return said
 
-    def _await(self, remote: Sequence[Remote[Any]]) -> None:
+    def _await(self, remote: Sequence[DaskHandle[Any]]) -> None:
         """Wait until all are done, or until it is certain which one failed first, by their order."""
         pending = list(remote)
         while pending := [handle for handle in pending if not handle.future.done()]:
@@ -220,20 +220,20 @@ class DaskWorkers(Workers):
             with self._client.as_current(), suppress(TimeoutError, CancelledError):
                 wait([handle.future for handle in pending], timeout=LOOK_SECONDS)
                 continue
-            self._look(len(pending), [handle.label for handle in pending])
+            self._poll(len(pending), [handle.label for handle in pending])
         self._progress = None
         self._raise_failed(remote)
 
-    def _raise_failed(self, remote: Sequence[Remote[Any]]) -> None:
+    def _raise_failed(self, remote: Sequence[DaskHandle[Any]]) -> None:
         """Raise the error of the first handle that failed, unless an earlier one may fail yet."""
         for handle in remote:
             if not handle.future.done():
                 return
             if handle.future.status != "finished":
-                self._watch.check_scheduler()
-                self._raise(handle.future.exception(timeout=self._watch.deadline), handle.label)
+                self._health.check_scheduler()
+                self._raise(handle.future.exception(timeout=self._health.deadline), handle.label)
 
-    def _fetch(self, remote: Sequence[Remote[Any]]) -> list[Any]:
+    def _fetch(self, remote: Sequence[DaskHandle[Any]]) -> list[Any]:
         """Return results that are there; what is lost meanwhile is computed again, and waited for."""
         labels = [handle.label for handle in remote]
         futures = [handle.future for handle in remote]
@@ -241,7 +241,7 @@ class DaskWorkers(Workers):
         fetched = asyncio.run_coroutine_threadsafe(coming, self._client.loop.asyncio_loop)
         try:
             while not concurrent.futures.wait([fetched], LOOK_SECONDS).done:
-                self._look(None, labels)
+                self._poll(None, labels)
             found: list[Any] = fetched.result()
         except (Exception, CancelledError) as error:
             self._raise(error, ", ".join(labels[:1]))
@@ -250,13 +250,13 @@ class DaskWorkers(Workers):
         return found
 
     def _raise(self, error: BaseException, label: str) -> NoReturn:
-        told = self._watch.explain(error, label)
-        raise told from (None if told is error else error)
+        explained = self._health.explain(error, label)
+        raise explained from (None if explained is error else error)
 
-    def _look(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
-        self._watch.check_scheduler()
-        self._watch.look(progress, waiting_for)
-        workers = self._watch.workers
+    def _poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
+        self._health.check_scheduler()
+        self._health.poll(progress, waiting_for)
+        workers = self._health.workers
         if workers:  # all may be lost for a moment, and started again
             self._addresses = sorted(workers, key=lambda address: str(workers[address]["name"]))
             self.n_workers = len(workers)
@@ -265,7 +265,7 @@ class DaskWorkers(Workers):
 
 def _given(arguments: Sequence[Any]) -> list[Any]:
     """Return arguments as Dask takes them."""
-    return [argument.future if isinstance(argument, Remote) else argument for argument in arguments]
+    return [argument.future if isinstance(argument, DaskHandle) else argument for argument in arguments]
 
 
 def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int, int] | None) -> WorkerUse:

@@ -115,10 +115,10 @@ def run_pipeline(
 
 def workers_of(config: Config) -> AbstractContextManager[Workers]:
     """Return the workers of the cluster that a configuration names; Dask is imported for it."""
-    from gpupipe.dask.connect import connected
+    from gpupipe.dask.connect import connect
 
     # A limit of this process is none of the workers, which have cluster.memory_limit.
-    return connected(config.cluster, config.device, replace(config.device_options, host_limit=None))
+    return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
 def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> Outcome:

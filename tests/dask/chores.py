@@ -15,7 +15,7 @@ from distributed import WorkerPlugin
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.configuration import BEFORE_START
-from gpupipe.dask.remote import require_wanted
+from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.errors import DataError
 
 
@@ -96,7 +96,7 @@ def stuck(backend: Backend) -> None:
 def wanted(backend: Backend) -> None:
     """Go on until nobody waits for this."""
     while not threading.Event().wait(0.01):
-        require_wanted("a training")
+        require_not_cancelled("a training")
 
 
 def at_work(dask_worker: Any) -> int:

@@ -19,7 +19,7 @@ from somebody import Somebody, processes_below, started
 from gpupipe.backends import device_report
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
-from gpupipe.dask.connect import FOR_EACH_WORKER, Shape, connected
+from gpupipe.dask.connect import FOR_EACH_WORKER, ClusterShape, connect
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
 
 HERE = {"gpupipe": "0.1.0", "python": "3.11.7", "distributed": "2026.8.0", "numpy": "2.4.6"}
@@ -39,7 +39,7 @@ def found(scheduler: object, **settings: object) -> ClusterSettings:
 
 def test_a_running_scheduler_is_found_by_its_file_and_by_its_address(running: Somebody) -> None:
     for scheduler in (running.file, running.address):
-        with connected(found(scheduler), "cpu") as workers:
+        with connect(found(scheduler), "cpu") as workers:
             assert (workers.n_workers, workers.n_threads) == (1, 2)
             assert workers.gather([workers.submit(chores.surroundings)])[0]["n_threads"] == 1
 
@@ -48,7 +48,7 @@ def test_auto_says_why_the_workers_compute_on_the_cpu(running: Somebody) -> None
     obstacle = device_report().gpu_obstacle
     if not obstacle:
         pytest.skip("this machine has a GPU")
-    with connected(found(running.file), "auto") as workers:
+    with connect(found(running.file), "auto") as workers:
         assert workers.device == "cpu"
         assert obstacle in workers.reason
 
@@ -56,7 +56,7 @@ def test_auto_says_why_the_workers_compute_on_the_cpu(running: Somebody) -> None
 def test_a_gpu_that_no_worker_has_is_an_error_that_names_the_worker(running: Somebody) -> None:
     if not device_report().gpu_obstacle:
         pytest.skip("this machine has a GPU")
-    with pytest.raises(DeviceError) as caught, connected(found(running.file), "gpu"):
+    with pytest.raises(DeviceError) as caught, connect(found(running.file), "gpu"):
         pass
     assert "1 workers cannot use one" in caught.value.what
     assert caught.value.where.startswith("tcp://127.0.0.1:")
@@ -66,7 +66,7 @@ def test_a_gpu_that_is_not_here_is_an_error_before_anything_is_started() -> None
     if not device_report().gpu_obstacle:
         pytest.skip("this machine has a GPU")
     before = processes_below()
-    with pytest.raises(DeviceError, match="the GPU was asked for"), connected(found("local"), "gpu"):
+    with pytest.raises(DeviceError, match="the GPU was asked for"), connect(found("local"), "gpu"):
         pass
     assert processes_below() == before
 
@@ -76,7 +76,7 @@ def test_a_cluster_of_this_machine_leaves_nothing_behind() -> None:
 
     before = processes_below()
     level, settings = logging.getLogger("distributed.worker").level, dask.config.get("distributed.scheduler")
-    with connected(found("local", workers=1), "cpu") as workers:
+    with connect(found("local", workers=1), "cpu") as workers:
         workers.gather([workers.submit(chores.process)])
         assert len(processes_below() - before) == 1
     assert processes_below() == before
@@ -100,7 +100,7 @@ def test_plugins_of_a_worker_find_row_stack_in_numpy() -> None:
 
 def test_workers_of_a_failed_run_are_ended_too() -> None:
     before = processes_below()
-    with pytest.raises(ZeroDivisionError), connected(found("local", workers=1), "cpu") as workers:
+    with pytest.raises(ZeroDivisionError), connect(found("local", workers=1), "cpu") as workers:
         workers.gather([workers.submit(chores.broken)])
     assert processes_below() == before
 
@@ -110,7 +110,7 @@ def test_an_address_that_nobody_answers_is_an_error_that_names_it() -> None:
         unheard.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
         silence = "no scheduler answers within 1 s"
-        with pytest.raises(ClusterError, match=silence) as caught, connected(found(address, deadline=1), "cpu"):
+        with pytest.raises(ClusterError, match=silence) as caught, connect(found(address, deadline=1), "cpu"):
             pass
     assert (caught.value.where, caught.value.exit_code) == (address, 4)
 
@@ -118,21 +118,24 @@ def test_an_address_that_nobody_answers_is_an_error_that_names_it() -> None:
 def test_a_scheduler_without_workers_is_an_error_with_what_to_start(tmp_path: Path) -> None:
     with started(tmp_path, 0) as alone:
         settings = found(alone.file, deadline=1)
-        with pytest.raises(ClusterError, match="has no workers") as caught, connected(settings, "cpu"):
+        with pytest.raises(ClusterError, match="has no workers") as caught, connect(settings, "cpu"):
             pass
         assert caught.value.fix.startswith(f"start some: `dask worker {alone.address}`")
 
 
 def test_as_many_workers_are_waited_for_as_are_asked_for(running: Somebody) -> None:
     settings = found(running.file, workers=2, deadline=2)
-    with pytest.raises(ClusterError, match="has 1 of 2 workers"), connected(settings, "cpu"):
+    with pytest.raises(ClusterError, match="has 1 of 2 workers"), connect(settings, "cpu"):
         pass
 
 
 def test_a_dashboard_needs_what_draws_it(running: Somebody) -> None:
     if find_spec("bokeh"):
         pytest.skip("bokeh is installed")
-    with pytest.raises(ConfigError, match="bokeh") as caught, connected(found("local", dashboard_address=":0"), "cpu"):
+    with (
+        pytest.raises(ConfigError, match="bokeh") as caught,
+        connect(found("local", dashboard_address=":0"), "cpu"),
+    ):
         pass
     assert caught.value.fix.startswith("pip install bokeh")
 
@@ -142,7 +145,7 @@ def test_a_file_that_is_none_of_a_scheduler_is_a_mistake_of_the_configuration(tm
     file = tmp_path / "scheduler.json"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(ConfigError, match="scheduler") as caught, connected(found(file), "cpu"):
+    with pytest.raises(ConfigError, match="scheduler") as caught, connect(found(file), "cpu"):
         pass
     assert str(file) in caught.value.what
     assert caught.value.exit_code == 2
@@ -170,9 +173,9 @@ def test_other_versions_that_do_not_matter_are_none() -> None:
 
 def test_a_scheduler_is_compared_by_what_it_needs() -> None:
     record = {"packages": {"python": "3.11.7.final.0", "distributed": "2026.8.0", "numpy": None}}
-    versions.compare(HERE, {"the scheduler": versions.of_scheduler(record)})
+    versions.compare(HERE, {"the scheduler": versions.scheduler_versions(record)})
     with pytest.raises(ClusterError, match="on the scheduler"):
-        versions.compare({**HERE, "python": "3.12.0"}, {"the scheduler": versions.of_scheduler(record)})
+        versions.compare({**HERE, "python": "3.12.0"}, {"the scheduler": versions.scheduler_versions(record)})
 
 
 def test_many_differences_are_one_screen() -> None:
@@ -188,7 +191,7 @@ def test_workers_of_another_gpupipe_are_refused(tmp_path: Path) -> None:
     (tmp_path / "gpupipe" / "__init__.py").write_text("__version__ = '0.0.9'\n")
     with started(tmp_path, 1, paths=[str(tmp_path)]) as other:
         settings = found(other.file)
-        with pytest.raises(ClusterError, match=r"gpupipe 0\.0\.9 on tcp://.*here"), connected(settings, "cpu"):
+        with pytest.raises(ClusterError, match=r"gpupipe 0\.0\.9 on tcp://.*here"), connect(settings, "cpu"):
             pass
 
 
@@ -203,5 +206,5 @@ def test_workers_of_another_gpupipe_are_refused(tmp_path: Path) -> None:
 def test_what_is_left_open_gives_every_core_work(
     settings: dict[str, int], n_cores: int, shape: tuple[int, int]
 ) -> None:
-    found = Shape.of(ClusterSettings(scheduler="local", **settings), n_cores)
+    found = ClusterShape.of(ClusterSettings(scheduler="local", **settings), n_cores)
     assert (found.workers, found.threads) == shape

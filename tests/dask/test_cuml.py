@@ -10,8 +10,8 @@ import pytest
 from gpupipe.backends.base import Backend, DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
-from gpupipe.dask.remote import Place
+from gpupipe.dask.connect import connect
+from gpupipe.dask.worker_process import WorkerSettings
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DeviceError
 from gpupipe.models import MODELS, FitContext, fit
@@ -92,8 +92,8 @@ def test_class_weights_are_not_forgotten_on_gpus() -> None:
 def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy() -> None:
     X, y = rows()
     settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
-    with connected(settings, "cpu") as started:
-        there = Place("gpu", DeviceOptions(fallback="forbid"))
+    with connect(settings, "cpu") as started:
+        there = WorkerSettings("gpu", DeviceOptions(fallback="forbid"))
         workers = DaskWorkers(started.client, there, 20, direct=True)
         with pytest.raises(
             DeviceError, match="no Gaussian naive Bayes, and fallback to the CPU is forbidden"
@@ -106,8 +106,8 @@ def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy(
 
 def test_a_fallback_of_workers_is_told_once() -> None:
     settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
-    with connected(settings, "cpu") as started:
-        workers = DaskWorkers(started.client, Place("gpu", DeviceOptions(fallback="allow")), 20, direct=True)
+    with connect(settings, "cpu") as started:
+        workers = DaskWorkers(started.client, WorkerSettings("gpu", DeviceOptions(fallback="allow")), 20, direct=True)
         workers.fall_back("it cannot do this", "models: x", "use y")
         assert workers.take_fallbacks() == ("it cannot do this (models: x)",)
         assert workers.take_fallbacks() == ()

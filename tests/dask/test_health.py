@@ -21,9 +21,9 @@ from somebody import processes_below, started
 
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.dask.health import key_of, label_of
-from gpupipe.dask.workers import DaskWorkers, Remote
+from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, LimitError
 from gpupipe.partitions.workers import Inline, Workers
 
@@ -40,7 +40,7 @@ def small(**settings: object) -> ClusterSettings:
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
     """Two processes, of which any may die: they are started again."""
-    with connected(small(), "cpu") as workers:
+    with connect(small(), "cpu") as workers:
         yield workers
 
 
@@ -54,14 +54,14 @@ def two(workers: DaskWorkers) -> DaskWorkers:
     return workers
 
 
-def parts_of(workers: Workers) -> list[Remote[object]]:
+def parts_of(workers: Workers) -> list[DaskHandle[object]]:
     """Return parts that lie on the workers, each of them made of one that was read there."""
     factor = workers.put([3.0])
     read = [workers.submit(chores.numbers, i * 1000, i * 1000 + 1000, label=f"reading part {i}") for i in range(6)]
     return [workers.submit(chores.scaled, part, factor, label=f"scaling part {i}") for i, part in enumerate(read)]
 
 
-def total_of(workers: Workers, parts: list[Remote[object]]) -> float:
+def total_of(workers: Workers, parts: list[DaskHandle[object]]) -> float:
     return workers.gather([workers.submit(chores.total, *parts, label="adding up")])[0]
 
 
@@ -117,7 +117,7 @@ def test_a_task_that_takes_more_than_the_memory_of_a_worker_is_named_with_what_t
 
 
 def test_workers_without_memory_left_stand_still_only_until_the_deadline() -> None:
-    with connected(small(workers=1, deadline=3), "cpu") as workers:
+    with connect(small(workers=1, deadline=3), "cpu") as workers:
         workers.gather([workers.submit(chores.hoarded, LIMIT)])
         await_pause(workers)
         with pytest.raises(LimitError, match="1 of 1 workers have no memory left") as caught:
@@ -135,7 +135,7 @@ def await_pause(workers: DaskWorkers) -> None:
 
 def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
     before = processes_below()
-    with connected(small(deadline=2), "cpu") as workers:
+    with connect(small(deadline=2), "cpu") as workers:
         handles = [workers.submit(chores.stuck, label="training"), workers.submit(chores.process, label="reading")]
         with pytest.raises(ClusterError, match="2 workers have done nothing for 2 s") as caught:
             workers.gather(handles)
@@ -145,7 +145,7 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
 
 
 def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
-    with connected(small(deadline=3, retries=3), "cpu") as workers:
+    with connect(small(deadline=3, retries=3), "cpu") as workers:
         handle = workers.submit(chores.stuck, worker=0, label="training")
         kill_workers(workers, 0, 1)
         with pytest.raises(ClusterError, match="was lost with all others") as caught:
@@ -154,12 +154,12 @@ def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadli
 
 
 def test_a_task_that_computes_may_take_longer_than_the_deadline() -> None:
-    with connected(small(workers=1, deadline=2), "cpu") as workers:
+    with connect(small(workers=1, deadline=2), "cpu") as workers:
         assert workers.gather([workers.submit(chores.busy_for, 3.0)]) == [3.0]
 
 
 def test_a_worker_that_no_longer_answers_is_replaced() -> None:
-    with connected(small(deadline=14), "cpu") as workers:
+    with connect(small(deadline=14), "cpu") as workers:
         frozen, _ = workers.gather([workers.submit(chores.process, worker=i) for i in (0, 1)])
         os.kill(frozen, signal.SIGSTOP)
         try:
@@ -174,7 +174,7 @@ def test_a_worker_that_no_longer_answers_is_replaced() -> None:
 def test_the_end_of_a_scheduler_is_told_at_once(tmp_path: Path) -> None:
     with started(tmp_path, 1) as running:
         settings = small(scheduler=str(running.file), workers=1)
-        with pytest.raises(ClusterError, match="the scheduler is gone"), connected(settings, "cpu") as workers:
+        with pytest.raises(ClusterError, match="the scheduler is gone"), connect(settings, "cpu") as workers:
             handle = workers.submit(chores.stuck)
             running.scheduler.kill()
             workers.gather([handle])
@@ -183,8 +183,8 @@ def test_the_end_of_a_scheduler_is_told_at_once(tmp_path: Path) -> None:
 def test_the_end_of_all_workers_is_told_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path, 2) as running:
         settings = small(scheduler=str(running.file), deadline=5)
-        gone = r"no workers are left; .* were lost"
-        with pytest.raises(ClusterError, match=gone) as caught, connected(settings, "cpu") as workers:
+        scheduler_error = r"no workers are left; .* were lost"
+        with pytest.raises(ClusterError, match=scheduler_error) as caught, connect(settings, "cpu") as workers:
             parts = parts_of(workers)
             for worker in running.workers:
                 worker.kill()
@@ -195,7 +195,10 @@ def test_the_end_of_all_workers_is_told_at_the_deadline(tmp_path: Path) -> None:
 def test_a_scheduler_that_does_not_answer_is_told_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path, 1) as running:
         settings = small(scheduler=str(running.file), workers=1, deadline=5)
-        with pytest.raises(ClusterError, match="does not answer within 5 s"), connected(settings, "cpu") as workers:
+        with (
+            pytest.raises(ClusterError, match="does not answer within 5 s"),
+            connect(settings, "cpu") as workers,
+        ):
             handle = workers.submit(chores.stuck)
             running.scheduler.send_signal(signal.SIGSTOP)
             workers.gather([handle])

@@ -18,7 +18,7 @@ import chores
 from distributed import default_client, wait
 
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.dask.library_calls import CALLS, call_library
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError
@@ -28,7 +28,7 @@ from gpupipe.errors import ClusterError
 def workers() -> Iterator[DaskWorkers]:
     """Two processes, of which any may die: they are started again."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=120, retries=1)
-    with connected(settings, "cpu") as workers:
+    with connect(settings, "cpu") as workers:
         yield workers
 
 
@@ -95,8 +95,8 @@ def test_tasks_that_are_pinned_to_a_worker_lost_unseen_are_submitted_again(worke
     def call() -> int:
         calls.append(1)
         # The address of a worker that came and went between two looks.
-        gone = [] if len(calls) > 1 else ["tcp://127.0.0.1:9"]
-        return default_client().submit(chores.process, None, workers=gone, pure=False).result()
+        scheduler_error = [] if len(calls) > 1 else ["tcp://127.0.0.1:9"]
+        return default_client().submit(chores.process, None, workers=scheduler_error, pure=False).result()
 
     assert call_library(workers, call, "training") > 0
     assert len(calls) == 2

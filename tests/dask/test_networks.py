@@ -26,10 +26,10 @@ import chores
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.boosting import fit_xgboost
-from gpupipe.dask.connect import connected
-from gpupipe.dask.gang import Crew, CrewError
+from gpupipe.dask.connect import connect
+from gpupipe.dask.gang import Gang, GangError
 from gpupipe.dask.networks import fit_network
-from gpupipe.dask.remote import work
+from gpupipe.dask.worker_process import run_task
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import FitContext, FittedModel, Resources, fit
@@ -92,7 +92,7 @@ def two() -> Iterator[DaskWorkers]:
     """Two processes, of which any may die: they are started again."""
     # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
-    with connected(settings, "cpu") as workers:
+    with connect(settings, "cpu") as workers:
         yield workers
 
 
@@ -175,17 +175,19 @@ def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskW
 
 
 def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(both: DaskWorkers) -> None:
-    with Crew(both, both.watch.workers, "training") as crew:
+    with Gang(both, both.health.workers, "training") as gang:
         with pytest.raises(DataError, match="a field is missing"):
-            crew.gather([crew.submit(0, chores.process), crew.submit(1, chores.unreadable, 3)])
-        with pytest.raises(CrewError, match="1 workers were lost") as caught:
-            crew.gather([crew.submit(0, chores.killed), crew.submit(1, chores.process)])
+            gang.gather([gang.submit(0, chores.process), gang.submit(1, chores.unreadable, 3)])
+        with pytest.raises(GangError, match="1 workers were lost") as caught:
+            gang.gather([gang.submit(0, chores.killed), gang.submit(1, chores.process)])
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
 
 
 def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
     with Client(both.client.scheduler.address, set_as_default=False) as other:
-        begun = [other.submit(work, both.place, chores.wanted, workers=[a], pure=False) for a in both.watch.workers]
+        begun = [
+            other.submit(run_task, both.settings, chores.wanted, workers=[a], pure=False) for a in both.health.workers
+        ]
         await_tasks(both, [1 for _ in begun])
     await_tasks(both, [0 for _ in begun])
 

@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers a
 import chores
 
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
-from gpupipe.dask.worker_output import FOLDER, LINES_SHOWN, divert, last_words
+from gpupipe.dask.connect import connect
+from gpupipe.dask.worker_output import FOLDER, LINES_SHOWN, last_output, redirect_output
 from gpupipe.errors import ClusterError
 
 
 def test_what_a_worker_prints_is_shown_with_its_end_and_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:
     settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=30, retries=0)
-    with connected(settings, "cpu") as workers:
+    with connect(settings, "cpu") as workers:
         doomed = workers.submit(chores.crying_out, label="reading partition 1 of 2")
         with pytest.raises(ClusterError, match="died one after another") as caught:
             workers.gather([doomed])
@@ -33,20 +33,20 @@ def test_what_a_worker_prints_is_shown_with_its_end_and_nowhere_else(capfd: pyte
 
 def test_few_lines_are_shown_of_a_long_log(tmp_path: Path) -> None:
     (tmp_path / "127.0.0.1_123.log").write_text("".join(f"line {i}\n\n" for i in range(10_000)) + "\xff end")
-    said = last_words(tmp_path, "tcp://127.0.0.1:123").splitlines()
+    said = last_output(tmp_path, "tcp://127.0.0.1:123").splitlines()
     assert len(said) == 1 + LINES_SHOWN
     assert said[0] == "" and said[-1].endswith("end")
 
 
 def test_of_a_worker_that_printed_nothing_or_that_others_started_nothing_is_shown(tmp_path: Path) -> None:
-    assert last_words(tmp_path, "tcp://127.0.0.1:123") == ""
-    assert last_words(None, "tcp://127.0.0.1:123") == ""
+    assert last_output(tmp_path, "tcp://127.0.0.1:123") == ""
+    assert last_output(None, "tcp://127.0.0.1:123") == ""
 
 
 def test_workers_that_others_started_keep_their_output(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(FOLDER, raising=False)
-    divert("tcp://127.0.0.1:123")
+    redirect_output("tcp://127.0.0.1:123")
     os.write(1, b"mine")
     assert capfd.readouterr().out == "mine"

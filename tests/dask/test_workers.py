@@ -20,7 +20,7 @@ import chores
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.configuration import BEFORE_START
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.partitions.workers import Inline, Workers, WorkerUse
@@ -37,7 +37,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
     write_hostile_modules(folder)
     for name in BEFORE_START:  # what a cluster that Dask started without us has left: it would be taken for the user's
         os.environ.pop(name, None)
-    with chdir(folder), connected(settings, "cpu") as workers:
+    with chdir(folder), connect(settings, "cpu") as workers:
         yield workers
     assert imported_modules(folder) == []
     assert "PYTHONSAFEPATH" not in os.environ
@@ -164,7 +164,7 @@ def told_after(workers: DaskWorkers, told: Callable[[list[WorkerUse]], bool]) ->
 @pytest.mark.gpu
 def test_workers_with_a_gpu_each_give_the_same() -> None:
     settings = ClusterSettings(scheduler="local", rmm_pool_size=GIB, enable_cudf_spill=True)
-    with connected(settings, "gpu") as workers:
+    with connect(settings, "gpu") as workers:
         assert workers.device == "gpu"
         assert workers.gather([workers.submit(chores.surroundings)])[0]["backend"] == "gpu"
         assert sums_by_part(workers) == sums_by_part(Inline(choose("cpu")))

@@ -20,7 +20,7 @@ from pyarrow import orc
 from gpupipe.backends import Backend, choose
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.partitions import source_chunks
@@ -474,7 +474,7 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
     arrow_csv.write_csv(pq.read_table(churn), tmp_path / "t.csv")
     asked = config(path=str(tmp_path / "t.csv"), target="Churn", where="tenure > 3")
     expected = read_table(asked, backend)
-    with connected(ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30), "cpu") as workers:
+    with connect(ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30), "cpu") as workers:
         found = read_partitions(asked, workers, 5)
         tables = workers.gather([part.table for part in found.table.parts])
         wrong = config(path=str(tmp_path / "t.csv"), schema={"Churn": "float"})

@@ -87,10 +87,14 @@ def score_on_cluster(
     _require_new(output)
     require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
     loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
-    from gpupipe.dask.connect import connected
+    from gpupipe.dask.connect import connect
 
     # The workers end before what they could not finish is removed.
-    with room_on(output.parent, ROOM), AtomicDirectory(output) as directory, connected(cluster, device) as workers:
+    with (
+        room_on(output.parent, ROOM),
+        AtomicDirectory(output) as directory,
+        connect(cluster, device) as workers,
+    ):
         say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
         summary = score_spread(
             loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust

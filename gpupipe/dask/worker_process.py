@@ -1,4 +1,4 @@
-"""What runs in the process of a worker: a function of ours, with the backend of that process."""
+"""Tasks in the process of a worker, each of which gets the backend of that process."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from distributed import get_worker
 
 from gpupipe.backends import choose, device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
-from gpupipe.dask.worker_output import divert
+from gpupipe.dask.worker_output import redirect_output
 from gpupipe.errors import ClusterError
 from gpupipe_kernels.numpy_compat import restore_row_stack
 
 Result = TypeVar("Result")
 
 METRIC = "gpupipe"
-NOTHING = ...  # fills up lists of arguments, so that all have the same length
+NO_ARGUMENT = ...  # pads lists of arguments to the same length
 
 _lock = threading.Lock()
 _tally = {"tasks": 0, "seconds": 0.0}
 
 
 @dataclass(frozen=True)
-class Place:
-    """How every worker computes.
+class WorkerSettings:
+    """Device and threads of every worker.
 
     Attributes
     ----------
@@ -45,31 +45,33 @@ class Place:
     n_threads: int | None = None
 
 
-def work(place: Place, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any) -> Result:
-    """Return ``function(backend, *arguments)``, but those that are `NOTHING`."""
+def run_task(
+    settings: WorkerSettings, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any
+) -> Result:
+    """Return ``function(backend, *arguments)`` without the arguments that are `NO_ARGUMENT`."""
     start = time.perf_counter()
     try:
-        return function(backend_of(place), *(given for given in arguments if given is not NOTHING))
+        return function(backend_of(settings), *(given for given in arguments if given is not NO_ARGUMENT))
     finally:
         with _lock:
             _tally["tasks"] += 1
             _tally["seconds"] += time.perf_counter() - start
 
 
-def backend_of(place: Place) -> Backend:
+def backend_of(settings: WorkerSettings) -> Backend:
     """Return the backend of this process, made when it is first asked for."""
     with _lock:
-        return _made(place)
+        return _cached_backend(settings)
 
 
 @cache
-def _made(place: Place) -> Backend:
-    if place.n_threads is None:
+def _cached_backend(settings: WorkerSettings) -> Backend:
+    if settings.n_threads is None:
         os.environ.setdefault("GPUPIPE_THREADS", "1")
     else:
-        os.environ["GPUPIPE_THREADS"] = str(place.n_threads)
-    get_worker().metrics[METRIC] = own_use
-    return choose(place.device, place.options)
+        os.environ["GPUPIPE_THREADS"] = str(settings.n_threads)
+    get_worker().metrics[METRIC] = measure_usage
+    return choose(settings.device, settings.options)
 
 
 def dask_setup(worker: Any) -> None:
@@ -79,16 +81,16 @@ def dask_setup(worker: Any) -> None:
     """
     restore_row_stack()  # dask-cuda's plugins import cuDF in each worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    divert(worker.address)
+    redirect_output(worker.address)
 
 
-def give(value: Any) -> Any:
-    """Return `value`: a task that does nothing holds what is sent to the workers."""
+def identity(value: Any) -> Any:
+    """Return `value`: the task that holds a value which is sent to the workers."""
     return value
 
 
-def require_wanted(where: str) -> None:
-    """Raise a ClusterError if nobody waits for the task of this thread: its client is gone, or has given it up."""
+def require_not_cancelled(where: str) -> None:
+    """Raise a ClusterError if the task of this thread was cancelled: its client is gone, or has released it."""
     worker = get_worker()
     task = worker.state.tasks.get(worker.get_current_task())
     if task is None or task.state == "cancelled":
@@ -100,9 +102,9 @@ def gpu_obstacle() -> str:
     return device_report().gpu_obstacle
 
 
-def own_use(dask_worker: Any) -> tuple[int, float, int, int]:
-    """Return the tasks that this process has worked on, their seconds, and the most bytes held, and those of results.
+def measure_usage(dask_worker: Any) -> tuple[int, float, int, int]:
+    """Return this process's number of tasks, their seconds, its peak memory, and the bytes of the results it holds.
 
-    Dask sends it along with each of the worker's signs of life.
+    Dask sends the figures with each heartbeat of the worker.
     """
     return int(_tally["tasks"]), _tally["seconds"], machine.memory().peak, int(dask_worker.state.nbytes)

@@ -1,4 +1,4 @@
-"""Whether workers reach the file in which a network that they train together keeps its state."""
+"""Check that the folder of a network's checkpoint is shared between the driver and the worker of rank 0."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 from uuid import uuid4
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.gang import Crew
+from gpupipe.dask.gang import Gang
 from gpupipe.models.neural.checkpoint import Checkpoint
 
 
-def reaches(crew: Crew, checkpoint: Checkpoint) -> bool:
-    """Return whether the worker that leads the training has the folder of the checkpoint, as this process has it."""
+def can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
+    """Return whether the worker of rank 0 reaches the folder of the checkpoint under the path of this process."""
     with _probe(checkpoint.path.parent) as probe:
-        (found,) = crew.gather([crew.submit(0, _is_there, probe)])
+        (found,) = gang.gather([gang.submit(0, _is_there, probe)])
     return found
 
 
 @contextmanager
 def _probe(folder: Path) -> Iterator[Path]:
-    """Yield a file that was just made; the folder is there as long as that."""
+    """Yield a new empty file; it is removed on exit, and with it a folder that is empty then."""
     probe = folder / f"{uuid4().hex}.probe"
     folder.mkdir(parents=True, exist_ok=True)
     probe.touch()
