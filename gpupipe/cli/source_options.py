@@ -70,7 +70,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
     from pydantic import ValidationError
 
     from gpupipe.config.composer import Composer
-    from gpupipe.config.document import Unreadable
+    from gpupipe.config.document import UnreadableDocument
     from gpupipe.config.problems import problems_of
 
     options: dict[str, Node] = {}
@@ -88,7 +88,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
         else:
             try:
                 options[key] = _value(key, text, where, composer)
-            except Unreadable as error:
+            except UnreadableDocument as error:
                 problems.append(str(error.problem))
     problems += [str(problem) for problem in composer.problems]
     root = _merged(options, base)

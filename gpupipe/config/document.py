@@ -21,8 +21,8 @@ class Problem:
         return ": ".join(part for part in (self.where, self.path, self.what) if part)
 
 
-class Unreadable(Exception):
-    """The text is not one YAML mapping; `problem` says why."""
+class UnreadableDocument(Exception):
+    """The text is not a single YAML mapping; `problem` says why."""
 
     def __init__(self, where: str, what: str, path: str = "") -> None:
         self.problem = Problem(where, path, what)
@@ -30,8 +30,8 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Written:
-    """A value that came from the environment, as it was written.
+class EnvironmentValue:
+    """A value from the environment, as the configuration spells it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Node:
         Where its key stands; for the item of a list, the same as `where`.
     path : str
         The way to it as it was written: ``"features[2].impute"``.
-    written : Written, optional
+    written : EnvironmentValue, optional
         How it is written back, where that is not its value.
     """
 
@@ -72,7 +72,7 @@ class Node:
     where: str
     key_where: str
     path: str
-    written: Written | None = None
+    written: EnvironmentValue | None = None
 
     def plain(self) -> Any:
         """Return the value without its marks."""

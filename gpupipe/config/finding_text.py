@@ -59,8 +59,8 @@ SCALARS = (str, int, float, dt.date, dt.time)
 
 
 @dataclass(frozen=True)
-class Words:
-    """Names of values in messages: as in a YAML file, or as in Python.
+class MessageWords:
+    """Words for values in messages: those of a YAML file, or those of Python.
 
     Attributes
     ----------
@@ -79,8 +79,8 @@ class Words:
     expected: Mapping[str, str] = field(default_factory=dict)
 
 
-FILE = Words("mapping", "nothing", "`- standardize: [age]`", ("false", "true"))
-PYTHON = Words(
+FILE = MessageWords("mapping", "nothing", "`- standardize: [age]`", ("false", "true"))
+PYTHON = MessageWords(
     "dict",
     "None",
     '{"standardize": ["age"]}',
@@ -91,7 +91,7 @@ PYTHON = Words(
 )
 
 
-def found(value: Any, words: Words = FILE) -> str:
+def found(value: Any, words: MessageWords = FILE) -> str:
     """Return a short description of a value."""
     if isinstance(value, Mapping):
         if not value:
@@ -112,7 +112,7 @@ def described(value: Any) -> str:
     return found(value, PYTHON)
 
 
-def expected(error: ErrorDetails, words: Words = FILE) -> str:
+def expected(error: ErrorDetails, words: MessageWords = FILE) -> str:
     """Return what the error says would be right, or ``""`` where it says something else."""
     limits = {key: _whole(limit) for key, limit in error.get("ctx", {}).items()}
     text = words.expected.get(error["type"]) or EXPECTED.get(error["type"], "")
@@ -123,7 +123,7 @@ def _whole(limit: object) -> object:
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
-def explain(errors: list[ErrorDetails], words: Words = FILE) -> str:
+def explain(errors: list[ErrorDetails], words: MessageWords = FILE) -> str:
     """Return one sentence on what is wrong with one value; a union gives one error for each of its forms."""
     forms = list(dict.fromkeys(form for error in errors if (form := expected(error, words))))
     others = list(dict.fromkeys(_other(error, words) for error in errors if not expected(error, words)))
@@ -136,7 +136,7 @@ def explain(errors: list[ErrorDetails], words: Words = FILE) -> str:
     return "; ".join(filter(None, [f"expected {' or '.join(forms)}, got {found(value, words)}", hint, *others]))
 
 
-def _other(error: ErrorDetails, words: Words) -> str:
+def _other(error: ErrorDetails, words: MessageWords) -> str:
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":

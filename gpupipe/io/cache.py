@@ -49,8 +49,8 @@ PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away w
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 
 
-class Cache:
-    """One encoded table in a folder of them.
+class TableCache:
+    """One entry of the table cache.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Cache:
         self._notes: list[str] = []
 
     @classmethod
-    def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> Cache | None:
+    def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> TableCache | None:
         """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
 
         ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else

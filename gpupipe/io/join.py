@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
-from gpupipe.io.read import BaseDir, Loaded, read_arrow
+from gpupipe.io.read import BaseDir, LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.table.keys import key_codes, repeated
-from gpupipe.table.schema import Declared
+from gpupipe.table.schema import DeclaredColumn
 
 
 def read_joined(
@@ -21,7 +21,7 @@ def read_joined(
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
     columns: Iterable[str] | None = None,
-) -> Loaded:
+) -> LoadedTable:
     """Read the main table, and join the others to it in turn (a later one may have its keys in an earlier one).
 
     Every row of the main table is kept, once, in its order; where a key has no match the joined columns are null.
@@ -64,7 +64,7 @@ def read_joined(
     return replace(loaded, table=loaded.table.select(kept))
 
 
-def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, Declared]:
+def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, DeclaredColumn]:
     """Return what ``schema:`` says of the columns of a source and of the tables that are joined to it."""
     declared = source.declarations()
     for joined in filter(lambda table: table.is_joined, tables.values()):
@@ -73,7 +73,7 @@ def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict
     return declared
 
 
-def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Loaded:
+def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTable) -> LoadedTable:
     left_codes, right_codes = _keys(left.table, name, joined, right.table)
     require_unique(right_codes, right.table, joined.on.right, joined, f"table {name!r}")
     if joined.cardinality == "one_to_one":

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.arrow_types import NoUse, is_nested, plain_column
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.arrow_types import UnusableColumn, is_nested, plain_column
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask, reading
 from gpupipe.io.hive_partitions import require_agreement
 from gpupipe.io.missing_values import TEXT, clean_texts
@@ -20,7 +20,7 @@ TEXT_FORMATS = ("csv", "jsonl")
 BEYOND_INT64 = 2.0**63
 
 
-def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> list[str]:
     """Return the wanted columns of a file that are not nested.
 
     Raises
@@ -56,7 +56,7 @@ def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
         )
 
 
-def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: Notes) -> bool:
+def is_left_out(name: str, holds: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
     """Whether a column of no use is left out, which is said; it stays where a prepare hook may make use of it.
 
     Raises
@@ -77,7 +77,7 @@ def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: 
     return True
 
 
-def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes) -> pa.Table:
+def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     """Return a table of plain columns: see `gpupipe.io.arrow_types`.
 
     Raises
@@ -94,7 +94,7 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
                 plain, change = plain_column(column)
                 if plain.type == TEXT and file.format != "csv":  # its parser has checked the text and made the codes
                     _check_codes(plain)
-        except NoUse as error:
+        except UnusableColumn as error:
             if not is_left_out(name, str(error), file, wanted, notes):
                 columns[name] = column
             continue

@@ -28,8 +28,8 @@ PACKED = 5  # compressed text is taken to be this much smaller: its size unpacke
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """Some rows of a source, as a source of their own.
+class SourceSample:
+    """A sample of a source's rows, written as a source of its own.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Sampled:
     is_exact: bool
 
 
-def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> Sampled:
+def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> SourceSample:
     """Write about `most` rows of `source` into `folder`, an empty one, so that they can be read by the same settings.
 
     Raises
@@ -62,11 +62,11 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     """
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})
-        return Sampled(_uncached(part), source.rows, part.rows, 0, True)
+        return SourceSample(_uncached(part), source.rows, part.rows, 0, True)
     if source.frame is not None:
         table, sample = source.frame.table, source.frame.sample(most, PLACES)
         part = source.model_copy(update={"frame": sample})
-        return Sampled(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
+        return SourceSample(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
     try_files(source)
     files = [file for file in find_files(source) if file.size]
     if not files:
@@ -79,7 +79,7 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     if has_footer:  # the samples were written here
         update["isolate"] = False
     part = source.model_copy(update=update)
-    return Sampled(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
+    return SourceSample(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
 
 
 def _uncached(source: TableSource) -> TableSource:

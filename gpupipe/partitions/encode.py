@@ -14,15 +14,15 @@ from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.blocks import Table
-from gpupipe.table.column_summary import SeenColumn
+from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import encode, infer, plain_values
 from gpupipe.table.encode_chunks import encode_column, seen_columns
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.schema import DeclaredColumn, Schema
 
 LOOKS_AT_ONCE = 8  # as many pieces' levels are fetched together
 
-Declarations = Mapping[str, Declared]
-Seen = dict[str, SeenColumn | None]  # None: the piece is not what is declared
+Declarations = Mapping[str, DeclaredColumn]
+Seen = dict[str, ColumnSummary | None]  # None: the piece is not what is declared
 
 
 def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> PartitionedTable:
@@ -32,7 +32,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
     ----------
     found : ArrowPieces
     workers : Workers
-    declared : mapping of str to Declared
+    declared : mapping of str to DeclaredColumn
         What the configuration says of columns; the rest is inferred.
 
     Returns
@@ -60,7 +60,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
 
 
 def _merge(
-    known: dict[str, SeenColumn], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
+    known: dict[str, ColumnSummary], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
 ) -> None:
     """Add what each piece has of the columns, a few at a time: their levels may be as many as the rows.
 
@@ -104,7 +104,7 @@ def _look(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int)
     return dict(zip(columns, backend.map(partial(_seen, rows), columns.values()), strict=True))
 
 
-def _seen(rows: pa.Table, column: SeenColumn) -> SeenColumn | None:
+def _seen(rows: pa.Table, column: ColumnSummary) -> ColumnSummary | None:
     try:
         column.add(plain_values(rows, column.name))
         if column.declared and column.kind in ("boolean", "datetime"):  # refused where it is written

@@ -21,7 +21,7 @@ from gpupipe.io.chunks.packed_tables import packed, unpacked
 from gpupipe.io.chunks.split import cuts
 from gpupipe.io.files import mask
 from gpupipe.io.join import can_be_joined_in_pieces, declarations, join_piece, match_note, read_joined
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.partitions.encode import encoded
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces, read_pieces
@@ -30,9 +30,9 @@ from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.arrange import between
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.schema import DeclaredColumn, Schema
 
-Declarations = Mapping[str, Declared]
+Declarations = Mapping[str, DeclaredColumn]
 BROADCAST_BYTES = 64 << 20  # the most of a table that is sent to every worker
 
 
@@ -144,7 +144,7 @@ def _n_bytes(table: TableSource) -> int:
         return 0
 
 
-def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: Loaded, workers: Workers) -> ArrowPieces:
+def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowPieces:
     """Have each piece joined with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
     pairs = [workers.submit(_join, piece.rows, sent, name, settings, label=label) for piece in found.pieces]

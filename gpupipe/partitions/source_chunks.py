@@ -10,22 +10,22 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.agreement import Agreement, NoAgreement, file_columns, stand_in, to_read_again
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
+from gpupipe.io.chunks.agreement import ColumnAgreement, NoAgreement, file_columns, stand_in, to_read_again
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
 from gpupipe.io.chunks.chunk_steps import final_piece, plain_piece, read_again, read_piece
 from gpupipe.io.chunks.packed_tables import packed, unpacked
-from gpupipe.io.chunks.row_boundaries import Scan, scan, whole_rows
-from gpupipe.io.chunks.split import Cut, cuts
+from gpupipe.io.chunks.row_boundaries import RowScan, scan, whole_rows
+from gpupipe.io.chunks.split import SplittableFile, cuts
 from gpupipe.io.file_streams import Span
 from gpupipe.io.formats.csv.reader import declared_texts
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.settings import TableSource
 from gpupipe.partitions.workers import Handle, Workers
 
 PIECE_BYTES = 64 << 20  # of a file of text, or as Arrow holds it
 
 # Packed rows, what is known of them, and what they are as plain columns if those of the file are these.
-Read = tuple[pa.Table, Parsed, FileColumns | None, Plain]
+Read = tuple[pa.Table, ParsedChunk, FileColumns | None, PlainChunk]
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class ArrowPieces:
 class _State:
     """A piece: its rows, wherever they lie, and what is known of them, from step to step; `plain` as `columns`."""
 
-    piece: Piece
+    piece: SourceChunk
     rows: Any = None
-    parsed: Parsed = field(default_factory=Parsed)
+    parsed: ParsedChunk = field(default_factory=ParsedChunk)
     columns: FileColumns | None = None
-    plain: Plain = field(default_factory=Plain)
+    plain: PlainChunk = field(default_factory=PlainChunk)
 
     def let_go(self) -> Any:
         """Return the rows, for the last time."""
@@ -84,7 +84,7 @@ class _State:
 class _File:
     """A file, and its pieces."""
 
-    def __init__(self, cut: Cut, most: int) -> None:
+    def __init__(self, cut: SplittableFile, most: int) -> None:
         self.cut, self.file = cut, cut.file
         self.pieces = [_State(piece) for piece in cut.pieces(most)]
         self.columns = FileColumns({}, {})
@@ -144,7 +144,7 @@ class _Reading:
         self._parse(self.files)
         self._agree(self.files)
         self._make_plain(self.files)
-        agreement = Agreement(self.source, [file.file for file in self.files])
+        agreement = ColumnAgreement(self.source, [file.file for file in self.files])
         for file in self.files:
             agreement.say(file.file, [s.parsed for s in file.pieces], [s.plain for s in file.with_rows])
         files = [file for file in self.files if file.with_rows]
@@ -169,7 +169,7 @@ class _Reading:
             ends = whole_rows(spans[file], self.workers.gather(handles))
             if ends is not None and len(ends.spans) > 1:
                 file.pieces = [
-                    _State(Piece(file.file, span=span, lines_are_rows=ends.lines_are_rows)) for span in ends.spans
+                    _State(SourceChunk(file.file, span=span, lines_are_rows=ends.lines_are_rows)) for span in ends.spans
                 ]
 
     def _parse(self, files: Sequence[_File]) -> None:
@@ -186,7 +186,7 @@ class _Reading:
     def _read_whole(self, files: Sequence[_File]) -> None:
         if files:
             for file in files:
-                file.pieces = [_State(Piece(file.file))]
+                file.pieces = [_State(SourceChunk(file.file))]
             self._parse(files)
 
     def _look(self, states: Sequence[_State]) -> None:
@@ -223,7 +223,7 @@ class _Reading:
 
     def _finish(self, files: Sequence[_File], columns: SourceColumns) -> list[ArrowPiece]:
         """Return the rows that pass the filter, with the columns of the source."""
-        partitions = Partitions([file.file for file in self.files])
+        partitions = HivePartitions([file.file for file in self.files])
         states = [(file, state) for file in files for state in file.with_rows]
         heights = [state.parsed.n_rows for _, state in states]
         each = ((state.let_go(), state.piece, self.source, file.columns, partitions, columns) for file, state in states)
@@ -245,47 +245,49 @@ def _most(n_bytes: int, n_pieces: int) -> int:
     return max(1, -(-n_bytes // (n_pieces * n_each)))
 
 
-def _scan(backend: Backend, cut: Cut, span: Span) -> Scan:
+def _scan(backend: Backend, cut: SplittableFile, span: Span) -> RowScan:
     return scan(cut.file.path, span, cut.quote, cut.delimiter)
 
 
-def _read(backend: Backend, piece: Piece, source: TableSource) -> Read:
+def _read(backend: Backend, piece: SourceChunk, source: TableSource) -> Read:
     table, parsed = read_piece(piece, source)
     columns, plain = _alone(piece, source, table, parsed)
     return packed(table), parsed, columns, plain
 
 
-def _alone(piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed) -> tuple[FileColumns | None, Plain]:
+def _alone(
+    piece: SourceChunk, source: TableSource, table: pa.Table, parsed: ParsedChunk
+) -> tuple[FileColumns | None, PlainChunk]:
     """Return the columns of the file if all of it is like this piece, and what that is as plain ones."""
     if parsed.error is not None or not parsed.n_rows:
-        return None, Plain()
+        return None, PlainChunk()
     try:
         columns = file_columns([parsed], piece.file.format, declared_texts(source), ())
     except NoAgreement:
-        return None, Plain()
+        return None, PlainChunk()
     return columns, plain_piece(piece, source, table, columns)[1]
 
 
-def _read_again(backend: Backend, read: Read, piece: Piece, source: TableSource, kinds: Kinds) -> Read:
+def _read_again(backend: Backend, read: Read, piece: SourceChunk, source: TableSource, kinds: Kinds) -> Read:
     table, parsed = read_again(piece, source, unpacked(read[0]), read[1], kinds)
     return packed(table), parsed, *_alone(piece, source, table, parsed)
 
 
-def _known(backend: Backend, read: Read) -> tuple[Parsed, FileColumns | None, Plain]:
+def _known(backend: Backend, read: Read) -> tuple[ParsedChunk, FileColumns | None, PlainChunk]:
     return read[1:]
 
 
-def _plain(backend: Backend, read: Read, piece: Piece, source: TableSource, columns: FileColumns) -> Plain:
+def _plain(backend: Backend, read: Read, piece: SourceChunk, source: TableSource, columns: FileColumns) -> PlainChunk:
     return plain_piece(piece, source, unpacked(read[0]), columns)[1]
 
 
 def _final(
     backend: Backend,
     read: Read,
-    piece: Piece,
+    piece: SourceChunk,
     source: TableSource,
     of_file: FileColumns,
-    partitions: Partitions,
+    partitions: HivePartitions,
     of_source: SourceColumns,
 ) -> pa.Table:
     table, _ = plain_piece(piece, source, unpacked(read[0]), of_file)

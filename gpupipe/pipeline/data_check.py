@@ -22,7 +22,7 @@ from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import Builder, View
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -198,7 +198,7 @@ class _Checker:
                   for column in plain[name]]  # fmt: skip
         source = self._source_names(config.source, "source", plain[""], joined)
         tables: dict[str, JoinedTable] = {}
-        wanted = Wanted(config.source)
+        wanted = ColumnFilter(config.source)
         for name, table in config.tables.items():
             tables[name] = self._source_names(table, f"tables.{name}", plain[name], [])
             self._absent([c for c in table.on.right if c not in plain[name]], plain[name], f"tables.{name}.on")

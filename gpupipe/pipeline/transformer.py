@@ -28,7 +28,7 @@ from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
-from gpupipe.table.schema import Declared, declare
+from gpupipe.table.schema import DeclaredColumn, declare
 
 Array = Any
 
@@ -181,7 +181,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
-def _declared(schema: Any) -> dict[str, Declared]:
+def _declared(schema: Any) -> dict[str, DeclaredColumn]:
     if not isinstance(schema, Mapping | None):
         raise ConfigError(f"schema: expected a dict of column names to kinds; got {type(schema).__name__}")
     found = {}

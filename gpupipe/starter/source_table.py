@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpupipe.errors import EncodingError, FieldCountError
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.csv.header import Head, read_head
+from gpupipe.io.formats.csv.header import CsvHead, read_head
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
@@ -128,7 +128,7 @@ class _Attempt:
             names = [f"c{i}" for i in range(1, width + 1)]
             self.say("names", names, "the file has no header: put names here, in the order of its columns")
 
-    def _head(self, file: SourceFile) -> Head:
+    def _head(self, file: SourceFile) -> CsvHead:
         with opened(file, unpack=True) as stream:
             if bytes(stream.read(2)) in UTF16_MARKS:
                 self.say("encoding", "utf-16", "")

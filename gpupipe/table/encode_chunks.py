@@ -17,15 +17,15 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import on_device
 from gpupipe.table.blocks import Table, allocate
-from gpupipe.table.column_summary import SeenColumn
+from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import enforce, infer, plain_values, require, require_distinct
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.schema import DeclaredColumn, Schema
 
 Parts = Callable[[], Iterable[pa.Table]]
 
 
 def encode_parts(
-    parts: Parts, backend: Backend, most_rows: int, declared: Mapping[str, Declared] | None = None
+    parts: Parts, backend: Backend, most_rows: int, declared: Mapping[str, DeclaredColumn] | None = None
 ) -> Table:
     """Encode a table that comes in parts.
 
@@ -37,7 +37,7 @@ def encode_parts(
     backend : Backend
     most_rows : int
         The parts have no more rows than this.
-    declared : mapping of str to Declared, optional
+    declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the rest is inferred.
 
     Returns
@@ -56,7 +56,7 @@ def encode_parts(
 class _Parts:
     """Goes through the parts."""
 
-    def __init__(self, parts: Parts, backend: Backend, declared: Mapping[str, Declared]) -> None:
+    def __init__(self, parts: Parts, backend: Backend, declared: Mapping[str, DeclaredColumn]) -> None:
         self.parts, self.backend, self.declared = parts, backend, declared
 
     def encoded(self, most_rows: int) -> Table:
@@ -76,7 +76,7 @@ class _Parts:
 
     def _look(self, most_rows: int) -> tuple[Schema, int]:
         """Return what the columns are, and how many rows there are."""
-        seen: dict[str, SeenColumn] = {}
+        seen: dict[str, ColumnSummary] = {}
         n_rows = 0
         for part in self.parts():
             seen = seen or seen_columns(part, self.declared, most_rows)
@@ -96,7 +96,7 @@ class _Parts:
             raise
 
 
-def seen_columns(part: pa.Table, declared: Mapping[str, Declared], most_rows: int) -> dict[str, SeenColumn]:
+def seen_columns(part: pa.Table, declared: Mapping[str, DeclaredColumn], most_rows: int) -> dict[str, ColumnSummary]:
     """Return of each column of `part`, and of all parts, that nothing was seen of it yet.
 
     Raises
@@ -107,17 +107,17 @@ def seen_columns(part: pa.Table, declared: Mapping[str, Declared], most_rows: in
     require_distinct(part.column_names)
     require(part.column_names, declared, "schema: declares")
     kinds = {name: plain_values(part, name).type for name in part.column_names}
-    return {name: SeenColumn(name, kind, declared.get(name), most_rows) for name, kind in kinds.items()}
+    return {name: ColumnSummary(name, kind, declared.get(name), most_rows) for name, kind in kinds.items()}
 
 
-def encode_column(name: str, rows: pa.Table, declared: Declared | None) -> None:
+def encode_column(name: str, rows: pa.Table, declared: DeclaredColumn | None) -> None:
     """Encode a column of a table for nothing but the SchemaError that this may raise."""
     plan = infer(name, plain_values(rows, name), declared)
     if plan.write is not None:
         plan.write(np.empty(rows.num_rows, plan.column.storage))
 
 
-def _look_at(seen: Mapping[str, SeenColumn], part: pa.Table, name: str) -> None:
+def _look_at(seen: Mapping[str, ColumnSummary], part: pa.Table, name: str) -> None:
     seen[name].add(plain_values(part, name))
 
 

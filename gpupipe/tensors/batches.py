@@ -20,8 +20,8 @@ from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.mover import CudaMover
 from gpupipe.tensors.prefetch import Tensors, moved
-from gpupipe.tensors.rows import Rows, arrays_of, packed_bytes, rows_of, seen
-from gpupipe.tensors.shuffle import Epochs, Shard, permutation
+from gpupipe.tensors.rows import BatchRows, arrays_of, packed_bytes, rows_of, seen
+from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 
 Array = Any
 Job = Any  # which rows: their numbers, or a slice
@@ -113,7 +113,7 @@ class Batches(IterableDataset[TensorBatch]):
         batch = _as_batch(data)
         self._shuffle, self._seed, self._prefetch = shuffle, seed, prefetch
         self._metadata = batch.metadata
-        self._shard = Shard(len(batch), batch_size, rank, world_size, drop_last)
+        self._shard = RankBatches(len(batch), batch_size, rank, world_size, drop_last)
         self._epochs = Epochs()
         self._rows, self._device = _place(arrays_of(batch), shuffle, _device(device), device_share)
         self.placement = "host" if self._device.type == "cpu" else "streamed" if self._rows.on_host else "device"
@@ -184,7 +184,7 @@ def _device(device: Any) -> Any:
     return wanted
 
 
-def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) -> tuple[Rows, Any]:
+def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
     """Return the rows where batches are taken from, and the device on which batches are to be."""
     source = torch.device(arrays["features"].device)
     if source.type == "cuda":

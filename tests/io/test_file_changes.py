@@ -13,10 +13,10 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import DataError
-from gpupipe.io.cache import Cache
+from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.chunk_steps import read_piece
 from gpupipe.io.chunks.split import cuts
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.parquet import read_groups
@@ -66,7 +66,7 @@ def test_a_file_that_is_cut_short_between_two_row_groups_ends_no_process(tmp_pat
     path = tmp_path / "t.parquet"
     pq.write_table(TABLE, path, row_group_size=5_000, compression="none", use_dictionary=False)
     source = Source(path=str(path))
-    parts = read_groups(find_files(source)[0], Wanted(source), Notes(), [[0], [1], [2], [3]])
+    parts = read_groups(find_files(source)[0], ColumnFilter(source), Notes(), [[0], [1], [2], [3]])
     assert next(parts).num_rows == 5_000
     cut(path)  # bytes that were memory-mapped would raise SIGBUS
     with pytest.raises(DataError, match="was changed while it was read"):
@@ -109,7 +109,7 @@ def test_a_table_of_files_that_have_changed_since_is_never_kept(tmp_path: Path) 
     source = Source(path=str(path), cache=str(tmp_path / "cache"))
     for change in (append, Path.unlink):
         path.write_text("a,b\n1,x\n2,y\n")
-        cache = Cache.of(source)
+        cache = TableCache.of(source)
         table = encode(read_arrow(source).table, choose("cpu"))
         change(path)
         assert cache is not None

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table
-from gpupipe.table.column_summary import SeenColumn, used_codes
+from gpupipe.table.column_summary import ColumnSummary, used_codes
 from gpupipe.table.encode import encode, plain_values
 from gpupipe.table.encode_chunks import encode_parts, seen_columns
-from gpupipe.table.schema import Declared, declare
+from gpupipe.table.schema import DeclaredColumn, declare
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 NUMBERS = [pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()]
@@ -62,7 +62,7 @@ def _alone(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).dictionary_encode()
 
 
-def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, Declared] | None = None) -> Table:
+def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, DeclaredColumn] | None = None) -> Table:
     """Encode both ways; both refuse with the same message, or both give the same table, which is returned."""
     whole = pa.concat_tables(parts)
     try:
@@ -78,7 +78,7 @@ def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, Declare
 
 
 @st.composite
-def tables(draw: Any) -> tuple[list[pa.Table], dict[str, Declared]]:
+def tables(draw: Any) -> tuple[list[pa.Table], dict[str, DeclaredColumn]]:
     n_rows = draw(st.integers(1, 30))
     columns: dict[str, pa.Array] = {}
     for i, kind in enumerate(draw(st.lists(st.sampled_from(NUMBERS), max_size=3))):
@@ -103,7 +103,9 @@ def tables(draw: Any) -> tuple[list[pa.Table], dict[str, Declared]]:
 
 @settings(max_examples=80, deadline=None)
 @given(tables())
-def test_the_parts_make_the_table_that_all_rows_make(drawn: tuple[list[pa.Table], dict[str, Declared]]) -> None:
+def test_the_parts_make_the_table_that_all_rows_make(
+    drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
+) -> None:
     parts, declared = drawn
     compare(parts, choose("cpu"), declared)
 
@@ -111,12 +113,12 @@ def test_the_parts_make_the_table_that_all_rows_make(drawn: tuple[list[pa.Table]
 @settings(max_examples=80, deadline=None)
 @given(tables())
 def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
-    drawn: tuple[list[pa.Table], dict[str, Declared]],
+    drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
 ) -> None:
     parts, declared = drawn
     n_rows = sum(part.num_rows for part in parts)
 
-    def looked(some: list[pa.Table]) -> dict[str, SeenColumn]:
+    def looked(some: list[pa.Table]) -> dict[str, ColumnSummary]:
         seen = seen_columns(parts[0], declared, n_rows)
         for part in some:
             for name, column in seen.items():
@@ -133,7 +135,7 @@ def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other
     assert [c.column(n_rows) for c in apart.values()] == [c.column(n_rows) for c in together.values()]
 
 
-def merged(found: list[dict[str, SeenColumn]]) -> dict[str, SeenColumn]:
+def merged(found: list[dict[str, ColumnSummary]]) -> dict[str, ColumnSummary]:
     first, *others = found
     for other in others:
         for name, column in first.items():
@@ -142,8 +144,8 @@ def merged(found: list[dict[str, SeenColumn]]) -> dict[str, SeenColumn]:
 
 
 def test_what_only_a_later_part_has_seen_counts() -> None:
-    def seen(values: pa.Array, declared: str) -> SeenColumn:
-        column = SeenColumn("x", values.type, declare(declared), 10)
+    def seen(values: pa.Array, declared: str) -> ColumnSummary:
+        column = ColumnSummary("x", values.type, declare(declared), 10)
         column.add(pa.chunked_array([values]))
         return column
 
@@ -159,8 +161,8 @@ def test_what_only_a_later_part_has_seen_counts() -> None:
 
 
 def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
-    def seen(start: int, stop: int) -> SeenColumn:
-        column = SeenColumn("x", pa.string(), None, 120)
+    def seen(start: int, stop: int) -> ColumnSummary:
+        column = ColumnSummary("x", pa.string(), None, 120)
         column.add(pa.chunked_array([[f"name {i}" for i in range(start, stop)]]))
         return column
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Plain, SourceColumns
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceColumns
 from gpupipe.io.chunks.file_notes import FileNotes
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.combine import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.csv.texts import NUMBERS, narrowest
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.read import wanted_columns
@@ -37,12 +37,14 @@ class NoAgreement(Exception):
     """The pieces of a file are not what the file as a whole would be: it must be read as a whole."""
 
 
-def file_columns(pieces: Sequence[Parsed], file_format: str, texts: set[str], as_text: Sequence[str]) -> FileColumns:
+def file_columns(
+    pieces: Sequence[ParsedChunk], file_format: str, texts: set[str], as_text: Sequence[str]
+) -> FileColumns:
     """Return what the columns of a file are, as far as its pieces show.
 
     Parameters
     ----------
-    pieces : sequence of Parsed
+    pieces : sequence of ParsedChunk
         Those with rows.
     file_format : str
     texts : set of str
@@ -68,7 +70,7 @@ def file_columns(pieces: Sequence[Parsed], file_format: str, texts: set[str], as
     return FileColumns(kinds, numbers)
 
 
-def to_read_again(piece: Parsed, columns: FileColumns) -> Kinds:
+def to_read_again(piece: ParsedChunk, columns: FileColumns) -> Kinds:
     """Return the columns that a piece has as another type than its file."""
     return {
         name: columns.kinds[name]
@@ -77,7 +79,7 @@ def to_read_again(piece: Parsed, columns: FileColumns) -> Kinds:
     }
 
 
-def _kind(name: str, pieces: Sequence[Parsed], file_format: str) -> pa.DataType:
+def _kind(name: str, pieces: Sequence[ParsedChunk], file_format: str) -> pa.DataType:
     kinds = {piece.kinds[name] for piece in pieces if name in piece.kinds} - {pa.null()}
     if not kinds:
         return pa.null()
@@ -101,7 +103,7 @@ def _order(kinds: set[pa.DataType], file_format: str) -> list[pa.DataType]:
     return order
 
 
-class Agreement:
+class ColumnAgreement:
     """What all files of a source make together, once the pieces of each are plain.
 
     Parameters
@@ -117,14 +119,14 @@ class Agreement:
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile]) -> None:
         self.source, self.files = source, files
-        self.wanted, self.notes = Wanted(source), Notes()
+        self.wanted, self.notes = ColumnFilter(source), Notes()
 
-    def say(self, file: SourceFile, parsed: Sequence[Parsed], plain: Sequence[Plain]) -> None:
+    def say(self, file: SourceFile, parsed: Sequence[ParsedChunk], plain: Sequence[PlainChunk]) -> None:
         """Say what there is to say of a file, files in their order; raise the error of its first piece with one."""
         found = FileNotes()
         for piece in parsed:
             self.wanted.pick(piece.seen)
-        known: list[Parsed | Plain] = [*parsed, *plain]
+        known: list[ParsedChunk | PlainChunk] = [*parsed, *plain]
         for one in known:
             if one.error is not None:
                 raise one.error
@@ -150,7 +152,7 @@ class Agreement:
         """
         if not files:
             raise DataError("there are no rows", where=mask(self.source.label), fix="check that it is the right file")
-        partitions = Partitions(self.files)
+        partitions = HivePartitions(self.files)
         pairs = zip(stand_ins, files, strict=True)
         tables = [partitions.added_to(table, file, self.wanted) for table, file in pairs]
         table = tables[0] if len(tables) == 1 else combine(tables, files, self.notes)
@@ -159,7 +161,7 @@ class Agreement:
         return SourceColumns(table.schema, wanted_columns(table, self.wanted, self.source).schema)
 
 
-def stand_in(pieces: Sequence[Plain]) -> pa.Table:
+def stand_in(pieces: Sequence[PlainChunk]) -> pa.Table:
     """Return one row that has the columns of a file: a value, or null where all its pieces have nothing else."""
     kinds = {name: kind for piece in pieces for name, kind in piece.kinds.items()}
     empty = {name for name in kinds if all(name in piece.empty for piece in pieces)}

@@ -15,7 +15,7 @@ Kinds = dict[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class Piece:
+class SourceChunk:
     """Some rows of a source; all rows of its file where neither `groups` nor `span` says which.
 
     Attributes
@@ -41,7 +41,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedChunk:
     """What is known of a piece once it was parsed.
 
     Attributes
@@ -105,7 +105,7 @@ class SourceColumns:
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainChunk:
     """What is known of a piece once its columns are plain.
 
     Attributes

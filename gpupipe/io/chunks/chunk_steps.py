@@ -13,10 +13,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gpupipe.errors import DataError, GpupipeError
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
 from gpupipe.io.chunks.file_notes import FileNotes, plain_part
 from gpupipe.io.chunks.packed_tables import in_one_chunk
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.combine import cast_to
 from gpupipe.io.files import mask
 from gpupipe.io.filter import filter_rows
@@ -27,7 +27,7 @@ from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.formats.orc import read_stripes
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.registry import load_reader
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
@@ -35,13 +35,13 @@ from gpupipe.io.read import generated
 from gpupipe.io.settings import TableSource
 
 
-def read_piece(piece: Piece, source: TableSource) -> tuple[pa.Table, Parsed]:
+def read_piece(piece: SourceChunk, source: TableSource) -> tuple[pa.Table, ParsedChunk]:
     """Return the rows of a piece as its parser types them, CSV texts cleaned; errors are returned, not raised."""
-    wanted, notes = Wanted(source), FileNotes()
+    wanted, notes = ColumnFilter(source), FileNotes()
     try:
         table = _parse(piece, wanted, source, notes.about_file)
     except GpupipeError as error:
-        return pa.table({}), Parsed(error=error)
+        return pa.table({}), ParsedChunk(error=error)
     numbers, columns = {}, _columns_of(table)
     if piece.file.format == "csv":
         for name, column in columns.items():
@@ -51,12 +51,12 @@ def read_piece(piece: Piece, source: TableSource) -> tuple[pa.Table, Parsed]:
     notes.n_rows = table.num_rows
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     left_out = tuple(name for name in wanted.seen if name not in kinds and wanted.is_wanted(name))
-    return table, Parsed(table.num_rows, kinds, left_out, numbers, {}, tuple(wanted.seen), notes)
+    return table, ParsedChunk(table.num_rows, kinds, left_out, numbers, {}, tuple(wanted.seen), notes)
 
 
 def read_again(
-    piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed, kinds: Mapping[str, pa.DataType]
-) -> tuple[pa.Table, Parsed]:
+    piece: SourceChunk, source: TableSource, table: pa.Table, parsed: ParsedChunk, kinds: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, ParsedChunk]:
     """Return what `read_piece` has returned, with these columns read anew as these types, where that is possible."""
     found, numbers, refused = dict(parsed.kinds), dict(parsed.numbers), dict(parsed.refused)
     columns = _columns_of(table)
@@ -72,7 +72,9 @@ def read_again(
     return pa.table(columns), replace(parsed, kinds=found, numbers=numbers, refused=refused)
 
 
-def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: FileColumns) -> tuple[pa.Table, Plain]:
+def plain_piece(
+    piece: SourceChunk, source: TableSource, table: pa.Table, columns: FileColumns
+) -> tuple[pa.Table, PlainChunk]:
     """Return the rows of a piece as plain columns; errors are returned, not raised.
 
     Parameters
@@ -88,15 +90,15 @@ def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: Fil
         notes.textures = textures(table, declared_texts(source))
     if piece.file.format != "generator":  # what is made is plain
         try:
-            table = plain_part(table, piece.file, Wanted(source), notes)
+            table = plain_part(table, piece.file, ColumnFilter(source), notes)
         except GpupipeError as error:
-            return table, Plain(error=error)
+            return table, PlainChunk(error=error)
     empty = frozenset(name for name, column in _columns_of(table).items() if column.null_count == table.num_rows)
-    return table, Plain(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
+    return table, PlainChunk(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
 
 
 def final_piece(
-    piece: Piece, source: TableSource, table: pa.Table, partitions: Partitions, columns: SourceColumns
+    piece: SourceChunk, source: TableSource, table: pa.Table, partitions: HivePartitions, columns: SourceColumns
 ) -> pa.Table:
     """Return those rows of a plain piece that pass the filter, with the columns of the whole source.
 
@@ -105,11 +107,11 @@ def final_piece(
     piece, source
     table : pyarrow.Table
         As `plain_piece` returns it.
-    partitions : Partitions
+    partitions : HivePartitions
         Of all files.
     columns : SourceColumns
     """
-    table = partitions.added_to(table, piece.file, Wanted(source))
+    table = partitions.added_to(table, piece.file, ColumnFilter(source))
     table = _with_columns(table, dict(zip(columns.together.names, columns.together.types, strict=True)))
     if source.where:
         table = filter_rows(table, source.where)
@@ -128,7 +130,7 @@ def _columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def _parse(piece: SourceChunk, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     file = piece.file
     if file.format == "generator":
         return generated(source, wanted, piece.span or (0, source.rows))
@@ -151,11 +153,11 @@ def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> p
     return pa.table({}) if table is None else table
 
 
-def _parse_as(piece: Piece, source: TableSource, name: str, kind: pa.DataType) -> pa.Table:
+def _parse_as(piece: SourceChunk, source: TableSource, name: str, kind: pa.DataType) -> pa.Table:
     file = piece.file
     if file.format == "csv":
         header = header_of(file, source, Notes())
         assert header is not None
-        given = header, Wanted(source), source, Notes(), piece.span
+        given = header, ColumnFilter(source), source, Notes(), piece.span
         return read_rows(file, *given, kinds={name: kind}, lines_are_rows=piece.lines_are_rows)
     return read_lines(file, piece.span, kinds={name: kind})

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.stray_values import Texture, say_strays
+from gpupipe.io.formats.csv.stray_values import TextProfile, say_strays
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table, say_missing
@@ -25,7 +25,7 @@ class FileNotes:
         What is said when its columns are made plain.
     missing : dict of str to set of str
         For each plain column, the texts that are read as missing.
-    textures : dict of str to Texture
+    textures : dict of str to TextProfile
         What the columns of text of a CSV file are like.
     n_rows : int
     """
@@ -33,7 +33,7 @@ class FileNotes:
     def __init__(self) -> None:
         self.about_file, self.about_values = Notes(), Notes()
         self.missing: dict[str, set[str]] = {}
-        self.textures: dict[str, Texture] = {}
+        self.textures: dict[str, TextProfile] = {}
         self.n_rows = 0
 
     def include(self, other: FileNotes) -> None:
@@ -58,7 +58,7 @@ class FileNotes:
             notes.say(f"no rows in {mask(file.path)}")
 
 
-def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNotes) -> pa.Table:
+def plain_part(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: FileNotes) -> pa.Table:
     """Return a part that has rows as a plain table whose texts that mean 'missing' are null (in CSV they are so)."""
     table = plain_table(table, file, wanted, notes.about_values)
     columns = dict(zip(table.column_names, table.columns, strict=True))

@@ -13,13 +13,13 @@ import pyarrow as pa
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_text
 from gpupipe.io.chunks.file_notes import FileNotes, plain_part
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.parquet import read_groups
-from gpupipe.io.formats.parquet_footers import Groups, read_groups_of
+from gpupipe.io.formats.parquet_footers import RowGroups, read_groups_of
 from gpupipe.io.formats.registry import FORMATS
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.read import BaseDir, input_files, wanted_columns
@@ -30,8 +30,8 @@ GIB = 1 << 30
 
 
 @dataclass
-class Stream:
-    """A source in parts.
+class ParquetStream:
+    """A Parquet source that is read in chunks of row groups.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class Stream:
         SchemaError
             If a column is absent or of no use.
         """
-        wanted, notes, n_rows = Wanted(self.source), Notes(), 0
-        partitions = Partitions(self.files)
+        wanted, notes, n_rows = ColumnFilter(self.source), Notes(), 0
+        partitions = HivePartitions(self.files)
         for file, parts in zip(self.files, self.parts, strict=True):
             for table in _plain_parts(file, parts, wanted, notes):
                 table = partitions.added_to(table, file, wanted)
@@ -97,7 +97,7 @@ def in_parts(
     available: int,
     base_dir: BaseDir = None,
     on_device: bool = False,
-) -> Stream | None:
+) -> ParquetStream | None:
     """Return the parts to read a source in; None where it fits as a whole, or must be read so.
 
     Parameters
@@ -131,11 +131,11 @@ def in_parts(
     most = room // 4 if on_device else min(PART_BYTES, room // 4)
     parts = [_cut(groups.decoded, most) for groups in found]
     sizes = [sum(groups.decoded[i] for i in part) for groups, cut in zip(found, parts, strict=True) for part in cut]
-    stream = Stream(source, files, parts, sum(groups.n_rows for groups in found), decoded, max(sizes))
+    stream = ParquetStream(source, files, parts, sum(groups.n_rows for groups in found), decoded, max(sizes))
     return stream if stream.n_parts > 1 else None
 
 
-def _are_steady(files: Sequence[SourceFile], found: Sequence[Groups]) -> bool:
+def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool:
     """Whether every part gives the columns and types that reading all rows at once gives."""
     first = next((groups for groups in found if groups.n_rows), None)
     if first is None:
@@ -176,7 +176,7 @@ def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
 
 
 def _plain_parts(
-    file: SourceFile, parts: Sequence[tuple[int, ...]], wanted: Wanted, notes: Notes
+    file: SourceFile, parts: Sequence[tuple[int, ...]], wanted: ColumnFilter, notes: Notes
 ) -> Iterator[pa.Table]:
     """Yield the parts of a file as plain tables, and say what there is to say of the file when it is over."""
     found = FileNotes()

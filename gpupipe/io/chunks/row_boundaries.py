@@ -23,7 +23,7 @@ NEWLINE, RETURN = 10, 13
 
 
 @dataclass(frozen=True)
-class Scan:
+class RowScan:
     """What is found in a span of a file, if it begins out of quotes, and if it begins in quotes.
 
     Attributes
@@ -45,7 +45,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class RowSpans:
+class RowRanges:
     """Spans of a file that hold whole rows.
 
     Attributes
@@ -80,7 +80,7 @@ def even_spans(start: int, stop: int, most: int) -> list[Span]:
     return [(a, b) for a, b in pairwise(ends) if b > a]
 
 
-def scan(path: str, span: Span, quote: int | None = None, delimiter: int = NEWLINE) -> Scan:
+def scan(path: str, span: Span, quote: int | None = None, delimiter: int = NEWLINE) -> RowScan:
     """Look through a span of a file; `quote` and `delimiter` are bytes.
 
     Without a quotation mark only as far as the end of the first row.
@@ -92,10 +92,10 @@ def scan(path: str, span: Span, quote: int | None = None, delimiter: int = NEWLI
             break
     ends = tuple(None if end is None else span[0] + end for end in found.first_end)
     regular, breaks = found.is_regular, found.holds_break
-    return Scan(found.n_quotes, (ends[0], ends[1]), (regular[0], regular[1]), (breaks[0], breaks[1]))
+    return RowScan(found.n_quotes, (ends[0], ends[1]), (regular[0], regular[1]), (breaks[0], breaks[1]))
 
 
-def whole_rows(spans: Sequence[Span], scans: Sequence[Scan]) -> RowSpans | None:
+def whole_rows(spans: Sequence[Span], scans: Sequence[RowScan]) -> RowRanges | None:
     """Return the spans with their ends moved to those of rows; None if the file must not be cut, or ends in quotes.
 
     The first span begins with a row, the last ends with the file. One in which no row ends becomes a part of the one
@@ -111,7 +111,7 @@ def whole_rows(spans: Sequence[Span], scans: Sequence[Scan]) -> RowSpans | None:
         in_quotes ^= found.n_quotes
     if in_quotes:
         return None
-    return RowSpans(list(zip(starts, [*starts[1:], spans[-1][1]], strict=True)), not holds_break)
+    return RowRanges(list(zip(starts, [*starts[1:], spans[-1][1]], strict=True)), not holds_break)
 
 
 class _Scanning:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyarrow import orc
 
 from gpupipe.errors import GpupipeError
-from gpupipe.io.chunks.chunk import Piece
+from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.parquet_stream import is_steady
 from gpupipe.io.chunks.row_boundaries import NEWLINE, data_start, even_spans
 from gpupipe.io.file_streams import Span, opened
@@ -30,7 +30,7 @@ CUTTABLE_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", 
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplittableFile:
     """A file, and where it may be cut.
 
     Attributes
@@ -63,22 +63,22 @@ class Cut:
         assert self.span is not None
         return even_spans(*self.span, most)
 
-    def pieces(self, most: int) -> list[Piece]:
+    def pieces(self, most: int) -> list[SourceChunk]:
         """Return pieces of about so many bytes each, of a row group or a stripe at least; of text there is one."""
         n = max(1, -(-self.n_bytes // most))
         if self.groups is not None:
             runs = _runs(self.groups, n)
-            return [Piece(self.file, groups=run) for run in runs] if len(runs) > 1 else [Piece(self.file)]
+            return [SourceChunk(self.file, groups=run) for run in runs] if len(runs) > 1 else [SourceChunk(self.file)]
         if self.span is None or self.is_text:
-            return [Piece(self.file)]
+            return [SourceChunk(self.file)]
         stop = self.span[1]
         height = -(-stop // n)
         if height > FULL_PART_ROWS:
             height -= height % FULL_PART_ROWS
-        return [Piece(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
+        return [SourceChunk(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
 
 
-def cuts(source: TableSource, base_dir: BaseDir = None) -> list[Cut]:
+def cuts(source: TableSource, base_dir: BaseDir = None) -> list[SplittableFile]:
     """Return the files of a source, and where each may be cut. What cannot be read is found out when it is.
 
     Raises
@@ -90,11 +90,11 @@ def cuts(source: TableSource, base_dir: BaseDir = None) -> list[Cut]:
     return [_cut_of(file, source) for file in input_files(source, base_dir) if file.format in (*FORMATS, "generator")]
 
 
-def _cut_of(file: SourceFile, source: TableSource) -> Cut:
+def _cut_of(file: SourceFile, source: TableSource) -> SplittableFile:
     size = file.size * (PACKED if compression_of(file.path) else 1)
     try:
         if file.format == "generator":
-            return Cut(file, file.size * ROW_BYTES, span=(0, file.size))
+            return SplittableFile(file, file.size * ROW_BYTES, span=(0, file.size))
         if file.format == "parquet":
             return _parquet(file, source)
         if file.format == "orc":
@@ -103,37 +103,39 @@ def _cut_of(file: SourceFile, source: TableSource) -> Cut:
             return _text(file, source)
     except GpupipeError:
         pass
-    return Cut(file, size)
+    return SplittableFile(file, size)
 
 
-def _parquet(file: SourceFile, source: TableSource) -> Cut:
+def _parquet(file: SourceFile, source: TableSource) -> SplittableFile:
     groups = read_groups_of(file, source)
     steady = all(map(is_steady, groups.schema.types))
-    return Cut(file, sum(groups.decoded), groups.decoded if steady else None)
+    return SplittableFile(file, sum(groups.decoded), groups.decoded if steady else None)
 
 
-def _orc(file: SourceFile) -> Cut:
+def _orc(file: SourceFile) -> SplittableFile:
     with opened(file) as stream:
         reader = orc.ORCFile(stream)
         steady = all(map(is_steady, reader.schema.types)) and reader.nrows > 0
     n_bytes = file.size * PACKED
-    return Cut(file, n_bytes, [n_bytes // reader.nstripes + 1] * reader.nstripes if steady else None)
+    return SplittableFile(file, n_bytes, [n_bytes // reader.nstripes + 1] * reader.nstripes if steady else None)
 
 
-def _text(file: SourceFile, source: TableSource) -> Cut:
+def _text(file: SourceFile, source: TableSource) -> SplittableFile:
     if file.format == "jsonl":
-        return Cut(file, file.size, span=(0, file.size))
+        return SplittableFile(file, file.size, span=(0, file.size))
     settings = source.csv
     header = header_of(file, source, Notes())
     if header is None or codecs.lookup(settings.encoding).name not in CUTTABLE_ENCODINGS:
-        return Cut(file, file.size)
+        return SplittableFile(file, file.size)
     # Of runs of blanks the scan knows one blank: quotes after the other kind are irregular to it, so nothing is cut.
     delimiter = " " if header.delimiter == WHITESPACE else header.delimiter
     marks = [mark.encode(settings.encoding) for mark in (delimiter, settings.quote or delimiter)]
     if any(len(mark) > 1 for mark in marks):
-        return Cut(file, file.size)
+        return SplittableFile(file, file.size)
     span = data_start(file.path, header.n_lines), file.size
-    return Cut(file, file.size, span=span, quote=marks[1][0] if settings.quote else None, delimiter=marks[0][0])
+    return SplittableFile(
+        file, file.size, span=span, quote=marks[1][0] if settings.quote else None, delimiter=marks[0][0]
+    )
 
 
 def _runs(sizes: Sequence[int], n: int) -> list[tuple[int, ...]]:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.chunks.parquet_stream import ParquetStream, in_parts
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.obstacles import reading_on_device, require_plain
 from gpupipe.io.device.read import device_column
@@ -34,14 +34,14 @@ class FrameStream:
 
     Attributes
     ----------
-    stream : Stream
+    stream : ParquetStream
         Which parts there are.
     backend : Backend
     notes : Notes
         What was left out, once the parts have been read; encoding them says more.
     """
 
-    stream: Stream
+    stream: ParquetStream
     backend: Backend
     notes: Notes = field(default_factory=Notes)
     _missing: dict[str, set[str]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class FrameStream:
         SchemaError
             If a column is absent.
         """
-        source, wanted, n_rows = self.stream.source, Wanted(self.stream.source), 0
+        source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
         for file, parts in zip(self.stream.files, self.stream.parts, strict=True):
             for columns in self._of_file(file, parts, wanted):
                 if source.where:
@@ -80,7 +80,7 @@ class FrameStream:
             say_missing(name, sorted(texts), self.notes)
         return self.notes.lines()
 
-    def _of_file(self, file: SourceFile, parts: list[tuple[int, ...]], wanted: Wanted) -> Iterator[Columns]:
+    def _of_file(self, file: SourceFile, parts: list[tuple[int, ...]], wanted: ColumnFilter) -> Iterator[Columns]:
         with opened(file) as handle:
             schema = pq.read_schema(handle)
         names = usable_names(schema, file, wanted, self.notes)
@@ -109,7 +109,7 @@ def frame_stream(
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If the host must read it.
     DataError, SchemaError
         As reading it would.

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import feather, ipc
 
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
@@ -19,7 +19,7 @@ FILE_MARK = b"ARROW1"
 FEATHER_1_MARK = b"FEA1"
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the wanted columns of an Arrow file, stream or Feather file.
 
     Raises

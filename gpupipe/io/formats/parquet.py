@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import BEYOND_MICROS, is_bytes, is_text
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import opened
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
@@ -21,7 +21,7 @@ PROBE_ROWS = 256
 MAX_SECONDS = (2**63 - 1) // 1_000_000
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the wanted columns of a Parquet file; nested ones and bytes that are no text are never decoded.
 
     Raises
@@ -35,7 +35,7 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
 
 
 def read_groups(
-    file: SourceFile, wanted: Wanted, notes: Notes, parts: Iterable[Sequence[int] | None]
+    file: SourceFile, wanted: ColumnFilter, notes: Notes, parts: Iterable[Sequence[int] | None]
 ) -> Iterator[pa.Table]:
     """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
     with opened(file) as handle:
@@ -61,7 +61,9 @@ def read_groups(
             yield table
 
 
-def column_names(probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+def column_names(
+    probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes
+) -> list[str]:
     """Return the columns that are read of a file with this Arrow schema; see `read`."""
     return _without_blobs(probe, schema, usable_names(schema, file, wanted, notes), file, wanted, notes)
 
@@ -85,7 +87,7 @@ def _read(
 
 
 def _without_blobs(
-    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
+    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: ColumnFilter, notes: Notes
 ) -> list[str]:
     """Drop columns of bytes that are not text: images and the like could fill the memory for nothing."""
     in_bytes = [name for name in names if is_bytes(schema.field(name).type)]

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config, ModelEntry
-from gpupipe.io.cache import Cache
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.cache import TableCache
+from gpupipe.io.chunks.parquet_stream import ParquetStream, in_parts
 from gpupipe.io.device.csv import chunks_remark
 from gpupipe.io.device.csv_chunks import BYTES_A_BYTE, chunk_bytes
 from gpupipe.io.device.datasets import BLOCK_ROWS
@@ -60,7 +60,7 @@ class PlannedStage:
 
 def is_kept(config: Config) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
-    cache = Cache.of(config.source, config.tables)
+    cache = TableCache.of(config.source, config.tables)
     return cache is not None and cache.has_entry
 
 
@@ -85,7 +85,7 @@ class Planner:
     stages : list of PlannedStage
     shortages : list of str
         What does not fit.
-    refusals : list of (str, Refusal)
+    refusals : list of (str, EstimatorRefusal)
         Stages that the device cannot do, and why.
     disk_bytes : int
         Of the rows that are on the disk, at most.
@@ -101,7 +101,7 @@ class Planner:
     available: int = field(default_factory=lambda: machine.memory().available)
     stages: list[PlannedStage] = field(default_factory=list)
     shortages: list[str] = field(default_factory=list)
-    refusals: list[tuple[str, Refusal]] = field(default_factory=list)
+    refusals: list[tuple[str, EstimatorRefusal]] = field(default_factory=list)
     disk_bytes: int = 0
 
     def walk(self) -> None:
@@ -125,7 +125,7 @@ class Planner:
         return self.host if self.device is None else self.device
 
     def _add(
-        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: Refusal | None = None,
+        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: EstimatorRefusal | None = None,
         parts: int = 1, notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Add a stage with what it needs for itself, beside what is held."""
@@ -200,7 +200,7 @@ class Planner:
         n_chunks = sum(-(-size // most) for size in sizes)
         return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
 
-    def _stream(self, device: Ledger | None) -> Stream | None:
+    def _stream(self, device: Ledger | None) -> ParquetStream | None:
         """Return the parts that will be read, None where all rows are read at once or none."""
         if self.seen.n_derived or is_kept(self.config):
             return None

@@ -10,11 +10,11 @@ from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table, allocate
-from gpupipe.table.column_summary import SeenColumn
+from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.device.columns import DeviceText, joined
 from gpupipe.table.device.encode import ColumnEncoder, TextRules
 from gpupipe.table.encode import require, require_distinct
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.schema import DeclaredColumn, Schema
 
 Columns = Mapping[str, Any]
 NO_RULES = TextRules()
@@ -24,7 +24,7 @@ def encode_frame_parts(
     parts: Callable[[], Iterable[Columns]],
     backend: Backend,
     most_rows: int,
-    declared: Mapping[str, Declared] | None = None,
+    declared: Mapping[str, DeclaredColumn] | None = None,
     rules: TextRules = NO_RULES,
 ) -> Table:
     """Encode a frame that comes in parts, where it is.
@@ -37,7 +37,7 @@ def encode_frame_parts(
     backend : Backend
     most_rows : int
         The parts have no more rows than this.
-    declared : mapping of str to Declared, optional
+    declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the rest is inferred.
     rules : TextRules
         What the reader makes of texts: of each by itself, and a text each time.
@@ -73,11 +73,11 @@ def _look(
     parts: Callable[[], Iterable[Columns]],
     backend: Backend,
     most_rows: int,
-    declared: Mapping[str, Declared],
+    declared: Mapping[str, DeclaredColumn],
     rules: TextRules,
 ) -> tuple[Schema, int]:
     """Return what the columns are, and how many rows there are."""
-    seen: dict[str, SeenColumn] = {}
+    seen: dict[str, ColumnSummary] = {}
     n_rows = 0
     for part in parts():
         if not seen:
@@ -87,7 +87,7 @@ def _look(
             known = seen[name].kind if name in seen else declared[name].kind if name in declared else None
             values = ColumnEncoder(name, column, backend, rules).seen(known)
             if name not in seen:
-                seen[name] = SeenColumn(name, values.type, declared.get(name), most_rows)
+                seen[name] = ColumnSummary(name, values.type, declared.get(name), most_rows)
             seen[name].add(values)
         n_rows += _n_rows(part)
     return Schema(tuple(column.column(n_rows) for column in seen.values())), n_rows

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from gpupipe.io.chunks import row_boundaries
 from gpupipe.io.chunks.agreement import NoAgreement, file_columns, to_read_again
-from gpupipe.io.chunks.chunk import FileColumns, Parsed
+from gpupipe.io.chunks.chunk import FileColumns, ParsedChunk
 from gpupipe.io.chunks.chunk_steps import read_again, read_piece
 from gpupipe.io.chunks.packed_tables import in_one_chunk, packed, unpacked
-from gpupipe.io.chunks.row_boundaries import RowSpans, data_start, even_spans, scan, whole_rows
+from gpupipe.io.chunks.row_boundaries import RowRanges, data_start, even_spans, scan, whole_rows
 from gpupipe.io.chunks.split import cuts
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import CsvSettings, Source
@@ -25,7 +25,7 @@ from gpupipe.io.settings import CsvSettings, Source
 QUOTE, COMMA = ord('"'), ord(",")
 
 
-def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowSpans | None:
+def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowRanges | None:
     even = even_spans(0, path.stat().st_size, most)
     return whole_rows(even, [scan(str(path), span, quote, COMMA) for span in even])
 
@@ -120,8 +120,8 @@ def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
     assert [piece.span[0] % 262_144 for piece in generated if piece.span] == [0] * 4
 
 
-def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[Parsed]:
-    return [Parsed(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
+def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[ParsedChunk]:
+    return [ParsedChunk(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
     with pytest.raises(NoAgreement):
         file_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
     with pytest.raises(NoAgreement):
-        file_columns([*of_kinds(pa.null()), Parsed(1, {}, left_out=("x",))], "jsonl", set(), [])
+        file_columns([*of_kinds(pa.null()), ParsedChunk(1, {}, left_out=("x",))], "jsonl", set(), [])
 
 
 def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.backends import Backend, DeviceOptions, Memory, choose
+from gpupipe.backends import Backend, DeviceOptions, MemoryFigures, choose
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.chunks.parquet_stream import ParquetStream, in_parts
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.pipeline.plan import costs
@@ -45,7 +45,7 @@ class SmallMachine(CpuBackend):
 
     available = 1
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         return replace(super().memory(), available=self.available)
 
 
@@ -59,13 +59,13 @@ def assert_same(got: Table, expected: Table) -> None:
     assert all(got.texts[name].to_pylist() == text.to_pylist() for name, text in expected.texts.items())
 
 
-def streamed(source: Source, available: int = 1) -> Stream:
+def streamed(source: Source, available: int = 1) -> ParquetStream:
     stream = in_parts(source, {}, available)
     assert stream is not None
     return stream
 
 
-def compare(source: Source, backend: Backend, available: int = 1) -> Stream:
+def compare(source: Source, backend: Backend, available: int = 1) -> ParquetStream:
     """Read both ways; both refuse with the same message, or both give the same table and remarks."""
     try:
         loaded = read_arrow(source)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpupipe.backends import choose
 from gpupipe.errors import SchemaError
 from gpupipe.table import keys
-from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers
+from gpupipe.table.device.columns import MICROS, DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import coded, in_order, key_codes, row_codes
 from gpupipe.table.schema import NAT
 
@@ -21,7 +21,7 @@ HOST = choose("cpu")
 DTYPES = {pa.bool_(): "int8", MICROS: "int64", pa.float64(): "float64", pa.int16(): "int16", pa.int64(): "int64"}
 
 
-def there(column: pa.ChunkedArray) -> Known:
+def there(column: pa.ChunkedArray) -> DeviceColumn:
     """Return a column as a device reads it: texts by their distinct values, the rest as numbers."""
     if column.type not in DTYPES:
         return coded(column, HOST)
@@ -30,7 +30,7 @@ def there(column: pa.ChunkedArray) -> Known:
     valid = column.is_valid().to_numpy()
     if column.type == pa.float64():  # frames do not tell NaN and null apart
         values, valid = np.where(valid, values, np.nan), valid & ~np.isnan(values)
-    return Numbers(values, valid, column.type)
+    return DeviceNumbers(values, valid, column.type)
 
 
 def assert_same_keys(found: np.ndarray, expected: pa.Array) -> None:
@@ -111,6 +111,6 @@ def test_a_column_of_the_host_moves_as_codes_of_what_its_rows_hold() -> None:
     for chunks in ([levels], [levels[:2], levels[2:]], [levels[:0]]):
         column: Any = pa.chunked_array(chunks, levels.type)
         found = coded(column, HOST)
-        assert isinstance(found, Coded)
+        assert isinstance(found, DeviceDictionary)
         assert found.values.take(pa.array(found.codes, mask=found.codes < 0)).to_pylist() == column.to_pylist()
         assert set(found.values.to_pylist()) == set(column.to_pylist()) - {None}

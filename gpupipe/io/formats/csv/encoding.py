@@ -21,7 +21,7 @@ MANY_NULS = 0.2  # of the characters: in UTF-16 that is taken for another encodi
 
 
 @dataclass(frozen=True)
-class Place:
+class UndecodableByte:
     """The first byte of a file that cannot be decoded: its offset, its line (from 1), and its value."""
 
     offset: int
@@ -90,7 +90,7 @@ def require_no_nuls(text: str, file: SourceFile, encoding: str) -> None:
     )
 
 
-def first_bad_byte(file: SourceFile, encoding: str) -> Place | None:
+def first_bad_byte(file: SourceFile, encoding: str) -> UndecodableByte | None:
     """Return the first byte that is not in `encoding`, offsets in what a compressed file unpacks to; None: all are."""
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     n_bytes, line = 0, 1
@@ -103,7 +103,7 @@ def first_bad_byte(file: SourceFile, encoding: str) -> Place | None:
             except UnicodeDecodeError as error:
                 known = error.object  # what was left of the block before, and this one
                 line += known[: error.start].count(b"\n")
-                return Place(n_bytes - len(known) + error.start, line, known[error.start])
+                return UndecodableByte(n_bytes - len(known) + error.start, line, known[error.start])
             except UnicodeError:  # some codecs say no more
                 return None
             if not raw:

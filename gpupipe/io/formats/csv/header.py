@@ -27,8 +27,8 @@ BLANKS_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 
 
 @dataclass(frozen=True)
-class Header:
-    """What the first lines say.
+class CsvHeader:
+    """The column names and the delimiter of a CSV file.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Head:
-    """The first rows of a file, a header among them if it has one.
+class CsvHead:
+    """The first rows of a CSV file, including its header if it has one.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Head:
         return is_blank_separated("".join(islice(lines, HEAD_ROWS)), settings.quote)
 
 
-def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
+def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvHead:
     """Return the first rows of a CSV stream.
 
     Raises
@@ -91,10 +91,10 @@ def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
     rows = _rows(text, delimiter, settings.quote)
     if settings.names is None:  # a line of blanks is no header; a value it may be
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
-    return Head(delimiter, rows, is_all, text)
+    return CsvHead(delimiter, rows, is_all, text)
 
 
-def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
+def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> CsvHeader | None:
     """Return the header of a CSV stream, or None if no row follows.
 
     Raises
@@ -108,7 +108,7 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         return None
     if settings.names is not None:
         _check_width(settings, head, file)
-        return Header(list(settings.names), head.delimiter, 0)
+        return CsvHeader(list(settings.names), head.delimiter, 0)
     n_lines, names = head.rows[0]
     if head.is_all and len(head.rows) == 1:
         if any("\n" in name for name in names):
@@ -116,7 +116,7 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         return None
     if len(names) == 1 and head.is_blank_separated(settings):
         notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
-    return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
+    return CsvHeader(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
 def never_closed(file: SourceFile, row: int) -> QuoteError:
@@ -180,7 +180,7 @@ def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
     return best
 
 
-def _check_width(settings: CsvSettings, head: Head, file: SourceFile) -> None:
+def _check_width(settings: CsvSettings, head: CsvHead, file: SourceFile) -> None:
     """Raise DataError if the rows have another number of fields than there are names."""
     width = Counter(len(row) for _, row in head.rows).most_common(1)[0][0]
     if width != len(settings.names or ()):

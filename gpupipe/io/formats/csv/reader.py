@@ -17,12 +17,12 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
 from gpupipe.io.arrow_types import is_bytes
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import Span, opened
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.encoding import is_undecodable, rows_that_are_no_text, wrong_encoding
-from gpupipe.io.formats.csv.header import Header, never_closed, read_head, read_header
-from gpupipe.io.formats.csv.open_quotes import WithLastLine
+from gpupipe.io.formats.csv.header import CsvHeader, never_closed, read_head, read_header
+from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.stray_values import say_strays, textures
 from gpupipe.io.formats.csv.texts import cleaned, narrowest, with_numbers
 from gpupipe.io.formats.csv.whitespace import TabbedStream
@@ -37,14 +37,14 @@ TEXT_KINDS = ("categorical", "text")
 
 
 def read(
-    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
 ) -> pa.Table | None:
     """Return the wanted columns of a CSV file, or None if it has no rows.
 
     Parameters
     ----------
     file : SourceFile
-    wanted : Wanted
+    wanted : ColumnFilter
     source : TableSource
         Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
     notes : Notes
@@ -63,7 +63,7 @@ def read(
 
 
 def read_typed(
-    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
 ) -> pa.Table | None:
     """As `read`, without a remark on what nearly is a number: it would need all texts of a column."""
     header = header_of(file, source, notes)
@@ -82,7 +82,7 @@ def read_typed(
     return with_numbers(pa.table(columns), kinds, source.csv)
 
 
-def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:
+def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
     """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
     with opened(file, unpack=True) as stream:
         return read_header(stream, file, source.csv, notes)
@@ -102,8 +102,8 @@ def declared_texts(source: TableSource) -> set[str]:
 
 def read_rows(
     file: SourceFile,
-    header: Header,
-    wanted: Wanted,
+    header: CsvHeader,
+    wanted: ColumnFilter,
     source: TableSource,
     notes: Notes,
     span: Span | None = None,
@@ -117,7 +117,7 @@ def read_rows(
     ----------
     file, wanted, source, notes, as_text
         As for `read`.
-    header : Header
+    header : CsvHeader
     span : (int, int), optional
         Parse these bytes of the file alone, which hold whole rows; else all rows behind the header.
     kinds : mapping of str to DataType, optional
@@ -234,7 +234,7 @@ class MalformedRow:
 
 def _parse(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     settings: CsvSettings,
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
@@ -254,7 +254,7 @@ def _parse(
 
 def _parse_blocks(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     settings: CsvSettings,
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
@@ -327,14 +327,14 @@ class _BadRows:
         return "skip" if self.may_skip else "error"
 
 
-def _parsed(stream: Any, header: Header, settings: CsvSettings) -> Any:
+def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings) -> Any:
     """Return the stream that Arrow parses: the file's own, unless its fields are separated by runs of blanks."""
     if header.delimiter != WHITESPACE:
         return stream
     return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
 
 
-def _parsed_encoding(header: Header, settings: CsvSettings) -> str:
+def _parsed_encoding(header: CsvHeader, settings: CsvSettings) -> str:
     return "utf8" if header.delimiter == WHITESPACE else settings.encoding
 
 
@@ -342,9 +342,9 @@ def _as_utf8(stream: Any, encoding: str) -> Any:
     return stream if codecs.lookup(encoding).name == "utf-8" else pa.transcoding_input_stream(stream, encoding, "utf-8")
 
 
-def _with_last_line(stream: Any, header: Header, settings: CsvSettings, bad: _BadRows) -> Any:
+def _with_last_line(stream: Any, header: CsvHeader, settings: CsvSettings, bad: _BadRows) -> Any:
     stream = _as_utf8(stream, _parsed_encoding(header, settings))
-    marked = WithLastLine(stream, header.parser_delimiter, len(header.names))
+    marked = StreamWithLastLine(stream, header.parser_delimiter, len(header.names))
     bad.last_line = marked.line
     return marked.opened()
 
@@ -365,7 +365,7 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Spa
 
 def _ragged(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     layout: arrow_csv.ReadOptions,
     parse: arrow_csv.ParseOptions,
     settings: CsvSettings,

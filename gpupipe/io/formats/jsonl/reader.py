@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from gpupipe.errors import DataError, RowSizeError, SchemaError
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import Span, opened
 from gpupipe.io.files import SourceFile, mask, reason_of
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
-from gpupipe.io.formats.jsonl.guard import Guarded
+from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
@@ -26,7 +26,7 @@ MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) t
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table | None:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table | None:
     """Return the wanted columns of a JSON lines file, or None if it has no rows.
 
     Raises
@@ -62,7 +62,7 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
     while True:
         try:
             with opened(file, unpack=True, span=span) as stream:
-                guarded = Guarded(stream, file).opened()
+                guarded = GuardedStream(stream, file).opened()
                 table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
                 table.schema.names  # noqa: B018  (raises where one is no text)
                 return table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.formats.csv import whitespace
 from gpupipe.io.formats.csv.whitespace import TabbedStream, is_blank_separated, tabbed
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import Source
 
 # The first rows of the UCI repository's auto-mpg.data: blanks to column 56, then a tab, then a quoted name.
@@ -28,7 +28,7 @@ AUTO_MPG = """\
 MPG_NAMES = ["mpg", "cylinders", "displacement", "horsepower", "weight", "acceleration", "year", "origin", "name"]
 
 
-def read(folder: Path, content: str | bytes, name: str = "t.csv", source: Any = None, **csv: Any) -> Loaded:
+def read(folder: Path, content: str | bytes, name: str = "t.csv", source: Any = None, **csv: Any) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return read_arrow(Source(path=name, csv={"delimiter": r"\s+", **csv}, **(source or {})), folder)
 
