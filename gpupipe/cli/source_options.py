@@ -131,8 +131,8 @@ def _merged(options: dict[str, Node], base: TableSource) -> Node:
 
 
 def _tree(value: Any, path: str = "") -> Node:
-    from gpupipe.config.document import Node, joined
+    from gpupipe.config.document import Node, join_path
 
     if isinstance(value, dict):
-        value = {key: _tree(item, joined(path, str(key))) for key, item in value.items()}
+        value = {key: _tree(item, join_path(path, str(key))) for key, item in value.items()}
     return Node(value, "--source", "--source", path)

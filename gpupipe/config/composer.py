@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from gpupipe.config.document import EnvironmentValue, Node, Problem, UnreadableDocument, joined
+from gpupipe.config.document import EnvironmentValue, Node, Problem, UnreadableDocument, join_path
 from gpupipe.config.environment import interpolate
 from gpupipe.config.scalars import STR, Loader, Scalar, construct, resolve
 
@@ -121,9 +121,9 @@ class Composer:
                 merged |= self._merge(value, path, where, depth)
             elif key.value in own:
                 first = own[key.value].key_where
-                self.problems.append(Problem(where, joined(path, key.value), f"given twice; first at {first}"))
+                self.problems.append(Problem(where, join_path(path, key.value), f"given twice; first at {first}"))
             else:
-                own[key.value] = self._node(value, joined(path, key.value), where, depth + 1)
+                own[key.value] = self._node(value, join_path(path, key.value), where, depth + 1)
         return merged | own
 
     def _merge(self, raw: yaml.Node, path: str, where: str, depth: int) -> dict[str, Node]:
@@ -133,7 +133,7 @@ class Composer:
             if isinstance(node.value, dict):
                 merged |= node.value
             else:
-                self.problems.append(Problem(node.where, joined(path, _MERGE), "expected a mapping to merge"))
+                self.problems.append(Problem(node.where, join_path(path, _MERGE), "expected a mapping to merge"))
         return merged
 
     def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
-from gpupipe.config.document import Node, Problem, UnreadableDocument, marked
-from gpupipe.config.finding_text import described
+from gpupipe.config.document import Node, Problem, UnreadableDocument, build_tree
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
@@ -81,7 +81,7 @@ def parse_config(
     """
     require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
-    root = marked(settings)
+    root = build_tree(settings)
     for name, value in (source or {}).items():
         _place_argument(root, name, value, composer.problems)
     return _build(root, overrides, composer, "the settings", ConfigOrigin())
@@ -93,7 +93,7 @@ def _place_argument(root: Node, name: str, value: Any, problems: list[Problem]) 
     assert isinstance(section, dict)
     if name in section:
         problems.append(Problem("", name, f"given twice: as an argument, and as source[{name!r}]"))
-    section[name] = marked(value, path=name)
+    section[name] = build_tree(value, path=name)
 
 
 def require_path(path: object) -> None:
@@ -106,14 +106,14 @@ def require_path(path: object) -> None:
         fix = "a frame goes to gp.Pipeline(frame, target=...)"
     else:
         fix = 'give a str or a pathlib.Path, as in "configs/churn.yaml"'
-    raise ConfigError(f"expected the path of a YAML file; got {described(path)}", where="path", fix=fix)
+    raise ConfigError(f"expected the path of a YAML file; got {describe_python_value(path)}", where="path", fix=fix)
 
 
 def require_overrides(overrides: object) -> None:
     """Raise ConfigError unless `overrides` is a sequence of texts."""
     if isinstance(overrides, list | tuple) and all(isinstance(override, str) for override in overrides):
         return
-    what = f"expected a list of texts; got {described(overrides)}"
+    what = f"expected a list of texts; got {describe_python_value(overrides)}"
     raise ConfigError(what, where="overrides", fix='write it as in overrides=["seed=8", "split.test_size=0.3"]')
 
 

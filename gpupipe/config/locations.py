@@ -15,8 +15,8 @@ SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]
 
 
 @contextmanager
-def placed(origin: ConfigOrigin) -> Iterator[None]:
-    """Add file, line and column to an error of ours about a setting that leaves the block."""
+def locate_errors(origin: ConfigOrigin) -> Iterator[None]:
+    """Add file, line and column to errors about settings that the block raises."""
     try:
         yield
     except GpupipeError as error:

@@ -17,7 +17,7 @@ from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.redaction import Redactor
-from gpupipe.config.registered_parts import located
+from gpupipe.config.registered_parts import combine_errors
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
@@ -100,7 +100,7 @@ class Config(Settings):
         ops, mistakes = keyed_ops(self.features, self.source, self.tables)
         mistakes += entity_mistakes(self.source, self.tables)
         if mistakes:
-            raise located("Config", mistakes)
+            raise combine_errors("Config", mistakes)
         return self if ops == self.features else self.model_copy(update={"features": ops})
 
     @model_validator(mode="after")

@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.io.cache_folder import (
-    find_strangers,
+    find_foreign_names,
     is_entry,
     make_draft,
     make_room,
     remove_entry,
     require_own,
+    set_up_folder,
     size_of,
-    take_into_use,
 )
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.registry import FORMATS
@@ -143,9 +143,9 @@ class TableCache:
             ]
         draft = None
         try:
-            if find_strangers(self.folder):
+            if find_foreign_names(self.folder):
                 return [*notes, f"the encoded table is not cached: {self.folder} holds files of others"]
-            take_into_use(self.folder)
+            set_up_folder(self.folder)
             least, free = sum(block.nbytes for block in table.blocks.values()), shutil.disk_usage(self.folder).free
             if free < least:
                 return [*notes, f"the encoded table is not cached: it has {least:,} bytes, and {free:,} are free"]

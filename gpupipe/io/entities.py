@@ -104,8 +104,8 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
     return pa.table(columns, names=rows.column_names)
 
 
-def with_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
-    """Return rows with the cut-off `as_of`, in microseconds since 1970-01-01 UTC, in the column ``as_of``."""
+def add_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
+    """Return `rows` with the cut-off `as_of` (microseconds since 1970-01-01 UTC) in the column ``as_of``."""
     column = _repeated(as_of, rows.num_rows)
     if AS_OF in rows.column_names:
         return rows.set_column(rows.column_names.index(AS_OF), AS_OF, column)

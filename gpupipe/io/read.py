@@ -21,7 +21,7 @@ from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.isolation import try_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, usable_names, without_null_texts
+from gpupipe.io.plain_tables import plain_table, replace_null_texts, usable_names
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
 
@@ -95,7 +95,7 @@ def read_arrow(
     wanted, notes = ColumnFilter(source, columns), Notes()
     files = input_files(source, base_dir)
     if source.generate:
-        table = generated(source, wanted, (0, source.rows))
+        table = generate_rows(source, wanted, (0, source.rows))
     elif source.frame is not None:
         given = source.frame.table
         given = given.select(usable_names(given.schema, files[0], wanted, notes))
@@ -131,7 +131,7 @@ def plain_arrow(table: pa.Table) -> pa.Table:
 
 
 def _plain_frame(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
-    return without_null_texts(plain_table(table, file, wanted, notes), notes)
+    return replace_null_texts(plain_table(table, file, wanted, notes), notes)
 
 
 def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
@@ -153,8 +153,8 @@ def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFil
     return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files
 
 
-def generated(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
-    """Return the wanted columns of rows ``rows[0]`` up to ``rows[1]`` that the generator of a source makes."""
+def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
+    """Generate the rows ``rows[0]`` up to ``rows[1]`` of a source, with the selected columns."""
     generator = load_generator(source.generate or "")
     names = wanted.pick(generator(0, source.seed, None).column_names)
     return generator(rows[1] - rows[0], source.seed, names, rows[0])
@@ -194,7 +194,7 @@ def _read_file(
         notes.say(f"no rows in {mask(file.path)}")
         return None
     table = plain_table(table, file, wanted, notes)
-    return table if file.format == "csv" else without_null_texts(table, notes)
+    return table if file.format == "csv" else replace_null_texts(table, notes)
 
 
 def _as_text(
@@ -210,7 +210,7 @@ def _as_text(
 def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     made = run_hook(table, reference, base_dir)
     wanted.after_hook()
-    return without_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
+    return replace_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
 
 
 def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_empty: bool) -> pa.Table:
@@ -221,11 +221,11 @@ def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_e
         raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
     if n_read == 0:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    return wanted_columns(table, wanted, source)
+    return select_columns(table, wanted, source)
 
 
-def wanted_columns(table: pa.Table, wanted: ColumnFilter, source: TableSource) -> pa.Table:
-    """Return the columns that are asked for, those of nulls only as numbers; raise SchemaError if one is absent."""
+def select_columns(table: pa.Table, wanted: ColumnFilter, source: TableSource) -> pa.Table:
+    """Return the table with the selected columns, all-null ones as numbers; raise SchemaError if one is absent."""
     wanted.check(table.column_names, mask(source.label))
     table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
     if not any(map(pa.types.is_null, table.schema.types)):

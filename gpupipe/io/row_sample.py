@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import HIVE_NULL, SourceFile, find_files, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
 from gpupipe.io.formats.registry import compression_of
@@ -105,7 +105,7 @@ def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[in
     chosen = {file.path for file in _spread(files, PLACES)}
     n_rows = n_sample = 0
     for number, file in enumerate(files):
-        with opened(file) as stream:
+        with open_file(file) as stream:
             if file.format == "parquet":  # pyarrow's time to read equal names grows with the square of their number
                 require_distinct_names(pq.read_schema(stream).names, file)
             found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
@@ -172,7 +172,7 @@ def _copy_lines(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[i
 def _lines(file: SourceFile, most: int) -> list[bytes]:
     """Return the first line and about so many others, from several places where a line is a row for certain."""
     n_bytes = max(1 << 16, ROW_BYTES * most)
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         head = bytes(stream.read(n_bytes))
         whole = len(head) < n_bytes
         if b"\0" in head:  # UTF-16 or the like: what is a line is for its reader to say

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
-from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.io.chunks.packed_tables import widen_codes
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.blocks import Table
 from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import encode, infer, plain_values
-from gpupipe.table.encode_chunks import encode_column, seen_columns
+from gpupipe.table.encode_chunks import encode_column, start_summaries
 from gpupipe.table.schema import DeclaredColumn, Schema
 
 LOOKS_AT_ONCE = 8  # as many pieces' levels are fetched together
@@ -46,7 +46,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
         As `encode`, with the same message.
     """
     n_rows = sum(piece.n_rows for piece in found.pieces)
-    known = seen_columns(found.schema.empty_table(), declared, n_rows)
+    known = start_summaries(found.schema.empty_table(), declared, n_rows)
     try:
         _merge(known, found.pieces, workers, declared, n_rows)
         schema = Schema(tuple(seen.column(n_rows) for seen in known.values()))
@@ -99,8 +99,8 @@ def _refuse(pieces: Sequence[ArrowPiece], workers: Workers, declared: Declaratio
 
 def _look(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int) -> Seen:
     """Return what is seen of each column in some of `n_rows` rows."""
-    rows = unpacked(rows)
-    columns = seen_columns(rows, declared, n_rows)
+    rows = widen_codes(rows)
+    columns = start_summaries(rows, declared, n_rows)
     return dict(zip(columns, backend.map(partial(_seen, rows), columns.values()), strict=True))
 
 
@@ -121,8 +121,8 @@ def _brief(backend: Backend, look: Seen, texts: set[str]) -> Seen:
 
 def _encode(backend: Backend, rows: pa.Table, schema: Schema) -> Table:
     pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
-    return encode(unpacked(rows), backend, frozen=schema)
+    return encode(widen_codes(rows), backend, frozen=schema)
 
 
 def _column(backend: Backend, rows: pa.Table, name: str) -> pa.Table:
-    return unpacked(rows.select([name]))
+    return widen_codes(rows.select([name]))

@@ -41,7 +41,7 @@ from gpupipe.pipeline.preparation import (
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.time_formats import time_formats
 
 Array = Any
@@ -293,7 +293,7 @@ class _Checker:
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
-        return on_device(found.sources.main.table, self.backend), derivation
+        return move_table(found.sources.main.table, self.backend), derivation
 
     def _models(self, config: Config) -> None:
         if self.goal is None:

@@ -16,11 +16,11 @@ from gpupipe.features.history.derivation import derived_ops, of_the_host, where_
 from gpupipe.features.history.tables import Events, Rows, Sources
 from gpupipe.features.program.selection import left_out
 from gpupipe.io.cache import TableCache
-from gpupipe.io.chunks.parquet_stream import in_parts
+from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import key_columns
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.read import LoadedFrame, read_frame
-from gpupipe.io.device.stream import FrameStream, frame_stream
+from gpupipe.io.device.stream import FrameStream, open_frame_stream
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.read import LoadedTable, read_arrow
@@ -28,12 +28,12 @@ from gpupipe.io.settings import JoinedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, keep_columns
 from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
-from gpupipe.table.arrange import on_device, select
+from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
-from gpupipe.table.device.encode_chunks import encode_frame_parts
+from gpupipe.table.device.encode_chunks import encode_frame_chunks
 from gpupipe.table.encode import encode
-from gpupipe.table.encode_chunks import encode_parts
+from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
 
 NOTHING_READ: Mapping[str, LoadedTable] = {}
@@ -82,7 +82,7 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     cache = TableCache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
-        return ReadTable(on_device(cached, backend), (found,))
+        return ReadTable(move_table(cached, backend), (found,))
     if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
@@ -107,10 +107,10 @@ def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
     _remark_frames(config, backend)
-    stream = in_parts(config.source, config.tables, backend.memory().available)
+    stream = open_parquet_stream(config.source, config.tables, backend.memory().available)
     if stream is not None:
         backend.remark(stream.remark)
-        table = encode_parts(stream.tables, backend, stream.n_rows, _declarations(config))
+        table = encode_chunks(stream.tables, backend, stream.n_rows, _declarations(config))
         pa.default_memory_pool().release_unused()
         return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
     loaded = read_joined(config.source, config.tables)
@@ -128,7 +128,7 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
     The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
     """
     try:
-        stream = frame_stream(config.source, backend, config.tables)
+        stream = open_frame_stream(config.source, backend, config.tables)
         if stream is not None:
             return _read_on_device_in_parts(stream, config, backend)
         loaded = read_frame(config.source, backend, config.tables)
@@ -143,9 +143,9 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
     backend.remark(stream.stream.remark)
     n_rows, declared = stream.stream.n_rows, _declarations(config)
     try:
-        table = encode_frame_parts(stream.columns, backend, n_rows, declared, stream.rules)
+        table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
     except SchemaError:
-        encode_parts(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
+        encode_chunks(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
         raise
     return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
 

@@ -1,4 +1,4 @@
-"""What a column is, by parts of its rows that come one after the other."""
+"""Summaries of columns whose rows arrive in chunks: kind, levels, formats."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
-from gpupipe.table.strings import as_dictionary, sort_levels, used
+from gpupipe.table.strings import as_dictionary, sort_levels, used_texts
 from gpupipe.table.time_formats import FORMATS, micros
 from gpupipe.table.times import is_text
 
 FIRST_ROWS = 4096
-TEXTS = pa.large_string()  # the levels of many parts may be more than 2 GiB
+TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB
 
 
 class ColumnSummary:
@@ -28,7 +28,7 @@ class ColumnSummary:
     ----------
     name : str
     kind : pyarrow.DataType
-        The type of every part.
+        The type of every chunk.
     declared : DeclaredColumn, optional
     most_rows : int
         There are no more rows than this: texts that are more than half as many make no categories.
@@ -45,7 +45,7 @@ class ColumnSummary:
         self.used, self.unused = DistinctTexts(), DistinctTexts()
 
     def add(self, values: pa.ChunkedArray) -> None:
-        """Look at a part; raise SchemaError if it is not of the kind that is declared."""
+        """Look at a chunk; raise SchemaError if it is not of the kind that is declared."""
         if self.kind == "numeric":
             found = infer(self.name, values, self.declared).column
             self.nullable |= found.nullable
@@ -53,12 +53,12 @@ class ColumnSummary:
             return
         self.nullable = self.nullable or has_nulls(values, self.kind)
         if self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
-            self._add_times({value for value in used(as_dictionary(values)) if value.strip()})
+            self._add_times({value for value in used_texts(as_dictionary(values)) if value.strip()})
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))
 
     def merge(self, other: ColumnSummary) -> None:
-        """Add what was seen of the column in other parts.
+        """Add what was seen of the column in other chunks.
 
         Raises
         ------

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.cell_checks import BOOLEAN_WORDS, check_cells, refuse_served
 from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
@@ -25,7 +25,7 @@ from gpupipe.table.strings import (
     remap,
     remap_hashed,
     sorted_levels,
-    used,
+    used_texts,
     write_codes,
 )
 from gpupipe.table.times import as_times, infer_format, is_text, write_times
@@ -98,7 +98,7 @@ def encode(
 
     backend.map(write, plans)
     texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
-    return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
 
 
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
@@ -202,7 +202,7 @@ def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
         return bool(pc.any(pc.is_nan(column)).as_py())
     if kind in ("boolean", "datetime") and is_text(column.type):
         column = as_dictionary(column)
-        if not all(value.strip() for value in used(column)):
+        if not all(value.strip() for value in used_texts(column)):
             return True
     # Arrow counts the nulls of the indices alone.
     return pa.types.is_dictionary(column.type) and any(
@@ -229,7 +229,7 @@ def kind_of(column: pa.ChunkedArray) -> Any:
         most = max(FEW_LEVELS, len(column) // 2)
         n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(coded))))
         # Where most rows have a value of their own it is a name or a text, not a category.
-        return "categorical" if n_levels <= most or len(used(coded)) <= most else "text"
+        return "categorical" if n_levels <= most or len(used_texts(coded)) <= most else "text"
     return "numeric"
 
 
@@ -272,7 +272,7 @@ def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
         out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
         return
     coded = as_dictionary(values)
-    bad = [v for v in used(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
+    bad = [v for v in used_texts(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
     if bad:
         raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
     tables = []

@@ -1,4 +1,4 @@
-"""Arrow's numbers as NumPy arrays over the same memory; with `copied`, in one that is new."""
+"""Arrow numbers as NumPy arrays: over the same memory, or copied."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def is_arrow(X: Any) -> bool:
     return isinstance(X, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch | pa.Tensor)
 
 
-def seen(X: Any) -> np.ndarray:
-    """Return a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as an array over its own memory.
+def view(X: Any) -> np.ndarray:
+    """View a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as a NumPy array over its memory.
 
     A table is a matrix where its columns lie one after the other, as those of a column-major matrix do. The array is
     read-only where Arrow says that its buffer must not be written to.
@@ -39,8 +39,8 @@ def seen(X: Any) -> np.ndarray:
     return _matrix([_chunk(column) for column in _columns(X)]) if _is_table(X) else _values(_chunk(X))
 
 
-def copied(X: Any, order: Literal["C", "F"] | None = None) -> np.ndarray:
-    """Return the same values in new memory, of a table column-major unless `order` says otherwise; null is NaN."""
+def copy(X: Any, order: Literal["C", "F"] | None = None) -> np.ndarray:
+    """Copy the values to new memory, a table column-major unless `order` says otherwise; null becomes NaN."""
     import pyarrow as pa
 
     if isinstance(X, pa.Tensor):

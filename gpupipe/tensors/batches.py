@@ -19,8 +19,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.mover import CudaMover
-from gpupipe.tensors.prefetch import Tensors, moved
-from gpupipe.tensors.rows import BatchRows, arrays_of, packed_bytes, rows_of, seen
+from gpupipe.tensors.prefetch import Tensors, move_batches
+from gpupipe.tensors.rows import BatchRows, arrays_of, as_array, packed_bytes, to_rows
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 
 Array = Any
@@ -156,7 +156,7 @@ class Batches(IterableDataset[TensorBatch]):
         if self.placement != "streamed":
             return map(self._rows.take, jobs)
         mover = CudaMover(self._device, self._rows.parts, self._shard.batch_size)
-        return moved(lambda job, buffers: self._rows.take_into(buffers, job), jobs, mover, self._prefetch)
+        return move_batches(lambda job, buffers: self._rows.take_into(buffers, job), jobs, mover, self._prefetch)
 
 
 def _check(**limits: tuple[Any, int]) -> None:
@@ -169,7 +169,7 @@ def _as_batch(data: Any) -> TensorBatch:
     if isinstance(data, TensorBatch):
         return data
     X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    return TensorBatch(seen(X), target=None if y is None else seen(y))
+    return TensorBatch(as_array(X), target=None if y is None else as_array(y))
 
 
 def _device(device: Any) -> Any:
@@ -189,10 +189,10 @@ def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) ->
     source = torch.device(arrays["features"].device)
     if source.type == "cuda":
         room = _fits(packed_bytes(arrays), source, share)  # without it, columns are slower to gather from, but there
-        rows = rows_of(arrays, packed=packed and room)
+        rows = to_rows(arrays, packed=packed and room)
         torch.cuda.current_stream(source).synchronize()  # whoever iterates may do it on another stream
         return (rows.to(wanted) if wanted else rows), wanted or source
-    rows = rows_of(arrays, packed=packed)
+    rows = to_rows(arrays, packed=packed)
     if wanted is None or wanted.type == "cpu":
         return rows, source
     return (rows.to(wanted) if _fits(rows.nbytes, wanted, share) else rows), wanted

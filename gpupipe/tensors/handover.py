@@ -8,7 +8,7 @@ from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.tensors.libraries import LIBRARIES, TensorLibrary
 from gpupipe.tensors.obstacles import ZeroCopyObstacle, pointer
 from gpupipe.tensors.receipt import Receipt
-from gpupipe.tensors.view import ArrayView, copied, view
+from gpupipe.tensors.view import ArrayView, copy_values, view
 
 
 def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
@@ -71,7 +71,7 @@ def _reason(X: Any, target: TensorLibrary, copy: bool) -> str:
 
 
 def _own(X: Any, target: TensorLibrary) -> Any:
-    array = copied(X, target.order, target.host_only)
+    array = copy_values(X, target.order, target.host_only)
     target.demand(ArrayView(array, read_only=False))
     return array
 

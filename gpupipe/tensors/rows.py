@@ -115,7 +115,7 @@ def arrays_of(batch: TensorBatch) -> dict[str, Array]:
     DataError
         If one does not lie in memory as one array.
     """
-    found = {name: seen(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
+    found = {name: as_array(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
     if len({isinstance(array, np.ndarray) for array in found.values()}) > 1:
         raise ConfigError("some arrays are on the host, others on a device", fix="give all of them in one place")
     for name, array in found.items():
@@ -126,8 +126,8 @@ def arrays_of(batch: TensorBatch) -> dict[str, Array]:
     return found
 
 
-def rows_of(arrays: Mapping[str, Array], *, packed: bool) -> BatchRows:
-    """Return the arrays as rows: as they are, where that will do.
+def to_rows(arrays: Mapping[str, Array], *, packed: bool) -> BatchRows:
+    """Return the arrays as rows, without a copy where possible.
 
     Parameters
     ----------
@@ -148,8 +148,8 @@ def packed_bytes(arrays: Mapping[str, Array]) -> int:
     return CELL * _layout(arrays)[1] * len(arrays["features"])
 
 
-def seen(array: Array) -> Array:
-    """Return anybody's array as one of NumPy on the host, of PyTorch on a device, over the same memory."""
+def as_array(array: Array) -> Array:
+    """Return an array of any library as one of NumPy (host) or PyTorch (device), over the same memory."""
     if isinstance(array, torch.Tensor):
         array = array.detach()
         if array.is_cuda:

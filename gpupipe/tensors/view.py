@@ -45,7 +45,7 @@ def view(X: Any) -> ArrayView:
         If `X` is nothing that can be handed over.
     """
     if arrow.is_arrow(X):
-        array = arrow.seen(X)
+        array = arrow.view(X)
     elif isinstance(X, np.ndarray):
         if isinstance(X, np.ma.MaskedArray):
             raise ZeroCopyObstacle("has a mask", "fill what it hides: X.filled(...)")
@@ -57,8 +57,8 @@ def view(X: Any) -> ArrayView:
     return ArrayView(array, not array.flags.writeable)
 
 
-def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
-    """Return the values of `X` in memory of their own, where it lies or on the host, by one copy.
+def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
+    """Copy the values of `X` once, to new memory of the same device or of the host.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
         If a copy alone does not help.
     """
     if arrow.is_arrow(X):
-        return arrow.copied(X, order)
+        return arrow.copy(X, order)
     array = view(X).array
     if not on_device(array):
         return copy_of(array, order)

@@ -14,7 +14,7 @@ from gpupipe.features.ops.lag import Lag
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.device.columns import DeviceColumn, DeviceNumbers
-from gpupipe.table.device.keys import in_order, key_codes, row_codes
+from gpupipe.table.device.keys import key_codes, row_codes, sort_by_key
 from tests.backends import double
 from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
@@ -100,7 +100,7 @@ def test_keys_that_a_device_has_read_are_coded_there() -> None:
     double.uncounted.clear()
     mine, theirs, size = key_codes([numbers(customers)], [numbers(orders)], [("a", "b")], "orders", device)
     pairs, n_pairs = row_codes([numbers(orders), numbers(orders)], device)
-    order = in_order(theirs, times, device.xp)
+    order = sort_by_key(theirs, times, device.xp)
     use = device.close_stage()
     assert use.bytes_to_host == 0
     assert {line.rpartition(" ")[2] for line in double.uncounted} == {"bool(array)"}  # whether floats are whole numbers

@@ -136,9 +136,9 @@ LINES = {
 
 
 @pytest.mark.parametrize("what", LINES)
-@pytest.mark.parametrize("part_bytes", [40, 1 << 20])
-def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, part_bytes: int) -> None:
-    monkeypatch.setattr(jsonl, "PART_BYTES", part_bytes)
+@pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
+def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, chunk_bytes: int) -> None:
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
     path = tmp_path / "t.jsonl"
     path.write_text("\n".join(LINES[what] * 3), encoding="utf8", newline="")
     assert_same_table(of_file(path, "y"))

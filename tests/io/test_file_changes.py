@@ -14,10 +14,10 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.errors import DataError
 from gpupipe.io.cache import TableCache
-from gpupipe.io.chunks.chunk_steps import read_piece
-from gpupipe.io.chunks.split import cuts
+from gpupipe.io.chunks.chunk_steps import parse_chunk
+from gpupipe.io.chunks.split import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.notes import Notes
@@ -56,7 +56,7 @@ def test_a_file_that_changes_while_it_is_open_is_refused(
     pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
     (file,) = find_files(Source(path=str(path)))
     with pytest.raises(DataError, match=r"the file was (changed|removed) while it was read") as caught:  # noqa: SIM117
-        with opened(file) as stream:
+        with open_file(file) as stream:
             assert stream.read(4)
             change(path)
     assert caught.value.where == str(path)
@@ -88,9 +88,9 @@ def test_a_piece_of_a_file_that_has_changed_since_it_was_cut_is_an_error(tmp_pat
         path = tmp_path / name
         pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
         source = Source(path=str(path))
-        (piece,) = cuts(source)[0].pieces(1 << 30)
+        (piece,) = find_splittable_files(source)[0].pieces(1 << 30)
         append(path)
-        error = read_piece(piece, source)[1].error
+        error = parse_chunk(piece, source)[1].error
         assert error is not None and "was changed while it was read" in error.what and str(path) in error.where
 
 
@@ -98,7 +98,7 @@ def test_a_remote_file_that_changes_while_it_is_open_is_refused() -> None:
     system = fsspec.filesystem("memory")
     system.pipe("/changed/t.csv", b"a,b\n1,2\n")
     (file,) = find_files(Source(path="memory://changed/t.csv"))
-    with pytest.raises(DataError, match="was changed while it was read"), opened(file) as stream:
+    with pytest.raises(DataError, match="was changed while it was read"), open_file(file) as stream:
         stream.read(3)
         system.pipe("/changed/t.csv", b"a,b\n3,4\n5,6\n")
     system.rm("/changed", recursive=True)

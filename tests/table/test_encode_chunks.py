@@ -18,7 +18,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table
 from gpupipe.table.column_summary import ColumnSummary, used_codes
 from gpupipe.table.encode import encode, plain_values
-from gpupipe.table.encode_chunks import encode_parts, seen_columns
+from gpupipe.table.encode_chunks import encode_chunks, start_summaries
 from gpupipe.table.schema import DeclaredColumn, declare
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -69,10 +69,10 @@ def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, Declare
         expected = encode(whole, backend, declared)
     except SchemaError as error:
         with pytest.raises(SchemaError) as caught:
-            encode_parts(lambda: parts, backend, whole.num_rows, declared)
+            encode_chunks(lambda: parts, backend, whole.num_rows, declared)
         assert str(caught.value) == str(error)
         raise
-    got = encode_parts(lambda: parts, backend, whole.num_rows, declared)
+    got = encode_chunks(lambda: parts, backend, whole.num_rows, declared)
     assert_same(got, expected)
     return got
 
@@ -119,7 +119,7 @@ def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other
     n_rows = sum(part.num_rows for part in parts)
 
     def looked(some: list[pa.Table]) -> dict[str, ColumnSummary]:
-        seen = seen_columns(parts[0], declared, n_rows)
+        seen = start_summaries(parts[0], declared, n_rows)
         for part in some:
             for name, column in seen.items():
                 column.add(plain_values(part, name))
@@ -217,7 +217,7 @@ def test_texts_become_categories_or_not_by_their_share_of_all_rows(backend: Back
 
 def test_texts_are_no_categories_where_fewer_rows_come_than_there_might_have_been(backend: Backend) -> None:
     parts = [pa.table({"x": [f"name {i}" for i in range(a, a + 40)]}) for a in (0, 40)]
-    got = encode_parts(lambda: parts, backend, 10_000)
+    got = encode_chunks(lambda: parts, backend, 10_000)
     assert_same(got, encode(pa.concat_tables(parts), backend))
     assert got.schema["x"].kind == "text"
 
@@ -264,7 +264,7 @@ def test_declared_columns_that_are_absent_and_names_that_are_there_twice_are_ref
         compare([pa.table({"x": [1]})], backend, {"y": declare("float")})
     twice = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"])
     with pytest.raises(SchemaError, match="several columns"):
-        encode_parts(lambda: [twice], backend, 1)
+        encode_chunks(lambda: [twice], backend, 1)
 
 
 def test_the_parts_are_asked_for_twice_and_one_at_a_time(backend: Backend) -> None:
@@ -276,5 +276,5 @@ def test_the_parts_are_asked_for_twice_and_one_at_a_time(backend: Backend) -> No
             passes[-1] += 1
             yield pa.table({"x": [i]})
 
-    assert encode_parts(parts, backend, 3).column("x").tolist() == [0.0, 1.0, 2.0]
+    assert encode_chunks(parts, backend, 3).column("x").tolist() == [0.0, 1.0, 2.0]
     assert passes == [3, 3]

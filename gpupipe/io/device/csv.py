@@ -23,10 +23,10 @@ from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.combine import DeviceFileColumns, are_missing, columns_of
 from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merged, plain_numbers
-from gpupipe.io.device.obstacles import UnsupportedOnDevice, reading_on_device
+from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.text_values import CsvTexts
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.header import CsvHeader, read_header
 from gpupipe.io.notes import Notes
@@ -125,7 +125,7 @@ class _CsvReader:
         cls, file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
     ) -> _CsvReader | None:
         """Return the reader of a file, or None if no row follows its header."""
-        with opened(file) as stream:
+        with open_file(file) as stream:
             header = read_header(stream, file, source.csv, notes)
         if header is None:
             return None
@@ -157,7 +157,7 @@ class _CsvReader:
     def _fields(self, chunk: CsvChunk, names: list[str]) -> dict[str, Any]:
         """Return the fields of the named columns of a chunk, each a Series of texts."""
         header, quote = self.header, self.csv.quote
-        with reading_on_device(self.file):
+        with guard_device_read(self.file):
             content = chunk.content(self.file)
             frame = self.backend.read_texts(content, header.names, names, header.delimiter, quote)
         if len(frame) != chunk.n_rows:
@@ -221,7 +221,7 @@ class _CsvReader:
         if found.type not in (pa.int64(), pa.float64()):
             return None
         plain = [xp.zeros(n_rows) if part.plain is None else part.plain for part, n_rows in sized]
-        return merged(plain[0] if len(plain) == 1 else xp.concatenate(plain), others.codes, found, backend)
+        return merge_numbers(plain[0] if len(plain) == 1 else xp.concatenate(plain), others.codes, found, backend)
 
     def _others(self, part: _ChunkColumn, n_rows: int) -> TextCodes:
         if part.others is not None:

@@ -13,7 +13,7 @@ from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.read import generated
+from gpupipe.io.read import generate_rows
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers
 
@@ -22,8 +22,8 @@ BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row 
 Columns = dict[str, DeviceNumbers | DeviceDictionary]
 
 
-def generated_columns(source: TableSource, wanted: ColumnFilter, backend: Backend) -> Columns:
-    """Return the wanted columns of a generated source, for `gpupipe.table.device.encode.encode_frame`.
+def generate_columns(source: TableSource, wanted: ColumnFilter, backend: Backend) -> Columns:
+    """Generate the selected columns of a source, for `gpupipe.table.device.encode.encode_frame`.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def generated_columns(source: TableSource, wanted: ColumnFilter, backend: Backen
     if source.generate == "churn":
         return _customers(source, wanted.pick(SCHEMA.names), backend)
     backend.remark(f"{source.generate}: generated on the host, then moved to the device")
-    table = generated(source, wanted, (0, source.rows))
+    table = generate_rows(source, wanted, (0, source.rows))
     if not table.num_rows:
         raise DataError("there are no rows", where=source.label, fix="generate more")
     return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}

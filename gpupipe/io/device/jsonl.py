@@ -18,8 +18,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.combine import DeviceFileColumns, columns_of
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merged, plain_numbers
-from gpupipe.io.device.obstacles import UnsupportedOnDevice, reading_on_device
+from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.plain_json import FIX, JsonLines, plain_lines
 from gpupipe.io.device.text_values import JsonTexts, text_rules
 from gpupipe.io.files import SourceFile
@@ -29,7 +29,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import DeviceNumbers, distinct_texts, strings
 from gpupipe.table.device.encode import TextRules
 
-PART_BYTES = 64 << 20  # what is read at once: on a device it takes many times as much
+CHUNK_BYTES = 64 << 20  # what is read at once: on a device it takes many times as much
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 NULL = "null"
@@ -88,11 +88,11 @@ def _written(file: SourceFile, backend: Backend) -> Any:
 
 def _contents(file: SourceFile) -> Iterator[bytes]:
     """Yield the file in parts of whole lines."""
-    with reading_on_device(file), open(file.path, "rb") as raw:
+    with guard_device_read(file), open(file.path, "rb") as raw:
         rest = b""
         if raw.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
             raw.seek(0)
-        while len(found := raw.read(PART_BYTES)) == PART_BYTES:
+        while len(found := raw.read(CHUNK_BYTES)) == CHUNK_BYTES:
             whole, end, behind = found.rpartition(b"\n")
             if end:
                 yield rest + whole + end
@@ -105,7 +105,7 @@ def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: Backend)
     if not lines.names:
         raise UnsupportedOnDevice("objects have no values", "source.path", FIX)
     try:
-        with reading_on_device(file):
+        with guard_device_read(file):
             frame = backend.read_json_texts(BytesIO(content), lines.names)
     except DataError as error:  # though the lines are plain
         raise UnsupportedOnDevice(
@@ -140,4 +140,4 @@ def _numbers(name: str, written: Any, texts: JsonTexts, backend: Backend) -> Dev
     listed = strings(backend.to_arrow(others)) if len(others) else pa.array([], pa.string())
     stand_in = WORDS[has_point] if bool(plain.any()) else NULL
     found = texts.values(name, pa.concat_arrays([listed, pa.array([stand_in])]))
-    return merged(values, codes, found, backend)
+    return merge_numbers(values, codes, found, backend)

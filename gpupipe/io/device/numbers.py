@@ -37,8 +37,8 @@ def plain_numbers(series: Any, backend: Backend) -> tuple[Array, bool]:
     return xp.where(negative, -size, size), bool((point >= 0).any())
 
 
-def merged(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> DeviceNumbers:
-    """Return the plain numbers, and at the rows of the others what these are; the last of `others` has no row.
+def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> DeviceNumbers:
+    """Merge plain numbers with the values of the other rows; the last of `others` has no row.
 
     Parameters
     ----------

@@ -17,9 +17,9 @@ from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_changes import unchanged
-from gpupipe.io.file_streams import opened
-from gpupipe.io.files import SourceFile, reading
+from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.file_streams import open_file
+from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.registry import FORMATS, compression_of
 from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.read import BaseDir, input_files
@@ -54,10 +54,10 @@ def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile
 
 
 @contextmanager
-def reading_on_device(file: SourceFile) -> Iterator[None]:
-    """As `gpupipe.io.file_streams.opened` for a device's own reader; memory that runs out is not the file's fault."""
+def guard_device_read(file: SourceFile) -> Iterator[None]:
+    """Guard a device's own read as `open_file` guards the host's; running out of memory is not the file's fault."""
     try:
-        with reading(file.path), unchanged(file):
+        with convert_read_errors(file.path), require_unchanged(file):
             yield
     except DataError as error:
         if isinstance(error.__cause__, MemoryError):
@@ -187,7 +187,7 @@ def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> N
 
 
 def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataType]:
-    with opened(file) as stream:
+    with open_file(file) as stream:
         if file.format == "orc":
             schema, old = orc.ORCFile(stream).schema, set()
         else:

@@ -28,14 +28,14 @@ from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import BEYOND_INT64
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.csv import csv_columns
-from gpupipe.io.device.datasets import generated_columns
+from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.jsonl import json_columns
-from gpupipe.io.device.obstacles import data_files, joined_tables, reading_on_device, require_plain
+from gpupipe.io.device.obstacles import data_files, guard_device_read, joined_tables, require_plain
 from gpupipe.io.device.text_values import text_rules
-from gpupipe.io.file_changes import unchanged
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
@@ -94,7 +94,7 @@ def read_frame(
 def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
     wanted, notes = ColumnFilter(source), Notes()
     if source.generate:
-        columns = _finish(generated_columns(source, wanted, backend), TextRules(), wanted, source, backend)
+        columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
         return LoadedFrame(columns, TextRules(), input_files(source, base_dir), notes)
     files = data_files(source, base_dir)
     if files[0].format == "csv":
@@ -132,7 +132,7 @@ def _read_all(
     layouts: list[Any] = []
     kinds: dict[str, pa.DataType] = {}
     for file in files:
-        with opened(file) as stream:
+        with open_file(file) as stream:
             schema, layout, n_rows = _footer(file, stream)
         names = usable_names(schema, file, wanted, notes)
         if n_rows:
@@ -170,7 +170,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
     try:
         with ExitStack() as checks:
             for file in files:
-                checks.enter_context(unchanged(file))
+                checks.enter_context(require_unchanged(file))
             return backend.read_columns("parquet", [file.path for file in files], names)
     except MemoryError:
         raise
@@ -184,7 +184,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
 def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
     frames = []
     for file in files:
-        with reading_on_device(file):
+        with guard_device_read(file):
             frames.append(backend.read_columns(file.format, [file.path], names))
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 

@@ -14,7 +14,7 @@ from gpupipe.io.arrow_types import MICROS
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.encoding import wrong_encoding
+from gpupipe.io.formats.csv.encoding import encoding_error
 from gpupipe.io.formats.csv.reader import TEXT_KINDS, read_typed
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
@@ -104,7 +104,7 @@ class CsvTexts:
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid:
-            raise wrong_encoding(self.file, self.source.csv.encoding) from None
+            raise encoding_error(self.file, self.source.csv.encoding) from None
 
 
 class JsonTexts:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import feather, ipc
 
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
@@ -29,7 +29,7 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     SchemaError
         If a column that is asked for by name is nested.
     """
-    with opened(file) as stream:
+    with open_file(file) as stream:
         if is_feather_1(stream):
             table = feather.read_table(stream)
             table = table.select(usable_names(table.schema, file, wanted, notes))

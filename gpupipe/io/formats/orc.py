@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
@@ -30,7 +30,7 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
 
 def read_stripes(file: SourceFile, wanted: ColumnFilter, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
     """Return what `read` returns, of these stripes of the file alone; None means all of them."""
-    with opened(file) as stream:
+    with open_file(file) as stream:
         reader = orc.ORCFile(stream)
         names = usable_names(reader.schema, file, wanted, notes)
         if stripes is None:

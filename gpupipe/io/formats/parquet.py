@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import BEYOND_MICROS, is_bytes, is_text
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import is_left_out, usable_names
+from gpupipe.io.plain_tables import is_dropped, usable_names
 from gpupipe.io.settings import TableSource
 
 PROBE_ROWS = 256
@@ -35,16 +35,16 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
 
 
 def read_groups(
-    file: SourceFile, wanted: ColumnFilter, notes: Notes, parts: Iterable[Sequence[int] | None]
+    file: SourceFile, wanted: ColumnFilter, notes: Notes, chunks: Iterable[Sequence[int] | None]
 ) -> Iterator[pa.Table]:
-    """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
-    with opened(file) as handle:
+    """Yield what `read` returns for each of `chunks`, which are row groups of the file; None means all of them."""
+    with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         schema = probe.schema_arrow  # made anew at each access
         names = column_names(probe, schema, file, wanted, notes)
         dictionaries = _dictionary_columns(schema, names)
         ancient = _int96_columns(probe, names)
-        for groups in parts:
+        for groups in chunks:
             # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
@@ -96,7 +96,7 @@ def _without_blobs(
     first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
     values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
     blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
-    gone = {name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)}
+    gone = {name for name in blobs if is_dropped(name, "bytes that are no text", file, wanted, notes)}
     return [name for name in names if name not in gone]
 
 

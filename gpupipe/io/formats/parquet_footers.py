@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import is_text
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import PROBE_ROWS, column_names
 from gpupipe.io.notes import Notes
@@ -61,7 +61,7 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
     DataError, SchemaError
         As `gpupipe.io.formats.parquet.read`.
     """
-    with opened(file) as handle:
+    with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         whole = probe.schema_arrow  # made anew at each access
         names = column_names(probe, whole, file, ColumnFilter(source), Notes())

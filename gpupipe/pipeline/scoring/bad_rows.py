@@ -31,7 +31,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells
-from gpupipe.table.cell_checks import check_cells, expected, unexpected
+from gpupipe.table.cell_checks import check_cells, describe_bad_cells, describe_expected
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 
@@ -209,14 +209,14 @@ def _check_columns(table: pa.Table, columns: dict[str, Column], source: TableSou
         checked = check_cells(columns[name], table.column(name), numbers) if name in columns else None
         if checked is not None:
             table = table.set_column(i, name, checked.values)
-            found.append(BadCells(name, f"expected {expected(columns[name])}", checked.bad))
+            found.append(BadCells(name, f"expected {describe_expected(columns[name])}", checked.bad))
     return table, found
 
 
 def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
     """Raise SchemaError if there are bad cells: for each column the values and their rows."""
     if cells:
-        shown = [unexpected(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
+        shown = [describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
         shown = shown[:COLUMNS_SHOWN] + [f"and {len(shown) - COLUMNS_SHOWN} more columns"][: len(shown) > COLUMNS_SHOWN]
         raise SchemaError("\n".join(shown), where=f"{label}; data rows are counted from 1", fix=FIX)
 

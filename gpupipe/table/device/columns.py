@@ -203,8 +203,8 @@ class DeviceText:
         return DeviceText(self.missing[self._backend.to_device(np.asarray(mask))], self._backend)
 
 
-def joined(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
-    """Return the rows of all, one below the other."""
+def concatenate(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
+    """Return the rows of all columns in order."""
     return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 

@@ -80,16 +80,16 @@ def key_codes(
     return mine, theirs, size
 
 
-def coded(column: pa.ChunkedArray, backend: Backend) -> DeviceDictionary:
-    """Return a column of the host on the device: its codes move, its distinct values stay."""
+def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDictionary:
+    """Move the codes of a host column to the device; its distinct values stay on the host."""
     values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     found = values.drop_null().unique()
     codes = pc.index_in(values, value_set=found, skip_nulls=True).fill_null(-1)
     return DeviceDictionary(backend.to_device(codes.to_numpy().astype(np.int32)), found)
 
 
-def in_order(codes: Array, times: Array, xp: Any) -> Array:
-    """Return the rows that have a key and a time by key, then time, then their place: int32.
+def sort_by_key(codes: Array, times: Array, xp: Any) -> Array:
+    """Return the numbers of the rows that have a key and a time, sorted by key, time and position: int32.
 
     Parameters
     ----------

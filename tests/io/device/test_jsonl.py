@@ -199,11 +199,11 @@ def test_a_file_without_rows_is_refused(tmp_path: Path, backend: Backend, conten
         on_device(source_of(tmp_path, content), backend)
 
 
-@pytest.mark.parametrize("part_bytes", [1, 7, 30, 100, 10_000])
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 30, 100, 10_000])
 def test_parts_are_put_together_wherever_they_end(
-    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr(jsonl, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
     rows = [{"n": 1, "s": "a\n"}, {"late": 0.25, "n": None}, {"s": "\u00e9", "n": 3}, {"flag": True, "late": 1}]
     compare(source_of(tmp_path, "\n".join(json.dumps(row) for row in rows)), backend)
 

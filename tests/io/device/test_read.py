@@ -24,7 +24,7 @@ from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.io.device import datasets
 from gpupipe.io.device.csv_chunks import _Marks
-from gpupipe.io.device.obstacles import UnsupportedOnDevice, reading_on_device, require_plain
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read, require_plain
 from gpupipe.io.device.read import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.read import read_arrow
@@ -428,9 +428,9 @@ def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: Backend) -
 
 
 def test_memory_that_runs_out_is_not_the_fault_of_the_file() -> None:
-    with pytest.raises(MemoryError, match="out_of_memory"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+    with pytest.raises(MemoryError, match="out_of_memory"), guard_device_read(SourceFile("t.parquet", 0, 0, "parquet")):
         raise MemoryError("std::bad_alloc: out_of_memory")
-    with pytest.raises(DataError, match=r"t\.parquet"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+    with pytest.raises(DataError, match=r"t\.parquet"), guard_device_read(SourceFile("t.parquet", 0, 0, "parquet")):
         raise RuntimeError("no magic bytes")
 
 

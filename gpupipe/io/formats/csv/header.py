@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from gpupipe.errors import DataError, QuoteError
-from gpupipe.io.files import SourceFile, mask, reading
-from gpupipe.io.formats.csv.encoding import marked_encoding, require_no_nuls, wrong_encoding
-from gpupipe.io.formats.csv.whitespace import is_blank_separated, parser_delimiter, tabbed
+from gpupipe.io.files import SourceFile, convert_read_errors, mask
+from gpupipe.io.formats.csv.encoding import detect_bom_encoding, encoding_error, require_no_nuls
+from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.names import duplicates, enumerate_names
@@ -112,14 +112,14 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
     n_lines, names = head.rows[0]
     if head.is_all and len(head.rows) == 1:
         if any("\n" in name for name in names):
-            raise never_closed(file, 1)
+            raise unclosed_quote_error(file, 1)
         return None
     if len(names) == 1 and head.is_blank_separated(settings):
         notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
     return CsvHeader(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
-def never_closed(file: SourceFile, row: int) -> QuoteError:
+def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
     """Return the error for a file that ends within quotes, which were opened in a row; the header is row 1."""
     return QuoteError(
         f"a quotation mark of row {row:,} is never closed: all that follows would be one value",
@@ -131,14 +131,14 @@ def never_closed(file: SourceFile, row: int) -> QuoteError:
 
 def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
     """Return the first lines, the last of them whole, and whether there are no others."""
-    with reading(file.path):
+    with convert_read_errors(file.path):
         raw = stream.read(HEAD_BYTES)
-    if marked_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
-        raise wrong_encoding(file, encoding)
+    if detect_bom_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
+        raise encoding_error(file, encoding)
     try:
         text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
     except UnicodeError:
-        raise wrong_encoding(file, encoding) from None
+        raise encoding_error(file, encoding) from None
     require_no_nuls(text, file, encoding)
     end = max(text.rfind("\n"), text.rfind("\r")) + 1
     is_all = len(raw) < HEAD_BYTES
@@ -148,7 +148,7 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
     csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
     if delimiter == WHITESPACE:
-        text = tabbed(text.encode(), quote).decode()
+        text = insert_tabs(text.encode(), quote).decode()
     delimiter = parser_delimiter(delimiter)
     lines = io.StringIO(text, newline="")
     if quote is None:

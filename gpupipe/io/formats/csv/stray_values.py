@@ -54,15 +54,15 @@ class TextProfile:
         return ""
 
 
-def textures(table: pa.Table, declared: Iterable[str]) -> dict[str, TextProfile]:
-    """Return the textures of the columns of text that are not declared to be that."""
+def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextProfile]:
+    """Return the profiles of the text columns, except those declared as text."""
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
     texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
     return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
 
 
-def say_strays(found: Mapping[str, TextProfile], notes: Notes) -> None:
-    """Say what there is to say of each column."""
+def report_stray_values(found: Mapping[str, TextProfile], notes: Notes) -> None:
+    """Report columns that are text because of a few values only."""
     for name, texture in found.items():
         if remark := texture.remark(name):
             notes.say(remark, name)

@@ -10,7 +10,7 @@ import pyarrow.json as arrow_json
 
 from gpupipe.errors import DataError, RowSizeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask, reason_of
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
 from gpupipe.io.formats.jsonl.guard import GuardedStream
@@ -40,7 +40,9 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 
-def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+def read_lines(
+    file: SourceFile, span: ByteRange | None = None, kinds: Mapping[str, pa.DataType] | None = None
+) -> pa.Table:
     """Return the lines as Arrow's parser types them; a table without columns where there are none.
 
     Parameters
@@ -61,7 +63,7 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
     block = BLOCK_BYTES
     while True:
         try:
-            with opened(file, unpack=True, span=span) as stream:
+            with open_file(file, unpack=True, span=span) as stream:
                 guarded = GuardedStream(stream, file).opened()
                 table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
                 table.schema.names  # noqa: B018  (raises where one is no text)
