@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.peers import keyed_cudf
 from benchmarks.peers.keyed_cudf import DAYS, LAG, ROWS
-from gpupipe.table.device.keys import in_order
+from gpupipe.table.device.keys import sort_by_key
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _one(ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: cudf.DataFr
     key, when, value, n_keys = events
 
     def run_ours() -> tuple[Array, Array]:
-        order = in_order(key, when, cupy)
+        order = sort_by_key(key, when, cupy)
         history = keyed.order_events(key, when, n_keys, order=order, allocate=cupy.empty)
         return order, ours(history, value[order])
 

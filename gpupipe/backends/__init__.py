@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import Literal, cast, get_args
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, Memory
-from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason, probe_gpu
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, MemoryFigures
+from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason, probe_gpu
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = [
-    "BACKENDS", "Backend", "Device", "DeviceOptions", "DeviceReport", "DeviceUse", "Gpu", "Memory", "choose",
-    "device_report",
+    "BACKENDS", "Backend", "Device", "DeviceOptions", "DeviceReport", "DeviceUse", "GpuProbe", "MemoryFigures",
+    "choose", "device_report",
 ]  # fmt: skip
 
 Device = Literal["auto", "cpu", "gpu"]
@@ -34,22 +34,22 @@ class DeviceReport:
 
     Attributes
     ----------
-    gpu : Gpu
+    gpu : GpuProbe
         What the driver says.
     missing_packages : tuple of str
         GPU packages that are not installed.
     gpu_obstacle : str
         Why a run cannot use the GPU: none that is usable, or packages missing. Empty if it can.
     n_threads : int
-    memory : Memory
+    memory : MemoryFigures
         Host figures, in bytes.
     """
 
-    gpu: Gpu
+    gpu: GpuProbe
     missing_packages: tuple[str, ...]
     gpu_obstacle: str
     n_threads: int
-    memory: Memory
+    memory: MemoryFigures
 
 
 def device_report() -> DeviceReport:
@@ -89,13 +89,13 @@ def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
     return _create("cpu", obstacle, options)
 
 
-def _gpu_obstacle(gpu: Gpu, missing: tuple[str, ...]) -> str:
+def _gpu_obstacle(gpu: GpuProbe, missing: tuple[str, ...]) -> str:
     if not gpu.usable:
         return gpu.reason
     return missing_packages_reason(missing)
 
 
-def _fix(gpu: Gpu) -> str:
+def _fix(gpu: GpuProbe) -> str:
     if not gpu.usable:
         return "run with --device auto or --device cpu, or mend what is named above"
     extra = "cuda13" if gpu.cuda >= (13, 0) and gpu.capability >= (7, 5) else "cuda12"

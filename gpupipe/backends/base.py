@@ -22,7 +22,7 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryFigures:
     """Memory figures in bytes.
 
     Attributes
@@ -327,5 +327,5 @@ class Backend(ABC):
         """Return the bytes that are free where it computes: of the device, or of the host."""
 
     @abstractmethod
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         """Return host memory figures (a device adds its own)."""

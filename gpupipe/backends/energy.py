@@ -6,18 +6,18 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from gpupipe.backends.nvml import Nvml, Refusal, visible_gpus
+from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
 POWERCAP = Path("/sys/class/powercap")
 READ_EVERY = 1.0  # seconds: a counter of RAPL runs over within minutes, and power is a figure of the moment
 
 
-class Unmeasured(Exception):
-    """The sentence that says why energy cannot be measured."""
+class EnergyUnavailable(Exception):
+    """Energy cannot be measured; the message says why."""
 
 
-class Meter(ABC):
-    """Joules from now on.
+class EnergyMeter(ABC):
+    """A meter of the joules used since it was made.
 
     Attributes
     ----------
@@ -32,25 +32,25 @@ class Meter(ABC):
 
     @abstractmethod
     def joules(self) -> float:
-        """Return what was used since the meter was made; raise `Unmeasured` if that can no longer be told."""
+        """Return what was used since the meter was made; raise `EnergyUnavailable` if that can no longer be told."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Let go of what the meter holds."""
 
 
-class GivenPower(Meter):
-    """Constant power, all the time."""
+class ConstantPower(EnergyMeter):
+    """Constant power in place of a meter: the wattage given in the configuration."""
 
     def __init__(self, watts: float) -> None:
         self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
 
     def joules(self) -> float:
-        """See `Meter.joules`."""
+        """See `EnergyMeter.joules`."""
         return self._watts * (time.perf_counter() - self._began)
 
 
-class Rapl(Meter):
-    """The processors of this machine, and their memory where it has a counter: all that runs there.
+class RaplMeter(EnergyMeter):
+    """Energy of this machine's processors, and of their memory where it has a counter.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ class Rapl(Meter):
     def __init__(self, folder: Path = POWERCAP) -> None:
         self._zones = [_Zone(path) for path in sorted(folder.glob("intel-rapl:*")) if _is_counted(path)]
         if not self._zones:
-            raise Unmeasured(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
+            raise EnergyUnavailable(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
 
     def joules(self) -> float:
-        """See `Meter.joules`."""
+        """See `EnergyMeter.joules`."""
         return sum(zone.microjoules() for zone in self._zones) / 1e6
 
 
@@ -87,7 +87,7 @@ class _Zone:
         return self._used
 
 
-class NvmlMeter(Meter):
+class NvmlMeter(EnergyMeter):
     """The first GPUs that this process may use: all that runs on them.
 
     Parameters
@@ -102,30 +102,30 @@ class NvmlMeter(Meter):
             self._counts = self._has_counters()
             self._began = [self._nvml.millijoules(gpu) for gpu in self._gpus] if self._counts else []
             self._watts, self._read = 0.0 if self._counts else self._power(), time.perf_counter()
-        except Refusal as refusal:
-            raise Unmeasured(str(refusal)) from None
+        except NvmlError as refusal:
+            raise EnergyUnavailable(str(refusal)) from None
         self.how = "NVML counter" if self._counts else "NVML power × time"
         self.is_polled = not self._counts
         self._joules = 0.0
 
     def joules(self) -> float:
-        """See `Meter.joules`."""
+        """See `EnergyMeter.joules`."""
         try:
             if self._counts:
                 return sum(self._nvml.millijoules(g) - b for g, b in zip(self._gpus, self._began, strict=True)) / 1e3
             self._add_power()
-        except Refusal as refusal:
-            raise Unmeasured(str(refusal)) from None
+        except NvmlError as refusal:
+            raise EnergyUnavailable(str(refusal)) from None
         return self._joules
 
     def close(self) -> None:
-        """See `Meter.close`."""
+        """See `EnergyMeter.close`."""
         self._nvml.close()
 
     def _has_counters(self) -> bool:
         try:
             return bool([self._nvml.millijoules(gpu) for gpu in self._gpus])
-        except Refusal:
+        except NvmlError:
             return False
 
     def _power(self) -> float:
@@ -155,4 +155,4 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise Unmeasured(f"{file} cannot be read: {error.strerror}") from None
+        raise EnergyUnavailable(f"{file} cannot be read: {error.strerror}") from None

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path, PurePosixPath
 
-from gpupipe.backends.base import Memory
+from gpupipe.backends.base import MemoryFigures
 from gpupipe.errors import ConfigError
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -54,7 +54,7 @@ def cpu_quota(cgroups: Path = CGROUPS, proc: Path = PROC) -> float | None:
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
-def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None) -> Memory:
+def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None) -> MemoryFigures:
     """Return host memory figures in bytes: of the machine, of the tightest cgroup, or of `limit`, whichever is least.
 
     Parameters
@@ -74,7 +74,7 @@ def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None)
     if limit is not None:
         total = min(total, limit)
         available = min(available, max(0, limit - _kilobytes(proc / "self" / "status", "VmRSS:")))
-    return Memory(total=total, available=available, peak=_peak(proc))
+    return MemoryFigures(total=total, available=available, peak=_peak(proc))
 
 
 def _peak(proc: Path) -> int:

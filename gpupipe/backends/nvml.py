@@ -19,8 +19,8 @@ NVML_ERRORS = {
 }
 
 
-class Refusal(Exception):
-    """The sentence that says what the driver does not do, and the word for it."""
+class NvmlError(Exception):
+    """A call that the driver refuses: the reason as a sentence, and as one word in `obstacle`."""
 
     def __init__(self, sentence: str, obstacle: str) -> None:
         self.obstacle = obstacle
@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 
 class Nvml:
-    """The few calls of NVIDIA's management library that gpupipe makes; each failure is a `Refusal`."""
+    """The few calls of NVIDIA's management library that gpupipe makes; each failure is an `NvmlError`."""
 
     def __init__(self) -> None:
         _refuse_if_hidden()
@@ -42,10 +42,10 @@ class Nvml:
             code = getattr(self._library, function)(*arguments)
         except AttributeError:
             sentence = f"the driver's management library has no function {function}"
-            raise Refusal(sentence, "no_function") from None
+            raise NvmlError(sentence, "no_function") from None
         if code != 0:
             meaning = NVML_ERRORS.get(code, "see nvidia-smi")
-            raise Refusal(f"the driver answers {function} with error {code}: {meaning}", f"nvml_{code}")
+            raise NvmlError(f"the driver answers {function} with error {code}: {meaning}", f"nvml_{code}")
 
     def close(self) -> None:
         self._library.nvmlShutdown()
@@ -104,7 +104,7 @@ def visible_gpus(nvml: Nvml) -> list[int]:
     """Return the driver's indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; at least one."""
     installed = nvml.count()
     if installed == 0:
-        raise Refusal(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
+        raise NvmlError(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     if value is None:
         return list(range(installed))
@@ -116,7 +116,7 @@ def visible_gpus(nvml: Nvml) -> list[int]:
         visible.append(index)
     if not visible:
         why = _why_none(value.split(",")[0].strip(), installed)
-        raise Refusal(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
+        raise NvmlError(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
     return visible
 
 
@@ -139,14 +139,14 @@ def _why_none(entry: str, installed: int) -> str:
 
 def _refuse_if_hidden() -> None:
     if os.environ.get("GPUPIPE_FORCE_CPU", "") not in ("", "0"):
-        raise Refusal("GPUPIPE_FORCE_CPU is set", "hidden")
+        raise NvmlError("GPUPIPE_FORCE_CPU is set", "hidden")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
-        raise Refusal(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU", "hidden")
+        raise NvmlError(f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU", "hidden")
 
 
 def _open_library(name: str, refusal: str, obstacle: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(name)
     except OSError:
-        raise Refusal(f"{refusal}: {name} cannot be loaded", obstacle) from None
+        raise NvmlError(f"{refusal}: {name} cannot be loaded", obstacle) from None

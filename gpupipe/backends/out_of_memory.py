@@ -39,7 +39,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in WORDS)
 
 
-def by_parts(
+def map_row_ranges(
     work: Callable[[int, int], Result],
     n_rows: int,
     backend: Backend,

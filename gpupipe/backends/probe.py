@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
-from gpupipe.backends.nvml import Nvml, Refusal, visible_gpus
+from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
 # The oldest that any RAPIDS wheel of the cuda12 extra runs on; the cuda13 wheels need (13, 0) and (7, 5).
 MIN_CUDA = (12, 0)
@@ -21,8 +21,8 @@ GPU_PACKAGES = ("cudf", "cuml", "cupy", "rmm")
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What the probe saw.
+class GpuProbe:
+    """The GPU of this machine, as the driver describes it.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Gpu:
     obstacle: str = ""
 
 
-def probe_gpu() -> Gpu:
+def probe_gpu() -> GpuProbe:
     """Return what is known about this machine's GPU; never raises.
 
     The environment variable ``GPUPIPE_FORCE_CPU`` hides the GPU from gpupipe, ``CUDA_VISIBLE_DEVICES`` from CUDA. GPUs
@@ -66,7 +66,7 @@ def probe_gpu() -> Gpu:
     return _ask(lambda nvml, visible: (_describe(nvml, visible[0], len(visible)),))[0]
 
 
-def probe_gpus() -> tuple[Gpu, ...]:
+def probe_gpus() -> tuple[GpuProbe, ...]:
     """Return each GPU that this process may use, as CUDA numbers them, or the one refusal that `probe_gpu` returns."""
     return _ask(lambda nvml, visible: tuple(_describe(nvml, index, count=1) for index in visible))
 
@@ -84,23 +84,23 @@ def missing_packages_reason(missing: tuple[str, ...]) -> str:
     return f"the GPU packages are incomplete: {', '.join(missing)} {verb} not installed"
 
 
-def _ask(describe: Callable[[Nvml, list[int]], tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
+def _ask(describe: Callable[[Nvml, list[int]], tuple[GpuProbe, ...]]) -> tuple[GpuProbe, ...]:
     try:
         nvml = Nvml()
         try:
             return tuple(map(_judge, describe(nvml, visible_gpus(nvml))))
         finally:
             nvml.close()
-    except Refusal as refusal:
-        return (Gpu(usable=False, reason=str(refusal), obstacle=refusal.obstacle),)
+    except NvmlError as refusal:
+        return (GpuProbe(usable=False, reason=str(refusal), obstacle=refusal.obstacle),)
 
 
-def _describe(nvml: Nvml, index: int, count: int) -> Gpu:
+def _describe(nvml: Nvml, index: int, count: int) -> GpuProbe:
     """Return every figure of one GPU, as one of `count`; whether they suffice is for `_judge` to say."""
     driver, handle = nvml.driver(), nvml.handle(index)
     name = nvml.text("nvmlDeviceGetName", handle)
     memory_bytes, free_bytes = nvml.memory(handle)
-    return Gpu(
+    return GpuProbe(
         usable=True,
         reason=f"{name}, driver {driver}" if count == 1 else f"{count} GPUs ({name}), driver {driver}",
         count=count,
@@ -113,7 +113,7 @@ def _describe(nvml: Nvml, index: int, count: int) -> Gpu:
     )
 
 
-def _judge(gpu: Gpu) -> Gpu:
+def _judge(gpu: GpuProbe) -> GpuProbe:
     """Return `gpu`, unusable if it or its driver is too old."""
     if gpu.cuda < MIN_CUDA:
         reason = f"the driver {gpu.driver} supports CUDA {_dotted(gpu.cuda)}; {_dotted(MIN_CUDA)} is needed"

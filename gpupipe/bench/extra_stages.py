@@ -10,7 +10,7 @@ from gpupipe.backends import choose
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.stages import model_of, read_and_split
 from gpupipe.config import Config, ModelEntry
-from gpupipe.io.cache import Cache
+from gpupipe.io.cache import TableCache
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.training import learn_features
 from gpupipe.table.blocks import Table
@@ -43,7 +43,7 @@ def _time_reads(config: Config, clock: StageClock) -> list[str]:
         cached = _with_cache(config, folder)
         with clock("cache_store"):
             notes = read_table(cached, backend).notes
-        cache = Cache.of(cached.source, cached.tables, cached.origin.folder)
+        cache = TableCache.of(cached.source, cached.tables, cached.origin.folder)
         if cache is None or not cache.path.is_dir():
             return [f"the encoded cache could not be measured: {'; '.join(notes)}"]
         with clock("cache_load"):

@@ -52,7 +52,7 @@ def command(
     import json
 
     from gpupipe.config import load_config
-    from gpupipe.config.locations import placed
+    from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.plan.make import make_plan
     from gpupipe.pipeline.run_inputs import code_line, refuse_code
@@ -60,7 +60,7 @@ def command(
 
     extra = [] if device is None else [f"device={device}"]
     settings = load_config(config, [*overrides, *extra])
-    with redact_output(settings.origin.redactor), placed(settings.origin):
+    with redact_output(settings.origin.redactor), locate_errors(settings.origin):
         if no_code:
             refuse_code(settings)
         plan = make_plan(settings, assume_gpu)

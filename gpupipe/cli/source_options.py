@@ -70,7 +70,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
     from pydantic import ValidationError
 
     from gpupipe.config.composer import Composer
-    from gpupipe.config.document import Unreadable
+    from gpupipe.config.document import UnreadableDocument
     from gpupipe.config.problems import problems_of
 
     options: dict[str, Node] = {}
@@ -88,7 +88,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
         else:
             try:
                 options[key] = _value(key, text, where, composer)
-            except Unreadable as error:
+            except UnreadableDocument as error:
                 problems.append(str(error.problem))
     problems += [str(problem) for problem in composer.problems]
     root = _merged(options, base)
@@ -131,8 +131,8 @@ def _merged(options: dict[str, Node], base: TableSource) -> Node:
 
 
 def _tree(value: Any, path: str = "") -> Node:
-    from gpupipe.config.document import Node, joined
+    from gpupipe.config.document import Node, join_path
 
     if isinstance(value, dict):
-        value = {key: _tree(item, joined(path, str(key))) for key, item in value.items()}
+        value = {key: _tree(item, join_path(path, str(key))) for key, item in value.items()}
     return Node(value, "--source", "--source", path)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from gpupipe.config.document import Node, Problem, Unreadable, Written, joined
+from gpupipe.config.document import EnvironmentValue, Node, Problem, UnreadableDocument, join_path
 from gpupipe.config.environment import interpolate
 from gpupipe.config.scalars import STR, Loader, Scalar, construct, resolve
 
@@ -44,14 +44,14 @@ class Composer:
         self.problems = problems
         self.secrets: dict[str, str] = {}
         self.settings: dict[str, str] = {}
-        self._written: Written | None = None
+        self._written: EnvironmentValue | None = None
 
     def file(self, text: str, name: str) -> Node:
         """Compose a whole file, whose top must be a mapping."""
         root = self._compose(text, name, place=lambda mark: f"{name}:{mark.line + 1}:{mark.column + 1}", path="")
         if not isinstance(root.value, dict):
             kind = "nothing" if root.value is None else "a list" if isinstance(root.value, list) else repr(root.value)
-            raise Unreadable(root.where, f"expected sections (source: ..., models: ...), got {kind}")
+            raise UnreadableDocument(root.where, f"expected sections (source: ..., models: ...), got {kind}")
         return root
 
     def value(self, text: str, where: str, path: str) -> Node:
@@ -64,9 +64,9 @@ class Composer:
             _refuse_bombs(text, name)
             root = yaml.compose(text, Loader=Loader)
         except yaml.MarkedYAMLError as error:
-            raise Unreadable(*self._syntax_problem(error, text, name)) from None
+            raise UnreadableDocument(*self._syntax_problem(error, text, name)) from None
         except yaml.YAMLError as error:
-            raise Unreadable(name, f"not valid YAML: {error}") from None
+            raise UnreadableDocument(name, f"not valid YAML: {error}") from None
         if root is None:
             return Node(None, place(yaml.Mark(name, 0, 0, 0, None, 0)), "", path)
         return self._node(root, path, key_where=place(root.start_mark), depth=0)
@@ -91,7 +91,9 @@ class Composer:
         where = self._place(raw.start_mark)
         self._count += 1
         if self._count > MAX_VALUES or depth > MAX_DEPTH:  # an alias inside itself, or a few that multiply
-            raise Unreadable(where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; do aliases multiply?")
+            raise UnreadableDocument(
+                where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; do aliases multiply?"
+            )
         value: Any
         if isinstance(raw, yaml.CollectionNode) and raw.tag not in COLLECTIONS:
             self.problems.append(Problem(where, path, f"the tag {raw.tag!r} is not allowed here"))
@@ -119,9 +121,9 @@ class Composer:
                 merged |= self._merge(value, path, where, depth)
             elif key.value in own:
                 first = own[key.value].key_where
-                self.problems.append(Problem(where, joined(path, key.value), f"given twice; first at {first}"))
+                self.problems.append(Problem(where, join_path(path, key.value), f"given twice; first at {first}"))
             else:
-                own[key.value] = self._node(value, joined(path, key.value), where, depth + 1)
+                own[key.value] = self._node(value, join_path(path, key.value), where, depth + 1)
         return merged | own
 
     def _merge(self, raw: yaml.Node, path: str, where: str, depth: int) -> dict[str, Node]:
@@ -131,7 +133,7 @@ class Composer:
             if isinstance(node.value, dict):
                 merged |= node.value
             else:
-                self.problems.append(Problem(node.where, joined(path, _MERGE), "expected a mapping to merge"))
+                self.problems.append(Problem(node.where, join_path(path, _MERGE), "expected a mapping to merge"))
         return merged
 
     def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:
@@ -143,7 +145,7 @@ class Composer:
         is_plain = is_word and raw.tag == STR
         value = resolve(found.text) if is_plain else self._construct(raw.tag, found.text, where, path)
         if found.secrets:
-            self._written = Written(found.written, found.shown, is_word, tuple(found.secrets))
+            self._written = EnvironmentValue(found.written, found.shown, is_word, tuple(found.secrets))
             if isinstance(value, str) or not is_plain:  # numbers and booleans are not secrets
                 self.secrets |= found.secrets
                 self.settings[found.text] = found.shown
@@ -160,7 +162,7 @@ class Composer:
 def _refuse_bombs(text: str, name: str) -> None:
     """Raise for text that is too large, too deep, or more than one document, before any tree is made of it."""
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable(name, f"more than {MAX_CHARACTERS:,} characters; is this a configuration?")
+        raise UnreadableDocument(name, f"more than {MAX_CHARACTERS:,} characters; is this a configuration?")
     depth = aliases = documents = 0
     for event in yaml.parse(text, Loader=Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -169,8 +171,8 @@ def _refuse_bombs(text: str, name: str) -> None:
         mark = cast(yaml.Mark, event.start_mark)
         where = f"{name}:{mark.line + 1}:{mark.column + 1}"
         if depth > MAX_DEPTH:
-            raise Unreadable(where, f"more than {MAX_DEPTH} levels deep")
+            raise UnreadableDocument(where, f"more than {MAX_DEPTH} levels deep")
         if aliases > MAX_ALIASES:
-            raise Unreadable(where, f"more than {MAX_ALIASES} aliases")
+            raise UnreadableDocument(where, f"more than {MAX_ALIASES} aliases")
         if documents > 1:
-            raise Unreadable(where, "a second document begins here; a configuration is one")
+            raise UnreadableDocument(where, "a second document begins here; a configuration is one")

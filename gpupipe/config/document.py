@@ -21,8 +21,8 @@ class Problem:
         return ": ".join(part for part in (self.where, self.path, self.what) if part)
 
 
-class Unreadable(Exception):
-    """The text is not one YAML mapping; `problem` says why."""
+class UnreadableDocument(Exception):
+    """The text is not a single YAML mapping; `problem` says why."""
 
     def __init__(self, where: str, what: str, path: str = "") -> None:
         self.problem = Problem(where, path, what)
@@ -30,8 +30,8 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Written:
-    """A value that came from the environment, as it was written.
+class EnvironmentValue:
+    """A value from the environment, as the configuration spells it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Node:
         Where its key stands; for the item of a list, the same as `where`.
     path : str
         The way to it as it was written: ``"features[2].impute"``.
-    written : Written, optional
+    written : EnvironmentValue, optional
         How it is written back, where that is not its value.
     """
 
@@ -72,7 +72,7 @@ class Node:
     where: str
     key_where: str
     path: str
-    written: Written | None = None
+    written: EnvironmentValue | None = None
 
     def plain(self) -> Any:
         """Return the value without its marks."""
@@ -93,8 +93,8 @@ class Node:
         return self.value
 
 
-def marked(value: Any, where: str = "", path: str = "") -> Node:
-    """Return the tree of a value that was not read from a file; with `where` left empty, it was given from Python.
+def build_tree(value: Any, where: str = "", path: str = "") -> Node:
+    """Return the tree of a value that was not read from a file; an empty `where` means it is from Python.
 
     NumPy's and pandas' scalars, arrays and indexes become Python's. Everything else that is not a dict, list or tuple
     (a frame, a kernel, an op that was built already) is one value.
@@ -103,11 +103,11 @@ def marked(value: Any, where: str = "", path: str = "") -> Node:
     value = inner
     if isinstance(value, Mapping):
         inner = {
-            key: marked(item, where, joined(path, key))
+            key: build_tree(item, where, join_path(path, key))
             for key, item in zip(map(_word, value), value.values(), strict=True)
         }
     elif isinstance(value, list | tuple):
-        inner = [marked(item, where, f"{path}[{i}]") for i, item in enumerate(value)]
+        inner = [build_tree(item, where, f"{path}[{i}]") for i, item in enumerate(value)]
     return Node(inner, where, where, path)
 
 
@@ -122,6 +122,6 @@ def _word(key: object) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def joined(path: str, key: str) -> str:
-    """Return ``"path.key"``, or the key alone at the top."""
+def join_path(path: str, key: str) -> str:
+    """Return ``"path.key"``, or the key alone at the top level."""
     return f"{path}.{key}" if path else key

@@ -17,8 +17,8 @@ _WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder that holds the public tabl
 
 
 @dataclass
-class Interpolated:
-    """A text whose references were replaced.
+class InterpolatedText:
+    """A text whose ``${NAME}`` references are replaced.
 
     Attributes
     ----------
@@ -40,12 +40,12 @@ class Interpolated:
     secrets: dict[str, str] = field(default_factory=dict)
 
 
-def interpolate(text: str, environment: Mapping[str, str]) -> Interpolated:
+def interpolate(text: str, environment: Mapping[str, str]) -> InterpolatedText:
     """Replace every reference in `text`.
 
     A variable that is empty counts as unset, so ``${NAME:}`` is how to allow an empty one.
     """
-    found, at = Interpolated(), 0
+    found, at = InterpolatedText(), 0
     for match in _REFERENCE.finditer(text):
         _add(found, text[at : match.start()])
         _replace(found, match, text, environment)
@@ -54,7 +54,7 @@ def interpolate(text: str, environment: Mapping[str, str]) -> Interpolated:
     return found
 
 
-def _replace(found: Interpolated, match: re.Match[str], text: str, environment: Mapping[str, str]) -> None:
+def _replace(found: InterpolatedText, match: re.Match[str], text: str, environment: Mapping[str, str]) -> None:
     name, default = match["name"], match["default"]
     if match[0] == "$${":
         _add(found, "${")
@@ -75,7 +75,7 @@ def _replace(found: Interpolated, match: re.Match[str], text: str, environment: 
         _add(found, default[1:])
 
 
-def _add(found: Interpolated, text: str) -> None:
+def _add(found: InterpolatedText, text: str) -> None:
     found.text += text
     found.written += escape(text)
     found.shown += text

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.registered_parts import find_part, located, read_settings
+from gpupipe.config.registered_parts import combine_errors, find_part, read_settings
 from gpupipe.features import OPS, FeatureOp
 
 DEFAULT_OP = "auto"
@@ -30,7 +30,7 @@ def read_op(item: Any) -> FeatureOp:
     try:
         op = find_part(OPS, name)
     except PydanticCustomError as error:
-        raise located("features", [InitErrorDetails(type=error, loc=(name,), input=settings)]) from None
+        raise combine_errors("features", [InitErrorDetails(type=error, loc=(name,), input=settings)]) from None
     return read_settings(op, settings, at=(name,))
 
 

@@ -59,8 +59,8 @@ SCALARS = (str, int, float, dt.date, dt.time)
 
 
 @dataclass(frozen=True)
-class Words:
-    """Names of values in messages: as in a YAML file, or as in Python.
+class MessageWords:
+    """Words for values in messages: those of a YAML file, or those of Python.
 
     Attributes
     ----------
@@ -79,8 +79,8 @@ class Words:
     expected: Mapping[str, str] = field(default_factory=dict)
 
 
-FILE = Words("mapping", "nothing", "`- standardize: [age]`", ("false", "true"))
-PYTHON = Words(
+FILE = MessageWords("mapping", "nothing", "`- standardize: [age]`", ("false", "true"))
+PYTHON = MessageWords(
     "dict",
     "None",
     '{"standardize": ["age"]}',
@@ -91,7 +91,7 @@ PYTHON = Words(
 )
 
 
-def found(value: Any, words: Words = FILE) -> str:
+def describe_value(value: Any, words: MessageWords = FILE) -> str:
     """Return a short description of a value."""
     if isinstance(value, Mapping):
         if not value:
@@ -107,13 +107,13 @@ def found(value: Any, words: Words = FILE) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def described(value: Any) -> str:
+def describe_python_value(value: Any) -> str:
     """Return a short description of a value that was given from Python."""
-    return found(value, PYTHON)
+    return describe_value(value, PYTHON)
 
 
-def expected(error: ErrorDetails, words: Words = FILE) -> str:
-    """Return what the error says would be right, or ``""`` where it says something else."""
+def describe_expected(error: ErrorDetails, words: MessageWords = FILE) -> str:
+    """Return the expectation that the error states, or ``""`` if it states none."""
     limits = {key: _whole(limit) for key, limit in error.get("ctx", {}).items()}
     text = words.expected.get(error["type"]) or EXPECTED.get(error["type"], "")
     return text.format_map(limits)
@@ -123,20 +123,22 @@ def _whole(limit: object) -> object:
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
-def explain(errors: list[ErrorDetails], words: Words = FILE) -> str:
+def explain(errors: list[ErrorDetails], words: MessageWords = FILE) -> str:
     """Return one sentence on what is wrong with one value; a union gives one error for each of its forms."""
-    forms = list(dict.fromkeys(form for error in errors if (form := expected(error, words))))
-    others = list(dict.fromkeys(_other(error, words) for error in errors if not expected(error, words)))
+    forms = list(dict.fromkeys(form for error in errors if (form := describe_expected(error, words))))
+    others = list(dict.fromkeys(_other(error, words) for error in errors if not describe_expected(error, words)))
     if not forms:
         return "; ".join(others)
     if "a number" in forms and "a whole number" in forms:
         forms.remove("a whole number")
     value = errors[0]["input"]
     hint = _nearest(value, [error for error in errors if error["type"] in ("literal_error", "enum")])
-    return "; ".join(filter(None, [f"expected {' or '.join(forms)}, got {found(value, words)}", hint, *others]))
+    return "; ".join(
+        filter(None, [f"expected {' or '.join(forms)}, got {describe_value(value, words)}", hint, *others])
+    )
 
 
-def _other(error: ErrorDetails, words: Words) -> str:
+def _other(error: ErrorDetails, words: MessageWords) -> str:
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":

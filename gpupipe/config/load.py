@@ -12,15 +12,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
-from gpupipe.config.document import Node, Problem, Unreadable, marked
-from gpupipe.config.finding_text import described
+from gpupipe.config.document import Node, Problem, UnreadableDocument, build_tree
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
 from gpupipe.config.problems import problems_of
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
-from gpupipe.config.sections import Config, Origin
+from gpupipe.config.sections import Config, ConfigOrigin
 from gpupipe.config.shorthand import expand
 from gpupipe.config.vocabulary import known_words
 from gpupipe.errors import ConfigError, did_you_mean
@@ -55,9 +55,9 @@ def load_config(
     composer = Composer(os.environ if environment is None else environment, problems=[])
     try:
         root = composer.file(_read(path), str(path))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise _error(str(path), [replace(error.problem, what=_redactor(composer).hide(error.problem.what))]) from None
-    return _build(root, overrides, composer, str(path), Origin(path))
+    return _build(root, overrides, composer, str(path), ConfigOrigin(path))
 
 
 def parse_config(
@@ -81,10 +81,10 @@ def parse_config(
     """
     require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
-    root = marked(settings)
+    root = build_tree(settings)
     for name, value in (source or {}).items():
         _place_argument(root, name, value, composer.problems)
-    return _build(root, overrides, composer, "the settings", Origin())
+    return _build(root, overrides, composer, "the settings", ConfigOrigin())
 
 
 def _place_argument(root: Node, name: str, value: Any, problems: list[Problem]) -> None:
@@ -93,7 +93,7 @@ def _place_argument(root: Node, name: str, value: Any, problems: list[Problem]) 
     assert isinstance(section, dict)
     if name in section:
         problems.append(Problem("", name, f"given twice: as an argument, and as source[{name!r}]"))
-    section[name] = marked(value, path=name)
+    section[name] = build_tree(value, path=name)
 
 
 def require_path(path: object) -> None:
@@ -106,18 +106,18 @@ def require_path(path: object) -> None:
         fix = "a frame goes to gp.Pipeline(frame, target=...)"
     else:
         fix = 'give a str or a pathlib.Path, as in "configs/churn.yaml"'
-    raise ConfigError(f"expected the path of a YAML file; got {described(path)}", where="path", fix=fix)
+    raise ConfigError(f"expected the path of a YAML file; got {describe_python_value(path)}", where="path", fix=fix)
 
 
 def require_overrides(overrides: object) -> None:
     """Raise ConfigError unless `overrides` is a sequence of texts."""
     if isinstance(overrides, list | tuple) and all(isinstance(override, str) for override in overrides):
         return
-    what = f"expected a list of texts; got {described(overrides)}"
+    what = f"expected a list of texts; got {describe_python_value(overrides)}"
     raise ConfigError(what, where="overrides", fix='write it as in overrides=["seed=8", "split.test_size=0.3"]')
 
 
-def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str, origin: Origin) -> Config:
+def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str, origin: ConfigOrigin) -> Config:
     problems = composer.problems
     expand(root, problems)
     for override in overrides:
@@ -147,7 +147,7 @@ def _keep_labels_as_written(root: Node) -> None:
             node.value = node.written.shown
 
 
-def _redactor(composer: Composer, root: Node | None = None, origin: Origin | None = None) -> Redactor:
+def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin | None = None) -> Redactor:
     """Return what hides the values that the composer met."""
     secrets = composer.secrets and {n: value for n, value in composer.secrets.items() if value not in known_words()}
     if not secrets:
@@ -164,7 +164,7 @@ def _redactor(composer: Composer, root: Node | None = None, origin: Origin | Non
     return Redactor(secrets, settings, public)
 
 
-def _validate(root: Node, origin: Origin, problems: list[Problem]) -> Config | None:
+def _validate(root: Node, origin: ConfigOrigin, problems: list[Problem]) -> Config | None:
     """Return the configuration, or append to `problems` what is wrong and not yet in it."""
     settings = root.plain()
     if origin.path:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gpupipe.config.document import Node, Problem
-from gpupipe.config.sections import Origin
+from gpupipe.config.sections import ConfigOrigin
 from gpupipe.errors import GpupipeError
 
 STEPS = re.compile(r"[^.\[\]]+")
@@ -15,8 +15,8 @@ SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]
 
 
 @contextmanager
-def placed(origin: Origin) -> Iterator[None]:
-    """Add file, line and column to an error of ours about a setting that leaves the block."""
+def locate_errors(origin: ConfigOrigin) -> Iterator[None]:
+    """Add file, line and column to errors about settings that the block raises."""
     try:
         yield
     except GpupipeError as error:
@@ -36,12 +36,12 @@ def is_in_section(where: str, section: str) -> bool:
     return re.match(rf"{section}\b", where) is not None
 
 
-def place_problem(origin: Origin, path: str, what: str, names: Sequence[str] = ()) -> Problem:
+def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[str] = ()) -> Problem:
     """Return a mistake with its line and column.
 
     Parameters
     ----------
-    origin : Origin
+    origin : ConfigOrigin
     path : str
         Of the setting: ``"features[2].standardize"``. What is not in the file is left off from its end.
     what : str

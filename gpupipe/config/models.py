@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gpupipe.config.registered_parts import find_part, located, read_settings
+from gpupipe.config.registered_parts import combine_errors, find_part, read_settings
 from gpupipe.models import MODELS, Model
 from gpupipe.settings import Settings
 
@@ -68,7 +68,7 @@ def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, .
         if entry.label in labels[:i]
     ]
     if errors:
-        raise located("models", errors)
+        raise combine_errors("models", errors)
     return entries
 
 

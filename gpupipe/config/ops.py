@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpupipe.config.document import marked
+from gpupipe.config.document import build_tree
 from gpupipe.config.features import OpItem
 from gpupipe.config.problems import problems_of
 from gpupipe.config.shorthand import expand_op
@@ -34,7 +34,7 @@ def parse_ops(ops: Any) -> tuple[FeatureOp, ...]:
     >>> parse_ops([{"impute": "age"}])[0].columns
     'age'
     """
-    root = marked({"ops": ops}, "")
+    root = build_tree({"ops": ops}, "")
     assert isinstance(root.value, dict)
     if isinstance(root.value["ops"].value, list):
         for item in root.value["ops"].value:

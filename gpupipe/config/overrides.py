@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 
 from gpupipe.config.composer import Composer
-from gpupipe.config.document import Node, Problem, Unreadable
+from gpupipe.config.document import Node, Problem, UnreadableDocument
 from gpupipe.errors import did_you_mean
 
 _STEP = re.compile(r'"([^"]*)"|([^.\[\]"]+)|\[(\d+)\]')
 
 
-class Misplaced(Exception):
-    """The path of an override leads nowhere; the text says why."""
+class MisplacedOverride(Exception):
+    """An override's path does not exist in the document; the message says why."""
 
 
 def apply_override(root: Node, override: str, composer: Composer) -> None:
@@ -30,9 +30,9 @@ def apply_override(root: Node, override: str, composer: Composer) -> None:
         return
     try:
         _assign(root, steps, composer.value(text, where, ".".join(steps)))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         composer.problems.append(error.problem)
-    except Misplaced as error:
+    except MisplacedOverride as error:
         composer.problems.append(Problem(where, "", str(error)))
 
 
@@ -53,7 +53,9 @@ def _written_in_full(root: Node, steps: list[str]) -> list[str]:
     if steps[0] == "model":
         count = len(_items(sections["models"])) if "models" in sections else 0
         if count != 1:
-            raise Misplaced(f"the file has {count} models; say which one, as in models.xgboost.params.max_depth")
+            raise MisplacedOverride(
+                f"the file has {count} models; say which one, as in models.xgboost.params.max_depth"
+            )
         steps = ["models", "0", *steps[1:]]
     if steps[0] not in ("features", "models") or len(steps) < 3 or steps[0] not in sections:
         return steps
@@ -73,7 +75,7 @@ def _child(parent: Node, step: str, new: Node) -> Node:
         return parent.value[_index(parent, step)]
     fields = _mapping(parent)
     if step in ("models", "features") and step not in fields:
-        raise Misplaced(f"the file has no {step}; give the list, as in --set '{step}=[...]'")
+        raise MisplacedOverride(f"the file has no {step}; give the list, as in --set '{step}=[...]'")
     if step not in fields:
         fields[step] = Node({}, new.where, new.where, new.path)
     return fields[step]
@@ -91,12 +93,12 @@ def _index(parent: Node, step: str) -> int:
     items = _items(parent)
     if step.isdecimal():
         if int(step) >= len(items):
-            raise Misplaced(f"{parent.path} has {len(items)} items, counted from 0")
+            raise MisplacedOverride(f"{parent.path} has {len(items)} items, counted from 0")
         return int(step)
     names = [_name(item) for item in items]
     if names.count(step) != 1:
         hint = "give its index" if step in names else did_you_mean(step, names) or f"it holds {', '.join(names)}"
-        raise Misplaced(f"{parent.path} has {names.count(step) or 'no'} items called {step!r}; {hint}")
+        raise MisplacedOverride(f"{parent.path} has {names.count(step) or 'no'} items called {step!r}; {hint}")
     return names.index(step)
 
 
@@ -115,11 +117,11 @@ def _mapping(node: Node) -> dict[str, Node]:
     if node.value is None:
         node.value = {}
     if not isinstance(node.value, dict):
-        raise Misplaced(f"{node.path} is {node.shown()!r}; it has no fields")
+        raise MisplacedOverride(f"{node.path} is {node.shown()!r}; it has no fields")
     return node.value
 
 
 def _items(node: Node) -> list[Node]:
     if not isinstance(node.value, list):
-        raise Misplaced(f"{node.path} is not a list")
+        raise MisplacedOverride(f"{node.path} is not a list")
     return node.value

@@ -8,7 +8,7 @@ from itertools import groupby
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from gpupipe.config.document import Node, Problem, joined
+from gpupipe.config.document import Node, Problem, join_path
 from gpupipe.config.finding_text import FILE, PYTHON, explain
 from gpupipe.config.registered_parts import homes_of, known_keys
 from gpupipe.settings import Settings
@@ -54,7 +54,7 @@ def _located(root: Node, error: ErrorDetails) -> tuple[Place, ErrorDetails]:
         elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
     if error["type"] == "missing":
-        return (node.where, joined(node.path, str(error["loc"][-1]))), error
+        return (node.where, join_path(node.path, str(error["loc"][-1]))), error
     by_key = error["type"] in ("extra_forbidden", "unknown_part")
     place = node.key_where if by_key else node.where, node.path
     return place, error if node.written is None else _as_written(error, node)

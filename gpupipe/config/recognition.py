@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
-from gpupipe.config.document import Unreadable
+from gpupipe.config.document import UnreadableDocument
 from gpupipe.config.sections import Config
 
 
@@ -23,7 +23,7 @@ def is_configuration(path: Path) -> bool:
         return True
     try:
         root = Composer({}, problems=[]).file(content.decode("utf-8-sig"), str(path))
-    except (Unreadable, UnicodeDecodeError):
+    except (UnreadableDocument, UnicodeDecodeError):
         return False
     sections = set(root.value) if isinstance(root.value, dict) else set()
     return "source" in sections and sections <= set(Config.model_fields)

@@ -1,7 +1,7 @@
 """Hide values that a configuration took from the environment, and credentials in URLs, in text for people.
 
-Settings are quoted as they were written (`gpupipe.config.document.Written`). `Redactor` is the net below that, for
-text of libraries, of paths made of settings, and of whatever else holds a value:
+Settings are quoted as they were written (`gpupipe.config.document.EnvironmentValue`). `Redactor` is the net below
+that, for text of libraries, of paths made of settings, and of whatever else holds a value:
 
 - A value of 6 or more characters is hidden wherever it occurs, in upper or lower case, also escaped as Python, JSON,
   HTML and URLs write it.

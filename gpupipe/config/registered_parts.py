@@ -32,11 +32,11 @@ def read_settings(model: type[Part], fields: Any, at: Location = ()) -> Part:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise located(error.title, (_init_error(model, detail, at) for detail in error.errors())) from None
+        raise combine_errors(error.title, (_init_error(model, detail, at) for detail in error.errors())) from None
 
 
-def located(title: str, errors: Iterable[InitErrorDetails]) -> ValidationError:
-    """Return one pydantic error made of several, each with its location."""
+def combine_errors(title: str, errors: Iterable[InitErrorDetails]) -> ValidationError:
+    """Combine several pydantic errors, each with its location, into one."""
     return ValidationError.from_exception_data(title, list(errors))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from gpupipe.config.document import Node, Written
+from gpupipe.config.document import EnvironmentValue, Node
 from gpupipe.config.environment import escape
 from gpupipe.config.scalars import Dumper
 from gpupipe.config.sections import Config
@@ -29,7 +29,11 @@ def resolved_yaml(config: Config) -> str:
     """
     values = config.model_dump(mode="json", by_alias=True)
     return yaml.dump(
-        _for_writing(values, config.origin.document), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120
+        _for_writing(values, config.origin.document),
+        Dumper=_ResolvedDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=120,
     )
 
 
@@ -47,7 +51,7 @@ def _for_writing(value: Any, node: Node | None) -> Any:
     return escape(mask(as_text(value))) if isinstance(value, str) else value
 
 
-def _referred(value: Any, read: Any, written: Written) -> Any:
+def _referred(value: Any, read: Any, written: EnvironmentValue) -> Any:
     """Return `value`, in which what was `read` is what was written: the whole of it, or an item where one will do."""
     if isinstance(value, dict):
         return {key: _referred(item, read, written) for key, item in value.items()}
@@ -68,11 +72,11 @@ def _is_same(value: Any, read: Any) -> bool:
         return False
 
 
-class _Writer(Dumper):
+class _ResolvedDumper(Dumper):
     pass
 
 
-_Writer.add_representer(_Reference, lambda dumper, text: dumper.represent_str(str(text)))
-_Writer.add_representer(
+_ResolvedDumper.add_representer(_Reference, lambda dumper, text: dumper.represent_str(str(text)))
+_ResolvedDumper.add_representer(
     _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
 )

@@ -17,7 +17,7 @@ from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.redaction import Redactor
-from gpupipe.config.registered_parts import located
+from gpupipe.config.registered_parts import combine_errors
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
@@ -28,8 +28,8 @@ from gpupipe.splits import Split
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where a configuration came from; no part of what it says, so two equal ones may differ in it."""
+class ConfigOrigin:
+    """The file or folder of a configuration. Not part of its value: equal configurations may differ in it."""
 
     path: Path | None = field(default=None, compare=False)
     document: Node | None = field(default=None, compare=False, repr=False)  # each value, as and where it was written
@@ -86,7 +86,7 @@ class Config(Settings):
     report: Report = Field(default_factory=Report, description="What report.html shows.")
     output: str = Field(default="runs/", min_length=1, description="The folder in which run directories are made.")
 
-    _origin: Origin = PrivateAttr(default_factory=Origin)
+    _origin: ConfigOrigin = PrivateAttr(default_factory=ConfigOrigin)
 
     def __repr__(self) -> str:
         models = ", ".join(entry.label for entry in self.models[:4]) + (", …" if len(self.models) > 4 else "")
@@ -100,7 +100,7 @@ class Config(Settings):
         ops, mistakes = keyed_ops(self.features, self.source, self.tables)
         mistakes += entity_mistakes(self.source, self.tables)
         if mistakes:
-            raise located("Config", mistakes)
+            raise combine_errors("Config", mistakes)
         return self if ops == self.features else self.model_copy(update={"features": ops})
 
     @model_validator(mode="after")
@@ -127,6 +127,6 @@ class Config(Settings):
         return any(table.frame is not None for table in (self.source, *self.tables.values()))
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ConfigOrigin:
         """The file it came from."""
         return self._origin

@@ -17,7 +17,7 @@ from packaging.version import Version
 from gpupipe.backends import device_report
 from gpupipe.backends.base import Backend
 from gpupipe.backends.gpu.portable import to_scikit_learn
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.dask import cuml_estimators
 from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
 from gpupipe.dask.library_calls import call_library
@@ -35,7 +35,7 @@ Array = Any
 INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
 
 
-def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> Refusal | None:
+def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> EstimatorRefusal | None:
     """Return why the GPUs of the workers cannot train a model together, or None where they can.
 
     Raises
@@ -48,7 +48,7 @@ def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitCon
     refused = cuml_estimators.refusal(name, params, X.shape, rows.weights is not None)
     if refused is None and (obstacle := device_report().gpu_obstacle):
         what = f"the process that leads takes part in the training of cuml.dask, and cannot use a GPU: {obstacle}"
-        return Refusal(what, "run gpupipe where there is one, or use the model xgboost")
+        return EstimatorRefusal(what, "run gpupipe where there is one, or use the model xgboost")
     if refused is None and name.startswith("RandomForest"):
         refused = _old_forest()
     if refused is None and model.accepts_missing:
@@ -139,23 +139,23 @@ def _target(backend: Backend, rows: Array, values: Array) -> Array:
     return backend.to_device(values)
 
 
-def _missing(X: PartitionedMatrix, names: tuple[str, ...]) -> Refusal | None:
+def _missing(X: PartitionedMatrix, names: tuple[str, ...]) -> EstimatorRefusal | None:
     names = names or tuple(f"f{j}" for j in range(X.n_columns))
     asked = X.map(_missing_columns, names, label="missing values")
     found = {name for part in X.workers.gather(asked) for name in part}
-    return Refusal(missing_text([name for name in names if name in found]), MISSING_FIX) if found else None
+    return EstimatorRefusal(missing_text([name for name in names if name in found]), MISSING_FIX) if found else None
 
 
 def _missing_columns(backend: Backend, rows: Array, names: tuple[str, ...]) -> list[str]:
     return missing_columns(rows, names, backend.xp)
 
 
-def _old_forest() -> Refusal | None:
+def _old_forest() -> EstimatorRefusal | None:
     found: str = _imported("cuml").__version__
     if Version(found) >= Version(OLDEST_FOREST):
         return None
     what = f"in cuML {found}, each worker grows its trees on its own rows alone"
-    return Refusal(what, f"install cuML {OLDEST_FOREST}, or use the model xgboost")
+    return EstimatorRefusal(what, f"install cuML {OLDEST_FOREST}, or use the model xgboost")
 
 
 def _imported(module: str) -> Any:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from gpupipe.backends.gpu import estimators
-from gpupipe.backends.gpu.translation import GpuEstimator, Param, Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator, ParameterRule
 
 OLDEST_FOREST = "26.10"  # before, each worker grew its share of the trees on its own rows alone
 
 
-def _row(name: str, module: str, fixed: Mapping[str, Any], dtype: str, **params: Param) -> GpuEstimator:
+def _row(name: str, module: str, fixed: Mapping[str, Any], dtype: str, **params: ParameterRule) -> GpuEstimator:
     """Return the row of one GPU as cuml.dask has it; it says itself what results are made of."""
     alone = estimators.ESTIMATORS[name]
     return replace(
@@ -24,13 +24,13 @@ def _row(name: str, module: str, fixed: Mapping[str, Any], dtype: str, **params:
     )
 
 
-_COPIED = Param(why="it centres a copy of its own")
-_UNWEIGHTED = Param(allowed=(None,), why="it takes no weights of rows")
-_DIRECT = Param(why="it solves directly, whatever the solver")
+_COPIED = ParameterRule(why="it centres a copy of its own")
+_UNWEIGHTED = ParameterRule(allowed=(None,), why="it takes no weights of rows")
+_DIRECT = ParameterRule(why="it solves directly, whatever the solver")
 # Coordinate descent's own defaults are not scikit-learn's, and its Lasso does not even set `l1_ratio`.
 _DESCENT = {
-    "selection": Param(allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"),
-    "max_iter": Param("max_iter"),
+    "selection": ParameterRule(allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"),
+    "max_iter": ParameterRule("max_iter"),
 }
 
 # scikit-learn's class name → what stands for it. float64: of a copy, which those that say so centre in place.
@@ -40,7 +40,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     ),
     "Ridge": _row(
         "Ridge", "linear_model", {"solver": "eig"}, "float64",
-        solver=Param(
+        solver=ParameterRule(
             allowed=("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"),
             why="lbfgs is there for sign constraints, which it has not", nearest="auto",
         ),
@@ -53,29 +53,29 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     ),
     "RandomForestRegressor": _row("RandomForestRegressor", "ensemble", {"n_bins": 128}, "float32"),
     "KMeans": _row(
-        "KMeans", "cluster", {}, "float32", init=Param("init", values=(("k-means++", "scalable-k-means++"),))
+        "KMeans", "cluster", {}, "float32", init=ParameterRule("init", values=(("k-means++", "scalable-k-means++"),))
     ),
     "PCA": _row("PCA", "decomposition", {}, "float64"),
 }  # fmt: skip
 
-_NEIGHBORS = Refusal(
+_NEIGHBORS = EstimatorRefusal(
     "cuml.dask leaves the rows that are a neighbour on the workers: there is no model of it that could be kept",
     "use the model random_forest or xgboost",
 )
 # scikit-learn's class name → why cuml.dask cannot stand for it
-NO_TWIN: dict[str, Refusal] = {
+NO_TWIN: dict[str, EstimatorRefusal] = {
     **estimators.NO_TWIN,
-    "LinearRegression": Refusal(
+    "LinearRegression": EstimatorRefusal(
         "cuml.dask solves least squares by eigenvalues of the covariance alone, which is not stable on a full one-hot",
         "use the model ridge with a small alpha",
     ),
     "KNeighborsClassifier": _NEIGHBORS,
     "KNeighborsRegressor": _NEIGHBORS,
-    "GaussianNB": Refusal("cuml.dask has no Gaussian naive Bayes", "use the model logistic_regression"),
+    "GaussianNB": EstimatorRefusal("cuml.dask has no Gaussian naive Bayes", "use the model logistic_regression"),
 }
 
 
-def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weighted: bool) -> Refusal | None:
+def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weighted: bool) -> EstimatorRefusal | None:
     """Return why cuml.dask cannot train an estimator, or None where it can.
 
     Parameters
@@ -93,9 +93,9 @@ def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weight
         return NO_TWIN[name]
     found = ESTIMATORS[name].refusals(params)
     if weighted:
-        found.append(Refusal(f"cuml.dask's {name} takes no weights of rows", "leave out class_weight"))
+        found.append(EstimatorRefusal(f"cuml.dask's {name} takes no weights of rows", "leave out class_weight"))
     if name == "Ridge" and shape[1] == 1:
-        found.append(Refusal("cuml.dask's Ridge needs two columns at least", "give the model another feature"))
+        found.append(EstimatorRefusal("cuml.dask's Ridge needs two columns at least", "give the model another feature"))
     if not found:
         return None
-    return Refusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
+    return EstimatorRefusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))

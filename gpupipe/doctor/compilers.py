@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
 
@@ -20,14 +20,14 @@ COMPILERS = {13: ("nvidia-nvvm", "nvidia-cuda-nvrtc"), 12: ("nvidia-cuda-nvcc-cu
 ASSEMBLERS = {13: "nvidia-nvjitlink", 12: "nvidia-nvjitlink-cu12"}
 
 
-def compiler_findings(installed: Distributions, gpu: Gpu) -> list[Finding]:
+def compiler_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     """Return a finding for each CUDA version whose compiler wheels are there and read by this machine's driver."""
     if not gpu.usable or "numba-cuda" not in installed.versions:
         return []
     return [_finding(installed, gpu, major) for major in COMPILERS if _newest(installed, COMPILERS[major])]
 
 
-def _finding(installed: Distributions, gpu: Gpu, major: int) -> Finding:
+def _finding(installed: Distributions, gpu: GpuProbe, major: int) -> Finding:
     name = _newest(installed, COMPILERS[major])
     compiler, assembler = _version(installed, name), _version(installed, ASSEMBLERS[major])
     written = f"{name} {_dotted(compiler)} writes PTX"

@@ -5,7 +5,7 @@ Made in a process of its own: one that has started CUDA can no longer fork GPU w
 
 from __future__ import annotations
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import in_a_process
 
@@ -28,7 +28,7 @@ FIXES = {
 }
 
 
-def cuda_findings(gpu: Gpu, timeout_seconds: float) -> list[Finding]:
+def cuda_findings(gpu: GpuProbe, timeout_seconds: float) -> list[Finding]:
     """Return whether CUDA starts; nothing where there is no usable GPU to start it on."""
     if not gpu.usable:
         return []

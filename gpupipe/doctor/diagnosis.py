@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.backends import device_report
-from gpupipe.backends.probe import Gpu, probe_gpus
+from gpupipe.backends.probe import GpuProbe, probe_gpus
 from gpupipe.doctor.compilers import compiler_findings
 from gpupipe.doctor.cpu import cpu_findings
 from gpupipe.doctor.cuda_start import cuda_findings
@@ -51,7 +51,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return DeviceError.exit_code if any(finding.level == "error" for finding in findings) else 0
 
 
-def _auto(gpu: Gpu, installed: Distributions) -> list[Finding]:
+def _auto(gpu: GpuProbe, installed: Distributions) -> list[Finding]:
     """Say where a run would compute."""
     try:
         obstacle = device_report().gpu_obstacle

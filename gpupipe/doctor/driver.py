@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import MIN_CUDA13, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
@@ -28,7 +28,7 @@ NVML_FIXES = {
 }
 
 
-def driver_findings(gpu: Gpu, around: HostEnvironment, installed: Distributions) -> list[Finding]:
+def driver_findings(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> list[Finding]:
     """Return what is to say about the driver, given the first GPU or the probe's refusal."""
     if gpu.usable or gpu.obstacle == "old_gpu":
         return [_of_the_wheels(gpu, installed)]
@@ -39,7 +39,7 @@ def driver_findings(gpu: Gpu, around: HostEnvironment, installed: Distributions)
     return [Finding("error", CHECK, gpu.reason, _fix(gpu, around))]
 
 
-def _of_the_wheels(gpu: Gpu, installed: Distributions) -> Finding:
+def _of_the_wheels(gpu: GpuProbe, installed: Distributions) -> Finding:
     found = f"{gpu.driver}, for CUDA up to {gpu.cuda[0]}.{gpu.cuda[1]}"
     wheels = installed.cuda_majors().get(13, [])
     if gpu.cuda >= MIN_CUDA13 or not wheels:
@@ -49,7 +49,7 @@ def _of_the_wheels(gpu: Gpu, installed: Distributions) -> Finding:
     return Finding("error", CHECK, found, f"install NVIDIA driver {DRIVER_13} or newer, or: {other}")
 
 
-def _hidden(gpu: Gpu, around: HostEnvironment) -> Finding:
+def _hidden(gpu: GpuProbe, around: HostEnvironment) -> Finding:
     """A hidden GPU is somebody's wish, so nothing is broken; but it may have been forgotten."""
     if not around.nvidia_sign:
         return Finding("ok", CHECK, f"not asked: {gpu.reason}")
@@ -58,7 +58,7 @@ def _hidden(gpu: Gpu, around: HostEnvironment) -> Finding:
     return Finding("warning", CHECK, found, f"unset {variable}, if the GPU is to be used")
 
 
-def _no_driver(gpu: Gpu, around: HostEnvironment, installed: Distributions) -> Finding:
+def _no_driver(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> Finding:
     if around.in_wsl:
         return _no_driver_in_wsl(gpu, around, installed)
     if around.nvidia_sign:
@@ -70,7 +70,7 @@ def _no_driver(gpu: Gpu, around: HostEnvironment, installed: Distributions) -> F
     return Finding("warning", CHECK, found, f"{_where_a_gpu_is(around)}, if it is to be used")
 
 
-def _no_driver_in_wsl(gpu: Gpu, around: HostEnvironment, installed: Distributions) -> Finding:
+def _no_driver_in_wsl(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> Finding:
     if around.has_wsl_driver:
         return Finding("error", CHECK, f"{gpu.reason}; WSL has it in /{WSL_LIBRARIES}", WSL_PATH)
     if around.has_wsl_gpu:
@@ -82,7 +82,7 @@ def _no_driver_in_wsl(gpu: Gpu, around: HostEnvironment, installed: Distribution
     return Finding("warning", CHECK, found, "wsl --update and wsl --set-version DISTRIBUTION 2, in Windows")
 
 
-def _fix(gpu: Gpu, around: HostEnvironment) -> str:
+def _fix(gpu: GpuProbe, around: HostEnvironment) -> str:
     match gpu.obstacle:
         case "no_cuda" if around.in_container:
             return f"{WITH_GPUS}, and with NVIDIA_DRIVER_CAPABILITIES=compute,utility"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, OWN, Distributions, normalise_name
 
 CUDA_MAJORS = (13, 12)
@@ -10,7 +10,7 @@ MIN_CUDA13 = (13, 0)
 MIN_CAPABILITY_CUDA13 = (7, 5)
 
 
-def suitable_major(gpu: Gpu, installed: Distributions) -> int:
+def suitable_major(gpu: GpuProbe, installed: Distributions) -> int:
     """Return 12 or 13: what the GPU can, else what most wheels here are built for."""
     if gpu.count:
         return 13 if gpu.cuda >= MIN_CUDA13 and gpu.capability >= MIN_CAPABILITY_CUDA13 else 12

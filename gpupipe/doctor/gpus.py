@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupipe.backends.probe import MIN_CAPABILITY, Gpu
+from gpupipe.backends.probe import MIN_CAPABILITY, GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import MIN_CAPABILITY_CUDA13, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
@@ -12,12 +12,12 @@ from gpupipe.doctor.finding import Finding
 SCARCE = 0.25  # of a GPU's memory: less is what other processes leave of it
 
 
-def gpu_findings(gpus: Sequence[Gpu], installed: Distributions) -> list[Finding]:
+def gpu_findings(gpus: Sequence[GpuProbe], installed: Distributions) -> list[Finding]:
     """Return a finding for each GPU; none where the driver described none."""
     return [_finding(f"GPU {index}", gpu, installed) for index, gpu in enumerate(gpus) if gpu.count]
 
 
-def _finding(check: str, gpu: Gpu, installed: Distributions) -> Finding:
+def _finding(check: str, gpu: GpuProbe, installed: Distributions) -> Finding:
     capability = ".".join(map(str, gpu.capability))
     memory = f"{gpu.free_bytes / 2**30:.1f} of {gpu.memory_bytes / 2**30:.1f} GiB free"
     found = f"{gpu.name}, compute capability {capability}, {memory}"

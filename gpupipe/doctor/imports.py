@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, Distributions
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
@@ -47,7 +47,7 @@ class ImportTrial:
     has_cuda: bool | None = None
 
 
-def import_findings(installed: Distributions, gpu: Gpu, timeout_seconds: float) -> list[Finding]:
+def import_findings(installed: Distributions, gpu: GpuProbe, timeout_seconds: float) -> list[Finding]:
     """Return a finding for each GPU package that is there, and one for what would keep all of them from working."""
     modules = [module for module in GPU_DISTRIBUTIONS if _is_there(module)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -76,7 +76,7 @@ def _has_cuda(output: str) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-def _finding(installed: Distributions, gpu: Gpu, module: str, trial: ImportTrial) -> Finding:
+def _finding(installed: Distributions, gpu: GpuProbe, module: str, trial: ImportTrial) -> Finding:
     names = installed.of(module)
     versions = ", ".join(f"{name} {installed.versions[name]}" for name in names) or "of unknown version"
     if trial.failure:
@@ -89,7 +89,7 @@ def _finding(installed: Distributions, gpu: Gpu, module: str, trial: ImportTrial
     return Finding("ok", module, f"{versions}; imports{built}")
 
 
-def _reinstall(installed: Distributions, gpu: Gpu, names: Sequence[str]) -> str:
+def _reinstall(installed: Distributions, gpu: GpuProbe, names: Sequence[str]) -> str:
     if not names:
         return install_extra(suitable_major(gpu, installed))
     wanted = " ".join(f"'{name}=={installed.versions[name]}'" for name in names[:1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupipe.backends.probe import Gpu, missing_packages, missing_packages_reason
+from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason
 from gpupipe.doctor.distributions import OWN, Distributions
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
@@ -10,13 +10,13 @@ from gpupipe.doctor.finding import Finding
 RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
 
-def package_findings(installed: Distributions, gpu: Gpu) -> list[Finding]:
+def package_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     """Return what is wrong with the set of installed wheels, or that nothing is."""
     findings = [*_unreadable(installed), *_mixed_cuda(installed, gpu), *_several(installed, gpu), *_releases(installed)]
     return [*findings, *_incomplete(installed, gpu)] or [_whole(installed, gpu)]
 
 
-def _whole(installed: Distributions, gpu: Gpu) -> Finding:
+def _whole(installed: Distributions, gpu: GpuProbe) -> Finding:
     if not installed.has_gpu_packages():
         needed = ", and without a GPU none is needed" if gpu.obstacle == "no_driver" else ""
         return Finding("ok", "GPU packages", f"none is installed{needed}")
@@ -32,7 +32,7 @@ def _unreadable(installed: Distributions) -> list[Finding]:
     ]
 
 
-def _mixed_cuda(installed: Distributions, gpu: Gpu) -> list[Finding]:
+def _mixed_cuda(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     majors = installed.cuda_majors()
     if len(majors) < 2:
         return []
@@ -43,7 +43,7 @@ def _mixed_cuda(installed: Distributions, gpu: Gpu) -> list[Finding]:
     return [Finding("error", "cu12 and cu13 wheels", found, fix)]
 
 
-def _several(installed: Distributions, gpu: Gpu) -> list[Finding]:
+def _several(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     """Distributions that overwrite each other: several CuPy, several XGBoost."""
     major = suitable_major(gpu, installed)
     findings = []
@@ -74,7 +74,7 @@ def _release(version: str) -> tuple[int, int]:
     return int(year) if year.isdecimal() else 0, int(month) if month.isdecimal() else 0
 
 
-def _incomplete(installed: Distributions, gpu: Gpu) -> list[Finding]:
+def _incomplete(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     """A GPU without its packages is one that no run uses; packages without a GPU harm nobody."""
     missing = missing_packages() if gpu.usable else ()
     if not missing:

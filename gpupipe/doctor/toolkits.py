@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import suitable_major
 from gpupipe.doctor.finding import Finding
@@ -24,7 +24,7 @@ print(json.dumps(found))
 
 
 def library_findings(
-    installed: Distributions, gpu: Gpu, timeout_seconds: float, root: Path = Path("/")
+    installed: Distributions, gpu: GpuProbe, timeout_seconds: float, root: Path = Path("/")
 ) -> list[Finding]:
     """Return whether numba-cuda can load what compiles kernels; nothing without a usable GPU or without numba-cuda.
 

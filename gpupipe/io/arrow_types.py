@@ -24,8 +24,8 @@ BEYOND_MICROS = "times beyond the year 294246, read as null"
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-class NoUse(GpupipeError):
-    """A column that holds nothing a pipeline can use; the message says what it holds. Never leaves the readers."""
+class UnusableColumn(GpupipeError):
+    """A column of a type that a pipeline cannot use; the message names its content. Never leaves the readers."""
 
 
 def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -33,7 +33,7 @@ def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
 
     Raises
     ------
-    NoUse
+    UnusableColumn
         If there is no plain type for it.
     """
     kind = column.type
@@ -85,7 +85,7 @@ def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         chunks = [_dictionary(c.indices, c.dictionary.cast(pa.binary()).cast(pa.string())) for c in column.chunks]
     except pa.ArrowInvalid:
-        raise NoUse("bytes that are no text") from None
+        raise UnusableColumn("bytes that are no text") from None
     return pa.chunked_array(chunks, TEXT)
 
 
@@ -104,7 +104,7 @@ def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return column.cast(pa.int64() if fits else pa.float64(), safe=False), "" if fits else BEYOND_INT64
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
         return column, ""
-    raise NoUse(str(kind))
+    raise UnusableColumn(str(kind))
 
 
 def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -119,7 +119,7 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return seconds, "a duration, read as seconds" if pa.types.is_duration(kind) else (
             "a time of day, read as seconds since midnight"
         )
-    raise NoUse(str(kind))
+    raise UnusableColumn(str(kind))
 
 
 def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:

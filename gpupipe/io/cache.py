@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.io.cache_folder import (
-    find_strangers,
+    find_foreign_names,
     is_entry,
     make_draft,
     make_room,
     remove_entry,
     require_own,
+    set_up_folder,
     size_of,
-    take_into_use,
 )
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.registry import FORMATS
@@ -49,8 +49,8 @@ PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away w
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 
 
-class Cache:
-    """One encoded table in a folder of them.
+class TableCache:
+    """One entry of the table cache.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Cache:
         self._notes: list[str] = []
 
     @classmethod
-    def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> Cache | None:
+    def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> TableCache | None:
         """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
 
         ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
@@ -143,9 +143,9 @@ class Cache:
             ]
         draft = None
         try:
-            if find_strangers(self.folder):
+            if find_foreign_names(self.folder):
                 return [*notes, f"the encoded table is not cached: {self.folder} holds files of others"]
-            take_into_use(self.folder)
+            set_up_folder(self.folder)
             least, free = sum(block.nbytes for block in table.blocks.values()), shutil.disk_usage(self.folder).free
             if free < least:
                 return [*notes, f"the encoded table is not cached: it has {least:,} bytes, and {free:,} are free"]

@@ -36,7 +36,7 @@ DAY_SECONDS = 86_400
 
 def require_own(folder: Path, setting: str) -> None:
     """Raise ConfigError if `folder`, which `setting` names, holds anything but cached tables."""
-    if names := find_strangers(folder):
+    if names := find_foreign_names(folder):
         raise ConfigError(
             f"{setting} names a folder that holds files of others: {list_names(names)}",
             where=os.path.abspath(folder),
@@ -44,8 +44,8 @@ def require_own(folder: Path, setting: str) -> None:
         )
 
 
-def find_strangers(folder: Path) -> list[str]:
-    """Return the names in a folder that no cache of tables has, hidden ones last.
+def find_foreign_names(folder: Path) -> list[str]:
+    """Return the names in a folder that do not belong to a table cache, hidden ones last.
 
     Where the folder has been taken into use, hidden ones are those of file systems and file managers.
     """
@@ -57,8 +57,8 @@ def find_strangers(folder: Path) -> list[str]:
     return [name for name in names if not (is_tagged and name.startswith(".")) and not _is_known(folder / name)]
 
 
-def take_into_use(folder: Path) -> None:
-    """Make a folder, for this user only, and tag it.
+def set_up_folder(folder: Path) -> None:
+    """Create a cache folder for this user only, and tag it.
 
     Raises
     ------

@@ -11,8 +11,8 @@ from gpupipe.io.where import columns_of
 from gpupipe.names import MOST_HINTS, NamePatterns, enumerate_names, unmatched
 
 
-class Wanted:
-    """The columns that a source asks for.
+class ColumnFilter:
+    """The columns that a source selects.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.read import BaseDir, Loaded, read_arrow
+from gpupipe.io.read import BaseDir, LoadedTable, read_arrow
 from gpupipe.io.row_steps import as_floats, require, times_of
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.table.keys import key_codes, key_values
@@ -29,10 +29,10 @@ Array = Any
 DAY_US = UNITS_US["d"]
 
 
-def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> Loaded:
+def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> LoadedTable:
     """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
 
-    The rows are in the order of the cut-offs, then of the keys. `Loaded.events` holds the event tables.
+    The rows are in the order of the cut-offs, then of the keys. `LoadedTable.events` holds the event tables.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: B
         table = table.append_column(source.target, label)
         notes.append(f"{source.target}: {_in_words(entities.label)}")
     files = [file for name in names for file in events[name].files]
-    return Loaded(table, files, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
+    return LoadedTable(table, files, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
 
 
 def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:
@@ -104,8 +104,8 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
     return pa.table(columns, names=rows.column_names)
 
 
-def with_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
-    """Return rows with the cut-off `as_of`, in microseconds since 1970-01-01 UTC, in the column ``as_of``."""
+def add_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
+    """Return `rows` with the cut-off `as_of` (microseconds since 1970-01-01 UTC) in the column ``as_of``."""
     column = _repeated(as_of, rows.num_rows)
     if AS_OF in rows.column_names:
         return rows.set_column(rows.column_names.index(AS_OF), AS_OF, column)

@@ -1,4 +1,4 @@
-"""Whether a file still is what it was when it was found: a table of old and new rows would look like any other."""
+"""Detection of files that change while they are read: a mix of old and new rows would look like any other table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ FIX = "run again once nothing writes to it; a writer that writes beside it and r
 
 
 @contextmanager
-def unchanged(file: SourceFile) -> Iterator[None]:
-    """Read a file in this context, and be sure that it was the one that was found, from the first byte to the last.
+def require_unchanged(file: SourceFile) -> Iterator[None]:
+    """Require that a file does not change while the block reads it.
 
-    Two stats of a local file, one request for a remote one. What breaks because a file changes is said to be that.
+    Costs two stats of a local file, one request for a remote one. An error in the block of a file that changed is
+    reported as the change.
 
     Raises
     ------

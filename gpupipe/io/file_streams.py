@@ -1,4 +1,4 @@
-"""Opens files for Arrow: local ones, remote ones through their file system, compressed ones unpacked.
+"""Streams of files for Arrow: local, remote through fsspec, and compressed ones decompressed.
 
 Nothing is memory-mapped: a file that another process cuts short would end this one with SIGBUS, and what it writes
 would show up in tables that were checked. Reading instead costs nothing that can be measured (compressed Parquet, CSV,
@@ -14,17 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.io.file_changes import unchanged
-from gpupipe.io.files import SourceFile, reading
+from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.signatures import require_signature
 
-Span = tuple[int, int]  # bytes from the first up to the second
+ByteRange = tuple[int, int]  # bytes from the first up to the second
 
 
 @contextmanager
-def opened(file: SourceFile, unpack: bool = False, span: Span | None = None) -> Iterator[Any]:
-    """Open a file as an Arrow stream; whatever goes wrong while it is open is a DataError that names the file.
+def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = None) -> Iterator[Any]:
+    """Open a file as an Arrow stream; any error while it is open becomes a DataError that names the file.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def opened(file: SourceFile, unpack: bool = False, span: Span | None = None) -> 
         If the file cannot be read, its first bytes say that it is of another format, or it changes meanwhile.
     """
     codec = compression_of(file.path) if unpack else None
-    with reading(file.path), unchanged(file), _raw(file) as stream:
+    with convert_read_errors(file.path), require_unchanged(file), _raw(file) as stream:
         if span is not None:
             yield stream.get_stream(span[0], span[1] - span[0])
         elif codec:

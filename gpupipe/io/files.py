@@ -92,8 +92,8 @@ class SourceFile:
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turn whatever a library raises while it reads `path` into one DataError that names the file."""
+def convert_read_errors(path: str) -> Iterator[None]:
+    """Convert any error of a library that reads `path` into one DataError that names the file."""
     try:
         yield
     except GpupipeError:
@@ -154,7 +154,7 @@ def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = No
 
 def _local_files(path: str, stated: str, base_dir: str | os.PathLike[str] | None) -> list[SourceFile]:
     full = Path(base_dir or ".", Path(path).expanduser()).absolute()
-    with reading(str(full)):  # a name that is too long, a folder that may not be listed
+    with convert_read_errors(str(full)):  # a name that is too long, a folder that may not be listed
         if full.is_dir():
             names = [str(p) for p in sorted(full.rglob("*"), key=lambda p: p.parts) if not p.is_dir()]
             return [_local_file(name, stated, str(full)) for name in _readable(names, str(full), stated)]
@@ -196,7 +196,7 @@ def _no_such_file(path: Path) -> DataError:
 
 
 def _remote_files(url: str, stated: str) -> list[SourceFile]:
-    with reading(url):
+    with convert_read_errors(url):
         system, path = _file_system(url)
         # A URL that has a query is one file whatever its characters say.
         if glob.has_magic(path) and not url.startswith(("http://", "https://")):
@@ -208,7 +208,7 @@ def _remote_files(url: str, stated: str) -> list[SourceFile]:
             names, root = _readable(sorted(system.find(path)), path, stated), path
     if not names:
         raise DataError("no file is there", where=mask(url), fix="check the URL, and the right to list it")
-    with reading(url):
+    with convert_read_errors(url):
         return [_remote_file(system, name, stated, root) for name in names]
 
 

@@ -10,19 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 
 
-class Partitions:
+class HivePartitions:
     """The partition columns of a list of files: integers if every file has one, else text."""
 
     def __init__(self, files: Sequence[SourceFile]) -> None:
         names = dict.fromkeys(name for file in files for name in file.partitions)
         self.kinds = {name: _kind([file.partitions.get(name) for file in files]) for name in names}
 
-    def added_to(self, table: pa.Table, file: SourceFile, wanted: Wanted) -> pa.Table:
+    def added_to(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
         """Return `table` with the partition columns of its file, but for those that the file itself has."""
         for name in wanted.pick(list(file.partitions)):
             if name not in table.column_names:

@@ -12,14 +12,14 @@ import pyarrow as pa
 from gpupipe.backends import machine
 from gpupipe.children import serve
 from gpupipe.errors import GpupipeError
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, load_reader
 from gpupipe.io.isolation import READ, REFUSED
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, without_null_texts
+from gpupipe.io.plain_tables import plain_table, replace_null_texts
 from gpupipe.io.settings import TableSource
 
 
@@ -64,13 +64,13 @@ def _files(fields: str, base_dir: str) -> dict[str, SourceFile]:
 
 def _read(file: SourceFile, source: TableSource) -> None:
     """Read all columns of a file, as `gpupipe.io.read.read_arrow` and streams of row groups do."""
-    wanted, notes = Wanted(source), Notes()
+    wanted, notes = ColumnFilter(source), Notes()
     for table in _parts(file, wanted, source, notes):
         if table is not None and table.num_rows:
-            without_null_texts(plain_table(table, file, wanted, notes), notes)
+            replace_null_texts(plain_table(table, file, wanted, notes), notes)
 
 
-def _parts(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> Iterator[pa.Table | None]:
+def _parts(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> Iterator[pa.Table | None]:
     if file.format != "parquet":
         yield load_reader(file.format)(file, wanted, source, notes)
         return

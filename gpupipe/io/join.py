@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
-from gpupipe.io.read import BaseDir, Loaded, read_arrow
+from gpupipe.io.read import BaseDir, LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
-from gpupipe.table.keys import key_codes, repeated
-from gpupipe.table.schema import Declared
+from gpupipe.table.keys import find_repeated, key_codes
+from gpupipe.table.schema import DeclaredColumn
 
 
 def read_joined(
@@ -21,7 +21,7 @@ def read_joined(
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
     columns: Iterable[str] | None = None,
-) -> Loaded:
+) -> LoadedTable:
     """Read the main table, and join the others to it in turn (a later one may have its keys in an earlier one).
 
     Every row of the main table is kept, once, in its order; where a key has no match the joined columns are null.
@@ -64,7 +64,7 @@ def read_joined(
     return replace(loaded, table=loaded.table.select(kept))
 
 
-def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, Declared]:
+def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, DeclaredColumn]:
     """Return what ``schema:`` says of the columns of a source and of the tables that are joined to it."""
     declared = source.declarations()
     for joined in filter(lambda table: table.is_joined, tables.values()):
@@ -73,7 +73,7 @@ def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict
     return declared
 
 
-def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Loaded:
+def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTable) -> LoadedTable:
     left_codes, right_codes = _keys(left.table, name, joined, right.table)
     require_unique(right_codes, right.table, joined.on.right, joined, f"table {name!r}")
     if joined.cardinality == "one_to_one":
@@ -84,8 +84,8 @@ def _joined(left: Loaded, name: str, joined: JoinedTable, right: Loaded) -> Load
     return replace(left, table=table, files=[*left.files, *right.files], notes=list(dict.fromkeys(notes)))
 
 
-def can_be_joined_in_pieces(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:
-    """Whether pieces of a table with these columns, each joined ``many_to_one`` by itself, make the joined table.
+def can_join_by_chunk(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:
+    """Return whether joining a table chunk by chunk (``many_to_one``) gives the same table as joining it at once.
 
     They do where how keys are compared depends on their types alone.
 
@@ -102,8 +102,8 @@ def can_be_joined_in_pieces(left: pa.Schema, name: str, joined: JoinedTable, rig
     return all(_family(left.field(a).type) == _family(right.field(b).type) != "" for a, b in pairs)
 
 
-def join_piece(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, int]:
-    """Return some rows with the columns of a table that `can_be_joined_in_pieces`, and how many lack a match."""
+def join_chunk(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, int]:
+    """Join a chunk with a table that `can_join_by_chunk`; return its rows and the number without a match."""
     left_codes, right_codes = _keys(left, name, joined, right)
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     return _with_columns(left, right, matches, name, joined), matches.null_count
@@ -161,7 +161,7 @@ def match_note(label: str, n_without: int, n_rows: int) -> str:
 
 def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joined: JoinedTable, label: str) -> None:
     """Raise SchemaError, which names the rows, if a key of `table` is there twice; `codes` are those of its rows."""
-    rows = repeated(codes)
+    rows = find_repeated(codes)
     if rows:
         key = ", ".join(f"{name}={table.column(name)[rows[0]].as_py()!r}" for name in names)
         raise SchemaError(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.arrow_types import NoUse, is_nested, plain_column
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.files import SourceFile, mask, reading
+from gpupipe.io.arrow_types import UnusableColumn, is_nested, plain_column
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.files import SourceFile, convert_read_errors, mask
 from gpupipe.io.hive_partitions import require_agreement
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.io.notes import Notes
@@ -20,7 +20,7 @@ TEXT_FORMATS = ("csv", "jsonl")
 BEYOND_INT64 = 2.0**63
 
 
-def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> list[str]:
     """Return the wanted columns of a file that are not nested.
 
     Raises
@@ -41,7 +41,7 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Not
     for name in picked:
         kind = schema.field(name).type
         holds = f"{str(kind).split('<')[0]} values"
-        if not (is_nested(kind) and is_left_out(name, holds, file, wanted, notes)):
+        if not (is_nested(kind) and is_dropped(name, holds, file, wanted, notes)):
             usable.append(name)
     return _require_some(usable, file)
 
@@ -56,8 +56,8 @@ def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
         )
 
 
-def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: Notes) -> bool:
-    """Whether a column of no use is left out, which is said; it stays where a prepare hook may make use of it.
+def is_dropped(name: str, holds: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
+    """Return whether an unusable column is dropped, with a note; it stays if a prepare hook may use it.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def is_left_out(name: str, holds: str, file: SourceFile, wanted: Wanted, notes: 
     return True
 
 
-def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes) -> pa.Table:
+def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     """Return a table of plain columns: see `gpupipe.io.arrow_types`.
 
     Raises
@@ -90,12 +90,12 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes)
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            with reading(file.path):
+            with convert_read_errors(file.path):
                 plain, change = plain_column(column)
                 if plain.type == TEXT and file.format != "csv":  # its parser has checked the text and made the codes
                     _check_codes(plain)
-        except NoUse as error:
-            if not is_left_out(name, str(error), file, wanted, notes):
+        except UnusableColumn as error:
+            if not is_dropped(name, str(error), file, wanted, notes):
                 columns[name] = column
             continue
         for remark in (change, _remarkable(plain) if file.format in TEXT_FORMATS else ""):
@@ -133,18 +133,18 @@ def _check_codes(column: pa.ChunkedArray) -> None:
             raise ValueError(f"a dictionary code lies outside the {len(chunk.dictionary):,} levels")
 
 
-def without_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
-    """Return `table` with the texts that mean 'missing' as nulls: see `gpupipe.io.missing_values`."""
+def replace_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
+    """Return the table with texts that mean 'missing' replaced by nulls: see `gpupipe.io.missing_values`."""
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == TEXT:
             columns[name], nulls = clean_texts(column)
-            say_missing(name, nulls, notes)
+            report_missing(name, nulls, notes)
     return pa.table(columns)
 
 
-def say_missing(name: str, texts: list[str], notes: Notes) -> None:
-    """Say which texts of a column are read as missing."""
+def report_missing(name: str, texts: list[str], notes: Notes) -> None:
+    """Report the texts of a column that are read as missing."""
     if any(texts):  # that an empty text is missing goes without saying
         notes.say(f"column {name!r}: {', '.join(map(repr, texts[:5]))} read as missing", name)
 

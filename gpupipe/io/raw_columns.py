@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.arrow_types import is_text
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names, read_texts
 from gpupipe.io.formats.registry import FORMATS, load_reader
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.notes import Notes
 from gpupipe.io.read import input_files
 from gpupipe.io.settings import TableSource
 from gpupipe.names import enumerate_names
 
 
-class StoredColumns(Wanted):
+class StoredColumns(ColumnFilter):
     """Columns that are read by their exact names, of whatever type they are."""
 
     def __init__(self, source: TableSource, names: Collection[str]) -> None:
@@ -59,7 +59,7 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
         If a column has types in two files that nothing holds both of.
     """
     files, wanted = [file for file in input_files(source) if file.format in FORMATS], StoredColumns(source, names)
-    partitions, tables = Partitions(files), []
+    partitions, tables = HivePartitions(files), []
     for file in files:
         table = _read(file, wanted, source)
         if table is not None and table.num_rows:

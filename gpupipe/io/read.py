@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.combine import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, find_files, mask
 from gpupipe.io.formats.csv.reader import header_names
 from gpupipe.io.formats.csv.reader import read as read_csv
 from gpupipe.io.formats.registry import FORMATS, load_generator, load_reader
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.isolation import try_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, usable_names, without_null_texts
+from gpupipe.io.plain_tables import plain_table, replace_null_texts, usable_names
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
 
@@ -33,8 +33,8 @@ class NoRowsError(DataError):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A table, and where it is from.
+class LoadedTable:
+    """A table in Arrow memory, with its origin.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Loaded:
         Every column of the files, those that were not read included.
     note_columns : mapping of str to str
         Of each note, the column that it is about, ``""`` for none.
-    events : mapping of str to Loaded
+    events : mapping of str to LoadedTable
         The event tables that the rows were made of, by name; see `gpupipe.io.entities`.
     """
 
@@ -61,12 +61,12 @@ class Loaded:
     n_skipped: int = 0
     names: tuple[str, ...] = ()
     note_columns: Mapping[str, str] = field(default_factory=dict)
-    events: Mapping[str, Loaded] = field(default_factory=dict)
+    events: Mapping[str, LoadedTable] = field(default_factory=dict)
 
 
 def read_arrow(
     source: TableSource, base_dir: BaseDir = None, columns: Iterable[str] | None = None, *, may_be_empty: bool = False
-) -> Loaded:
+) -> LoadedTable:
     """Read one table.
 
     Parameters
@@ -82,7 +82,7 @@ def read_arrow(
 
     Returns
     -------
-    Loaded
+    LoadedTable
 
     Raises
     ------
@@ -92,10 +92,10 @@ def read_arrow(
         If a column is absent or of no use, or differs between files.
     """
     try_files(source, base_dir)
-    wanted, notes = Wanted(source, columns), Notes()
+    wanted, notes = ColumnFilter(source, columns), Notes()
     files = input_files(source, base_dir)
     if source.generate:
-        table = generated(source, wanted, (0, source.rows))
+        table = generate_rows(source, wanted, (0, source.rows))
     elif source.frame is not None:
         given = source.frame.table
         given = given.select(usable_names(given.schema, files[0], wanted, notes))
@@ -110,12 +110,12 @@ def read_arrow(
                 raise
             empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
             empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
-            return Loaded(empty, files, notes.lines(), notes.n_skipped, tuple(names), notes.columns())
+            return LoadedTable(empty, files, notes.lines(), notes.n_skipped, tuple(names), notes.columns())
     if source.prepare:
         table = _prepare(table, source.prepare, base_dir, wanted, notes)
     found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
     table = _finish(table, wanted, source, may_be_empty)
-    return Loaded(table, files, notes.lines(), notes.n_skipped, found, notes.columns())
+    return LoadedTable(table, files, notes.lines(), notes.n_skipped, found, notes.columns())
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:
@@ -127,11 +127,11 @@ def plain_arrow(table: pa.Table) -> pa.Table:
         If no column can be used.
     """
     source = TableSource(frame="the table in memory")
-    return _plain_frame(table, SourceFile(source.label, 0, 0, MEMORY), Wanted(source), Notes())
+    return _plain_frame(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes())
 
 
-def _plain_frame(table: pa.Table, file: SourceFile, wanted: Wanted, notes: Notes) -> pa.Table:
-    return without_null_texts(plain_table(table, file, wanted, notes), notes)
+def _plain_frame(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
+    return replace_null_texts(plain_table(table, file, wanted, notes), notes)
 
 
 def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
@@ -153,15 +153,15 @@ def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFil
     return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files
 
 
-def generated(source: TableSource, wanted: Wanted, rows: tuple[int, int]) -> pa.Table:
-    """Return the wanted columns of rows ``rows[0]`` up to ``rows[1]`` that the generator of a source makes."""
+def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
+    """Generate the rows ``rows[0]`` up to ``rows[1]`` of a source, with the selected columns."""
     generator = load_generator(source.generate or "")
     names = wanted.pick(generator(0, source.seed, None).column_names)
     return generator(rows[1] - rows[0], source.seed, names, rows[0])
 
 
-def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
-    partitions = Partitions(files)
+def _read_files(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
+    partitions = HivePartitions(files)
     found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
     if not found:
         raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
@@ -174,7 +174,7 @@ def _read_files(files: Sequence[SourceFile], wanted: Wanted, source: TableSource
     return tables[0] if len(tables) == 1 else combine(tables, files, notes)
 
 
-def _names_of(files: Sequence[SourceFile], wanted: Wanted, source: TableSource) -> list[str]:
+def _names_of(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource) -> list[str]:
     """Return the columns that files without rows name."""
     names = dict.fromkeys(wanted.seen)
     for file in files:
@@ -184,7 +184,7 @@ def _names_of(files: Sequence[SourceFile], wanted: Wanted, source: TableSource) 
 
 
 def _read_file(
-    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
 ) -> pa.Table | None:
     if file.format == "csv":  # has its own rules of what is missing
         table = read_csv(file, wanted, source, notes, as_text)
@@ -194,10 +194,12 @@ def _read_file(
         notes.say(f"no rows in {mask(file.path)}")
         return None
     table = plain_table(table, file, wanted, notes)
-    return table if file.format == "csv" else without_null_texts(table, notes)
+    return table if file.format == "csv" else replace_null_texts(table, notes)
 
 
-def _as_text(table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wanted, source: TableSource) -> pa.Table:
+def _as_text(
+    table: pa.Table, names: Sequence[str], file: SourceFile, wanted: ColumnFilter, source: TableSource
+) -> pa.Table:
     """Read a CSV file again where a column was inferred as numbers: "536365" is one until "C536379" comes."""
     columns = dict(zip(table.column_names, table.columns, strict=True))
     if all(columns[name].type == TEXT for name in names if name in columns):
@@ -205,13 +207,13 @@ def _as_text(table: pa.Table, names: Sequence[str], file: SourceFile, wanted: Wa
     return _read_file(file, wanted, source, Notes(), names)  # what there is to say of it was said the first time
 
 
-def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: Wanted, notes: Notes) -> pa.Table:
+def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     made = run_hook(table, reference, base_dir)
     wanted.after_hook()
-    return without_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
+    return replace_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
 
 
-def _finish(table: pa.Table, wanted: Wanted, source: TableSource, may_be_empty: bool) -> pa.Table:
+def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_empty: bool) -> pa.Table:
     """Compute, filter and group the rows, then keep the columns that are asked for."""
     n_read = table.num_rows
     table = apply_steps(table, source)
@@ -219,11 +221,11 @@ def _finish(table: pa.Table, wanted: Wanted, source: TableSource, may_be_empty: 
         raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
     if n_read == 0:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    return wanted_columns(table, wanted, source)
+    return select_columns(table, wanted, source)
 
 
-def wanted_columns(table: pa.Table, wanted: Wanted, source: TableSource) -> pa.Table:
-    """Return the columns that are asked for, those of nulls only as numbers; raise SchemaError if one is absent."""
+def select_columns(table: pa.Table, wanted: ColumnFilter, source: TableSource) -> pa.Table:
+    """Return the table with the selected columns, all-null ones as numbers; raise SchemaError if one is absent."""
     wanted.check(table.column_names, mask(source.label))
     table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
     if not any(map(pa.types.is_null, table.schema.types)):

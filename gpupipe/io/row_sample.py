@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import HIVE_NULL, SourceFile, find_files, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
 from gpupipe.io.formats.registry import compression_of
@@ -28,8 +28,8 @@ PACKED = 5  # compressed text is taken to be this much smaller: its size unpacke
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """Some rows of a source, as a source of their own.
+class SourceSample:
+    """A sample of a source's rows, written as a source of its own.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Sampled:
     is_exact: bool
 
 
-def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> Sampled:
+def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> SourceSample:
     """Write about `most` rows of `source` into `folder`, an empty one, so that they can be read by the same settings.
 
     Raises
@@ -62,11 +62,11 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     """
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})
-        return Sampled(_uncached(part), source.rows, part.rows, 0, True)
+        return SourceSample(_uncached(part), source.rows, part.rows, 0, True)
     if source.frame is not None:
         table, sample = source.frame.table, source.frame.sample(most, PLACES)
         part = source.model_copy(update={"frame": sample})
-        return Sampled(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
+        return SourceSample(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
     try_files(source)
     files = [file for file in find_files(source) if file.size]
     if not files:
@@ -79,7 +79,7 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
     if has_footer:  # the samples were written here
         update["isolate"] = False
     part = source.model_copy(update=update)
-    return Sampled(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
+    return SourceSample(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
 
 
 def _uncached(source: TableSource) -> TableSource:
@@ -105,7 +105,7 @@ def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[in
     chosen = {file.path for file in _spread(files, PLACES)}
     n_rows = n_sample = 0
     for number, file in enumerate(files):
-        with opened(file) as stream:
+        with open_file(file) as stream:
             if file.format == "parquet":  # pyarrow's time to read equal names grows with the square of their number
                 require_distinct_names(pq.read_schema(stream).names, file)
             found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
@@ -172,7 +172,7 @@ def _copy_lines(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[i
 def _lines(file: SourceFile, most: int) -> list[bytes]:
     """Return the first line and about so many others, from several places where a line is a row for certain."""
     n_bytes = max(1 << 16, ROW_BYTES * most)
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         head = bytes(stream.read(n_bytes))
         whole = len(head) < n_bytes
         if b"\0" in head:  # UTF-16 or the like: what is a line is for its reader to say

@@ -20,7 +20,7 @@ from gpupipe.io.filter import filter_rows
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.io.where import columns_of
-from gpupipe.table.schema import Declared
+from gpupipe.table.schema import DeclaredColumn
 from gpupipe.table.times import as_times, infer_format, is_text
 
 ARROW_NAMES = {"nunique": "count_distinct"}
@@ -116,7 +116,7 @@ def require(table: pa.Table, name: str, where: str) -> str:
     return name
 
 
-def times_of(table: pa.Table, name: str, declared: Declared | None, where: str) -> pa.ChunkedArray:
+def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where: str) -> pa.ChunkedArray:
     """Return a column of times as timestamp[us] in UTC, texts in the declared format or one that is found.
 
     Raises
@@ -128,7 +128,7 @@ def times_of(table: pa.Table, name: str, declared: Declared | None, where: str) 
     return as_times(name, column, (declared.time_format if declared else None) or infer_format(column))
 
 
-def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, Declared]) -> pa.Table:
+def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.Table:
     """Return one row for each group, in the order in which the groups first appear."""
     for name in by.inputs:
         require(table, name, "group_by")
@@ -152,7 +152,7 @@ def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, Declared]) -> pa.
     return pa.table({name: _coded(column) for name, column in result.items()})
 
 
-def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, Declared]) -> pa.ChunkedArray:
+def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.ChunkedArray:
     column, functions, stated = table.column(name), by.columns[name], declared.get(name)
     if stated is not None and stated.kind == "datetime":
         return times_of(table, name, stated, "group_by")

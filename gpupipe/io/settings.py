@@ -24,7 +24,7 @@ from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.io.where import parse_where
 from gpupipe.names import duplicates, enumerate_names
 from gpupipe.settings import Names, Settings
-from gpupipe.table.schema import Declared, declare
+from gpupipe.table.schema import DeclaredColumn, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 Label = bool | int | float | str
@@ -113,7 +113,7 @@ class ColumnSettings(Settings):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [{"type": "string"}, handler(core)]}
 
-    def declared(self) -> Declared:
+    def declared(self) -> DeclaredColumn:
         """Return the declaration that the table encoder understands."""
         return declare(self.kind, self.format)
 
@@ -233,7 +233,7 @@ class TableSource(Settings):
         """Name of the table in messages."""
         return self.frame.label if self.frame is not None else self.generate or ", ".join(self.paths)
 
-    def declarations(self) -> dict[str, Declared]:
+    def declarations(self) -> dict[str, DeclaredColumn]:
         """Return what ``schema:`` says, for `gpupipe.table.encode.encode`."""
         return {name: column.declared() for name, column in self.declared.items()}
 

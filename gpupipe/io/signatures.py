@@ -16,8 +16,8 @@ EDGE = 16  # bytes of either end that are looked at
 TEXTS = ("csv", "jsonl")
 
 
-class Signature(NamedTuple):
-    """How a kind of file begins; and ends, if a text might begin so too. ``format`` is ours that reads it."""
+class FileSignature(NamedTuple):
+    """The first bytes of a kind of file, and its last bytes if a text might begin alike; ``format`` reads it."""
 
     name: str
     head: bytes
@@ -26,19 +26,19 @@ class Signature(NamedTuple):
 
 
 SIGNATURES = (
-    Signature("a Parquet file", rb"PAR1", rb"PAR1$", "parquet"),
-    Signature("an encrypted Parquet file", rb"PARE", rb"PARE$", "parquet"),
-    Signature("an ORC file", rb"ORC", rb"ORC.$", "orc"),
-    Signature("an Arrow file", rb"ARROW1\0\0", format="arrow"),
-    Signature("a Feather file", rb"FEA1", rb"FEA1$", "arrow"),
-    Signature("an Avro file", rb"Obj\x01"),
-    Signature("an HDF5 file", rb"\x89HDF"),
-    Signature("an Excel file or another zip archive", rb"PK\x03\x04"),
-    Signature("an old Excel file", rb"\xd0\xcf\x11\xe0"),
-    Signature("a SQLite database", rb"SQLite format 3\0"),
-    Signature("compressed with gzip", rb"\x1f\x8b\x08"),
-    Signature("compressed with zstd", rb"\x28\xb5\x2f\xfd"),
-    Signature("compressed with bzip2", rb"BZh\d1AY&SY"),
+    FileSignature("a Parquet file", rb"PAR1", rb"PAR1$", "parquet"),
+    FileSignature("an encrypted Parquet file", rb"PARE", rb"PARE$", "parquet"),
+    FileSignature("an ORC file", rb"ORC", rb"ORC.$", "orc"),
+    FileSignature("an Arrow file", rb"ARROW1\0\0", format="arrow"),
+    FileSignature("a Feather file", rb"FEA1", rb"FEA1$", "arrow"),
+    FileSignature("an Avro file", rb"Obj\x01"),
+    FileSignature("an HDF5 file", rb"\x89HDF"),
+    FileSignature("an Excel file or another zip archive", rb"PK\x03\x04"),
+    FileSignature("an old Excel file", rb"\xd0\xcf\x11\xe0"),
+    FileSignature("a SQLite database", rb"SQLite format 3\0"),
+    FileSignature("compressed with gzip", rb"\x1f\x8b\x08"),
+    FileSignature("compressed with zstd", rb"\x28\xb5\x2f\xfd"),
+    FileSignature("compressed with bzip2", rb"BZh\d1AY&SY"),
 )
 PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh", "lz4": b"\x04\x22\x4d\x18"}
 TEXT = re.compile(rb"[\t\r\n\x20-\x7e]+")
@@ -85,7 +85,7 @@ def _ends(file: SourceFile) -> tuple[bytes, bytes]:
         return head, raw.read(EDGE)
 
 
-def _fix(found: Signature | None) -> str:
+def _fix(found: FileSignature | None) -> str:
     if found is not None and not found.format:
         return "unpack it, or write it as csv, parquet, jsonl, orc or arrow"
     return f"name it for what it is, or state source.format: {found.format if found else 'csv'}"

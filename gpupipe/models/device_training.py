@@ -20,11 +20,11 @@ from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
-    from gpupipe.backends.gpu.translation import GpuEstimator, Refusal
+    from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator
     from gpupipe.models.context import FitContext
 
 
-def early_refusal(model: Model, task: Task) -> Refusal | None:
+def early_refusal(model: Model, task: Task) -> EstimatorRefusal | None:
     """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
     from gpupipe.backends.gpu import estimators
 
@@ -33,10 +33,10 @@ def early_refusal(model: Model, task: Task) -> Refusal | None:
     return estimators.refusal(model.estimator_name(task), model.estimator_params(task))
 
 
-def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitContext) -> Refusal | None:
+def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitContext) -> EstimatorRefusal | None:
     """Return why the device of the context cannot train `model` on `X` with `params`, or None where it can."""
     from gpupipe.backends.gpu import estimators
-    from gpupipe.backends.gpu.translation import Refusal
+    from gpupipe.backends.gpu.translation import EstimatorRefusal
 
     name = model.estimator_name(context.task)
     refused = estimators.refusal(name, params)
@@ -46,7 +46,7 @@ def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitConte
         names = tuple(context.feature_names) or tuple(f"f{j}" for j in range(X.shape[1]))
         missing = missing_columns(X, names, context.backend.xp)
         if missing:
-            return Refusal(missing_text(missing), MISSING_FIX)
+            return EstimatorRefusal(missing_text(missing), MISSING_FIX)
     return None
 
 

@@ -27,7 +27,7 @@ from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
-    from gpupipe.backends.gpu.translation import Refusal
+    from gpupipe.backends.gpu.translation import EstimatorRefusal
 
 # What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
@@ -210,7 +210,7 @@ def _fall_back(
     model: Model,
     rows: TrainingRows,
     context: FitContext,
-    refusal: Refusal,
+    refusal: EstimatorRefusal,
     fit_there: Callable[[TrainingRows, FitContext], FittedModel],
 ) -> FittedModel:
     """Train on the host what the device cannot; its matrix is moved there."""

@@ -9,20 +9,20 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
-from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.io.chunks.packed_tables import widen_codes
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.blocks import Table
-from gpupipe.table.column_summary import SeenColumn
+from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.encode import encode, infer, plain_values
-from gpupipe.table.encode_chunks import encode_column, seen_columns
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.encode_chunks import encode_column, start_summaries
+from gpupipe.table.schema import DeclaredColumn, Schema
 
 LOOKS_AT_ONCE = 8  # as many pieces' levels are fetched together
 
-Declarations = Mapping[str, Declared]
-Seen = dict[str, SeenColumn | None]  # None: the piece is not what is declared
+Declarations = Mapping[str, DeclaredColumn]
+Seen = dict[str, ColumnSummary | None]  # None: the piece is not what is declared
 
 
 def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> PartitionedTable:
@@ -32,7 +32,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
     ----------
     found : ArrowPieces
     workers : Workers
-    declared : mapping of str to Declared
+    declared : mapping of str to DeclaredColumn
         What the configuration says of columns; the rest is inferred.
 
     Returns
@@ -46,7 +46,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
         As `encode`, with the same message.
     """
     n_rows = sum(piece.n_rows for piece in found.pieces)
-    known = seen_columns(found.schema.empty_table(), declared, n_rows)
+    known = start_summaries(found.schema.empty_table(), declared, n_rows)
     try:
         _merge(known, found.pieces, workers, declared, n_rows)
         schema = Schema(tuple(seen.column(n_rows) for seen in known.values()))
@@ -60,7 +60,7 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
 
 
 def _merge(
-    known: dict[str, SeenColumn], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
+    known: dict[str, ColumnSummary], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
 ) -> None:
     """Add what each piece has of the columns, a few at a time: their levels may be as many as the rows.
 
@@ -99,12 +99,12 @@ def _refuse(pieces: Sequence[ArrowPiece], workers: Workers, declared: Declaratio
 
 def _look(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int) -> Seen:
     """Return what is seen of each column in some of `n_rows` rows."""
-    rows = unpacked(rows)
-    columns = seen_columns(rows, declared, n_rows)
+    rows = widen_codes(rows)
+    columns = start_summaries(rows, declared, n_rows)
     return dict(zip(columns, backend.map(partial(_seen, rows), columns.values()), strict=True))
 
 
-def _seen(rows: pa.Table, column: SeenColumn) -> SeenColumn | None:
+def _seen(rows: pa.Table, column: ColumnSummary) -> ColumnSummary | None:
     try:
         column.add(plain_values(rows, column.name))
         if column.declared and column.kind in ("boolean", "datetime"):  # refused where it is written
@@ -121,8 +121,8 @@ def _brief(backend: Backend, look: Seen, texts: set[str]) -> Seen:
 
 def _encode(backend: Backend, rows: pa.Table, schema: Schema) -> Table:
     pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
-    return encode(unpacked(rows), backend, frozen=schema)
+    return encode(widen_codes(rows), backend, frozen=schema)
 
 
 def _column(backend: Backend, rows: pa.Table, name: str) -> pa.Table:
-    return unpacked(rows.select([name]))
+    return widen_codes(rows.select([name]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.out_of_memory import by_parts
+from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.fitted.device import joined, matrix_on_host
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -27,4 +27,4 @@ def predict_partitions(model: FittedModel, X: PartitionedMatrix) -> Prediction:
 def _predict(backend: Backend, rows: Array, model: FittedModel) -> Prediction:
     on_host = matrix_on_host(rows, backend)
     n_rows = on_host.shape[0]
-    return joined(by_parts(lambda start, stop: model.predict(on_host[start:stop]), n_rows, backend, "predict"))
+    return joined(map_row_ranges(lambda start, stop: model.predict(on_host[start:stop]), n_rows, backend, "predict"))

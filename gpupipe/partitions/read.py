@@ -17,22 +17,22 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.selection import left_out
-from gpupipe.io.chunks.packed_tables import packed, unpacked
-from gpupipe.io.chunks.split import cuts
+from gpupipe.io.chunks.packed_tables import narrow_codes, widen_codes
+from gpupipe.io.chunks.split import find_splittable_files
 from gpupipe.io.files import mask
-from gpupipe.io.join import can_be_joined_in_pieces, declarations, join_piece, match_note, read_joined
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.partitions.encode import encoded
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces, read_pieces
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Handle, Workers
-from gpupipe.table.arrange import between
+from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.schema import Declared, Schema
+from gpupipe.table.schema import DeclaredColumn, Schema
 
-Declarations = Mapping[str, Declared]
+Declarations = Mapping[str, DeclaredColumn]
 BROADCAST_BYTES = 64 << 20  # the most of a table that is sent to every worker
 
 
@@ -130,7 +130,7 @@ def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPiece
     found = read_pieces(config.source, workers, n_pieces)
     for name, table in joined.items():
         right = read_arrow(table)
-        if not can_be_joined_in_pieces(found.schema, name, table, right.table):
+        if not can_join_by_chunk(found.schema, name, table, right.table):
             return None, f"the keys of {name} and of the source are of several types"
         found = _joined(found, name, table, right, workers)
     return found, ""
@@ -139,19 +139,19 @@ def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPiece
 def _n_bytes(table: TableSource) -> int:
     """Return about what a table takes; 0 where that cannot be told, which reading it will say."""
     try:
-        return sum(cut.n_bytes for cut in cuts(table))
+        return sum(cut.n_bytes for cut in find_splittable_files(table))
     except GpupipeError:
         return 0
 
 
-def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: Loaded, workers: Workers) -> ArrowPieces:
+def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowPieces:
     """Have each piece joined with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
     pairs = [workers.submit(_join, piece.rows, sent, name, settings, label=label) for piece in found.pieces]
     n_without = sum(workers.gather([workers.submit(_second, pair) for pair in pairs]))
     heights = [piece.n_rows for piece in found.pieces]
     pieces = [ArrowPiece(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
-    schema = join_piece(found.schema.empty_table(), name, settings, right.table)[0].schema
+    schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     notes = [*found.notes, *right.notes, match_note(f"table {name!r}", n_without, sum(heights))]
     return ArrowPieces(pieces, schema, list(dict.fromkeys(notes)), found.whole)
 
@@ -164,7 +164,7 @@ def _read_whole(config: Config, workers: Workers, declared: Declarations) -> tup
 
 
 def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:
-    return between(table, start, stop)
+    return slice_rows(table, start, stop)
 
 
 def _read_joined(
@@ -182,8 +182,8 @@ def _facts(
 
 
 def _join(backend: Backend, rows: pa.Table, right: pa.Table, name: str, settings: JoinedTable) -> tuple[pa.Table, int]:
-    table, n_without = join_piece(unpacked(rows), name, settings, right)
-    return packed(table), n_without
+    table, n_without = join_chunk(widen_codes(rows), name, settings, right)
+    return narrow_codes(table), n_without
 
 
 def _first(backend: Backend, pair: tuple[Any, Any]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART
 from gpupipe.partitions.workers import Handle, Workers
-from gpupipe.table.arrange import between, take, take_each
+from gpupipe.table.arrange import slice_rows, take, take_each
 from gpupipe.table.blocks import Table
 
 Array = Any
@@ -86,4 +86,4 @@ def _take_joined(
 
 
 def _chosen(table: Table, start: int, stop: int, bits: Array) -> tuple[Table, Array]:
-    return between(table, start, stop), np.unpackbits(bits, count=stop - start).view(bool)
+    return slice_rows(table, start, stop), np.unpackbits(bits, count=stop - start).view(bool)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, LimitError, SchemaError
-from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.io.chunks.packed_tables import widen_codes
 from gpupipe.io.raw_columns import read_stored, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.models.threads import limit_threads
@@ -230,7 +230,7 @@ def _score_piece(
     copied: Sequence[str],
 ) -> Written:
     try:
-        table = unpacked(rows)
+        table = widen_codes(rows)
         return _score(table, model.opened(backend), file, tables, as_of, _plain(table.select(list(copied))))
     except SchemaError as error:
         if not first_row:

@@ -10,22 +10,28 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.agreement import Agreement, NoAgreement, file_columns, stand_in, to_read_again
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
-from gpupipe.io.chunks.chunk_steps import final_piece, plain_piece, read_again, read_piece
-from gpupipe.io.chunks.packed_tables import packed, unpacked
-from gpupipe.io.chunks.row_boundaries import Scan, scan, whole_rows
-from gpupipe.io.chunks.split import Cut, cuts
-from gpupipe.io.file_streams import Span
+from gpupipe.io.chunks.agreement import (
+    ColumnAgreement,
+    NoAgreement,
+    agree_on_columns,
+    find_columns_to_reparse,
+    make_sample_row,
+)
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
+from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk, to_final_chunk, to_plain_chunk
+from gpupipe.io.chunks.packed_tables import narrow_codes, widen_codes
+from gpupipe.io.chunks.row_boundaries import RowScan, align_to_rows, scan_rows
+from gpupipe.io.chunks.split import SplittableFile, find_splittable_files
+from gpupipe.io.file_streams import ByteRange
 from gpupipe.io.formats.csv.reader import declared_texts
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.settings import TableSource
 from gpupipe.partitions.workers import Handle, Workers
 
 PIECE_BYTES = 64 << 20  # of a file of text, or as Arrow holds it
 
 # Packed rows, what is known of them, and what they are as plain columns if those of the file are these.
-Read = tuple[pa.Table, Parsed, FileColumns | None, Plain]
+Read = tuple[pa.Table, ParsedChunk, FileColumns | None, PlainChunk]
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,11 @@ class ArrowPieces:
 class _State:
     """A piece: its rows, wherever they lie, and what is known of them, from step to step; `plain` as `columns`."""
 
-    piece: Piece
+    piece: SourceChunk
     rows: Any = None
-    parsed: Parsed = field(default_factory=Parsed)
+    parsed: ParsedChunk = field(default_factory=ParsedChunk)
     columns: FileColumns | None = None
-    plain: Plain = field(default_factory=Plain)
+    plain: PlainChunk = field(default_factory=PlainChunk)
 
     def let_go(self) -> Any:
         """Return the rows, for the last time."""
@@ -84,9 +90,9 @@ class _State:
 class _File:
     """A file, and its pieces."""
 
-    def __init__(self, cut: Cut, most: int) -> None:
+    def __init__(self, cut: SplittableFile, most: int) -> None:
         self.cut, self.file = cut, cut.file
-        self.pieces = [_State(piece) for piece in cut.pieces(most)]
+        self.pieces = [_State(piece) for piece in cut.chunks(most)]
         self.columns = FileColumns({}, {})
 
     @property
@@ -98,14 +104,14 @@ class _File:
         """Find out what the columns are, if that can be told of the pieces; return whether it can."""
         parsed = [state.parsed for state in self.with_rows]
         try:
-            self.columns = file_columns(parsed, self.file.format, texts, as_text)
+            self.columns = agree_on_columns(parsed, self.file.format, texts, as_text)
         except NoAgreement:
             return False
         return True
 
     def stand_in(self) -> pa.Table:
         """Return a row that has the columns of the file."""
-        return stand_in([state.plain for state in self.with_rows])
+        return make_sample_row([state.plain for state in self.with_rows])
 
 
 def read_pieces(source: TableSource, workers: Workers, n_pieces: int) -> ArrowPieces:
@@ -134,7 +140,7 @@ class _Reading:
 
     def __init__(self, source: TableSource, workers: Workers, n_pieces: int) -> None:
         self.source, self.workers = source, workers
-        found = cuts(source)
+        found = find_splittable_files(source)
         self.most = _most(sum(cut.n_bytes for cut in found), n_pieces)
         self.files = [_File(cut, self.most) for cut in found]
         self.texts = declared_texts(source)
@@ -144,7 +150,7 @@ class _Reading:
         self._parse(self.files)
         self._agree(self.files)
         self._make_plain(self.files)
-        agreement = Agreement(self.source, [file.file for file in self.files])
+        agreement = ColumnAgreement(self.source, [file.file for file in self.files])
         for file in self.files:
             agreement.say(file.file, [s.parsed for s in file.pieces], [s.plain for s in file.with_rows])
         files = [file for file in self.files if file.with_rows]
@@ -158,18 +164,18 @@ class _Reading:
         return ArrowPieces(self._finish(files, columns), columns.final, notes.lines(), whole, notes.skipped_line())
 
     def _cut_texts(self) -> None:
-        """Cut large files of text at the ends of rows, which the workers look for."""
-        spans = {file: file.cut.even(self.most) for file in self.files if file.cut.is_text}
+        """Split large text files at row ends, which the workers find."""
+        spans = {file: file.cut.split_text(self.most) for file in self.files if file.cut.is_text}
         scans = {
             file: self.workers.map(_scan, [(file.cut, span) for span in own], ["finding rows"] * len(own))
             for file, own in spans.items()
             if len(own) > 1
         }
         for file, handles in scans.items():
-            ends = whole_rows(spans[file], self.workers.gather(handles))
+            ends = align_to_rows(spans[file], self.workers.gather(handles))
             if ends is not None and len(ends.spans) > 1:
                 file.pieces = [
-                    _State(Piece(file.file, span=span, lines_are_rows=ends.lines_are_rows)) for span in ends.spans
+                    _State(SourceChunk(file.file, span=span, lines_are_rows=ends.lines_are_rows)) for span in ends.spans
                 ]
 
     def _parse(self, files: Sequence[_File]) -> None:
@@ -186,7 +192,7 @@ class _Reading:
     def _read_whole(self, files: Sequence[_File]) -> None:
         if files:
             for file in files:
-                file.pieces = [_State(Piece(file.file))]
+                file.pieces = [_State(SourceChunk(file.file))]
             self._parse(files)
 
     def _look(self, states: Sequence[_State]) -> None:
@@ -206,7 +212,9 @@ class _Reading:
 
     def _read_again(self, file: _File) -> bool:
         """Have the columns read again that a piece has as another type than the file; return whether there are any."""
-        wrong = [(state, kinds) for state in file.with_rows if (kinds := to_read_again(state.parsed, file.columns))]
+        wrong = [
+            (state, kinds) for state in file.with_rows if (kinds := find_columns_to_reparse(state.parsed, file.columns))
+        ]
         for state, kinds in wrong:
             label = f"reading {', '.join(kinds)} again"
             state.rows = self.workers.submit(_read_again, state.rows, state.piece, self.source, kinds, label=label)
@@ -223,7 +231,7 @@ class _Reading:
 
     def _finish(self, files: Sequence[_File], columns: SourceColumns) -> list[ArrowPiece]:
         """Return the rows that pass the filter, with the columns of the source."""
-        partitions = Partitions([file.file for file in self.files])
+        partitions = HivePartitions([file.file for file in self.files])
         states = [(file, state) for file in files for state in file.with_rows]
         heights = [state.parsed.n_rows for _, state in states]
         each = ((state.let_go(), state.piece, self.source, file.columns, partitions, columns) for file, state in states)
@@ -245,51 +253,53 @@ def _most(n_bytes: int, n_pieces: int) -> int:
     return max(1, -(-n_bytes // (n_pieces * n_each)))
 
 
-def _scan(backend: Backend, cut: Cut, span: Span) -> Scan:
-    return scan(cut.file.path, span, cut.quote, cut.delimiter)
+def _scan(backend: Backend, cut: SplittableFile, span: ByteRange) -> RowScan:
+    return scan_rows(cut.file.path, span, cut.quote, cut.delimiter)
 
 
-def _read(backend: Backend, piece: Piece, source: TableSource) -> Read:
-    table, parsed = read_piece(piece, source)
+def _read(backend: Backend, piece: SourceChunk, source: TableSource) -> Read:
+    table, parsed = parse_chunk(piece, source)
     columns, plain = _alone(piece, source, table, parsed)
-    return packed(table), parsed, columns, plain
+    return narrow_codes(table), parsed, columns, plain
 
 
-def _alone(piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed) -> tuple[FileColumns | None, Plain]:
+def _alone(
+    piece: SourceChunk, source: TableSource, table: pa.Table, parsed: ParsedChunk
+) -> tuple[FileColumns | None, PlainChunk]:
     """Return the columns of the file if all of it is like this piece, and what that is as plain ones."""
     if parsed.error is not None or not parsed.n_rows:
-        return None, Plain()
+        return None, PlainChunk()
     try:
-        columns = file_columns([parsed], piece.file.format, declared_texts(source), ())
+        columns = agree_on_columns([parsed], piece.file.format, declared_texts(source), ())
     except NoAgreement:
-        return None, Plain()
-    return columns, plain_piece(piece, source, table, columns)[1]
+        return None, PlainChunk()
+    return columns, to_plain_chunk(piece, source, table, columns)[1]
 
 
-def _read_again(backend: Backend, read: Read, piece: Piece, source: TableSource, kinds: Kinds) -> Read:
-    table, parsed = read_again(piece, source, unpacked(read[0]), read[1], kinds)
-    return packed(table), parsed, *_alone(piece, source, table, parsed)
+def _read_again(backend: Backend, read: Read, piece: SourceChunk, source: TableSource, kinds: Kinds) -> Read:
+    table, parsed = reparse_chunk(piece, source, widen_codes(read[0]), read[1], kinds)
+    return narrow_codes(table), parsed, *_alone(piece, source, table, parsed)
 
 
-def _known(backend: Backend, read: Read) -> tuple[Parsed, FileColumns | None, Plain]:
+def _known(backend: Backend, read: Read) -> tuple[ParsedChunk, FileColumns | None, PlainChunk]:
     return read[1:]
 
 
-def _plain(backend: Backend, read: Read, piece: Piece, source: TableSource, columns: FileColumns) -> Plain:
-    return plain_piece(piece, source, unpacked(read[0]), columns)[1]
+def _plain(backend: Backend, read: Read, piece: SourceChunk, source: TableSource, columns: FileColumns) -> PlainChunk:
+    return to_plain_chunk(piece, source, widen_codes(read[0]), columns)[1]
 
 
 def _final(
     backend: Backend,
     read: Read,
-    piece: Piece,
+    piece: SourceChunk,
     source: TableSource,
     of_file: FileColumns,
-    partitions: Partitions,
+    partitions: HivePartitions,
     of_source: SourceColumns,
 ) -> pa.Table:
-    table, _ = plain_piece(piece, source, unpacked(read[0]), of_file)
-    return packed(final_piece(piece, source, table, partitions, of_source))
+    table, _ = to_plain_chunk(piece, source, widen_codes(read[0]), of_file)
+    return narrow_codes(to_final_chunk(piece, source, table, partitions, of_source))
 
 
 def _height(backend: Backend, rows: pa.Table) -> int:

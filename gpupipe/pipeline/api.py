@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config, load_config, parse_config
-from gpupipe.config.finding_text import described
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.summary import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.builder import View
@@ -202,7 +202,9 @@ class Pipeline:
         """
         if not isinstance(settings, Mapping):
             fix = "a frame or a path goes to gp.Pipeline, a configuration file to gp.Pipeline.from_yaml"
-            raise ConfigError(f"expected a dict of sections; got {described(settings)}", where="settings", fix=fix)
+            raise ConfigError(
+                f"expected a dict of sections; got {describe_python_value(settings)}", where="settings", fix=fix
+            )
         with python_errors():
             return cls(parse_config(settings, with_device(overrides, device)))
 

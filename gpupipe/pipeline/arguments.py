@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
-from gpupipe.config.finding_text import described
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.gpu import parse_size
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
@@ -38,17 +38,17 @@ def source_section(source: object) -> dict[str, Any]:
         return _section(source)
     if isinstance(source, str | os.PathLike) and os.fspath(source).lower().endswith(YAML):
         fix = "a configuration file goes to gp.Pipeline.from_yaml"
-        raise ConfigError(f"expected {SOURCE}; got {described(os.fspath(source))}", where="source", fix=fix)
+        raise ConfigError(f"expected {SOURCE}; got {describe_python_value(os.fspath(source))}", where="source", fix=fix)
     return {"frame" if is_in_memory(source) else "path": _require_data(source, "source")}
 
 
 def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
     if "source" in source or (source and set(source) <= set(Config.model_fields)):
         what, fix = f"expected {SOURCE}; got a whole configuration", "a dict of sections goes to gp.Pipeline.from_dict"
-        raise ConfigError(f"{what} ({described(source)})", where="source", fix=fix)
+        raise ConfigError(f"{what} ({describe_python_value(source)})", where="source", fix=fix)
     if not set(source) & {field.alias or name for name, field in Source.model_fields.items()}:
         raise ConfigError(
-            f"expected {SOURCE}; got {described(source)}",
+            f"expected {SOURCE}; got {describe_python_value(source)}",
             where="source",
             fix='a dict of columns goes to pandas.DataFrame first; a dict of reader options has "path" or "frame"',
         )
@@ -78,7 +78,9 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
     if tables is not None:
         if not isinstance(tables, Mapping):
             fix = 'name each, as in tables={"orders": frame}'
-            raise ConfigError(f"expected a dict of tables; got {described(tables)}", where="tables", fix=fix)
+            raise ConfigError(
+                f"expected a dict of tables; got {describe_python_value(tables)}", where="tables", fix=fix
+            )
         for name in tables:
             if name not in config.tables:
                 known = f"there are {', '.join(config.tables)}" if config.tables else "it has no further tables"
@@ -116,7 +118,11 @@ def _require_data(data: object, name: str) -> Any:
         return data
     odd = next((path for path in paths if not isinstance(path, str | os.PathLike)), data) if is_list else data
     fix = 'name a file, as in "customers.parquet", or pass a frame, as in pandas.DataFrame(rows)'
-    got = f"a list that holds {described(odd)}" if is_list and odd is not data else described(data)
+    got = (
+        f"a list that holds {describe_python_value(odd)}"
+        if is_list and odd is not data
+        else describe_python_value(data)
+    )
     raise ConfigError(f"expected {SOURCE}; got {got}", where=name, fix=fix)
 
 
@@ -125,19 +131,19 @@ def require_choice(name: str, value: object, known: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in known:
         hint = did_you_mean(value, known) if isinstance(value, str) else ""
         expected = ", ".join(map(repr, known))
-        raise ConfigError(f"expected one of {expected}; got {described(value)}", where=name, fix=hint)
+        raise ConfigError(f"expected one of {expected}; got {describe_python_value(value)}", where=name, fix=hint)
 
 
 def require_count(name: str, value: object) -> None:
     """Raise ConfigError unless `value` is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"expected a whole number of at least 1; got {described(value)}", where=name)
+        raise ConfigError(f"expected a whole number of at least 1; got {describe_python_value(value)}", where=name)
 
 
 def require_place(name: str, value: object) -> None:
     """Raise ConfigError unless `value` can name a file or a folder."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-        raise ConfigError(f"expected a path; got {described(value)}", where=name)
+        raise ConfigError(f"expected a path; got {describe_python_value(value)}", where=name)
 
 
 def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
@@ -155,7 +161,7 @@ def read_size(name: str, value: object) -> int:
     except ValueError as error:
         raise ConfigError(str(error), where=name) from None
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {described(value)}', where=name)
+        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {describe_python_value(value)}', where=name)
     return found
 
 

@@ -22,7 +22,7 @@ from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder, View
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -41,7 +41,7 @@ from gpupipe.pipeline.preparation import (
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.time_formats import time_formats
 
 Array = Any
@@ -198,7 +198,7 @@ class _Checker:
                   for column in plain[name]]  # fmt: skip
         source = self._source_names(config.source, "source", plain[""], joined)
         tables: dict[str, JoinedTable] = {}
-        wanted = Wanted(config.source)
+        wanted = ColumnFilter(config.source)
         for name, table in config.tables.items():
             tables[name] = self._source_names(table, f"tables.{name}", plain[name], [])
             self._absent([c for c in table.on.right if c not in plain[name]], plain[name], f"tables.{name}.on")
@@ -293,7 +293,7 @@ class _Checker:
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
-        return on_device(found.sources.main.table, self.backend), derivation
+        return move_table(found.sources.main.table, self.backend), derivation
 
     def _models(self, config: Config) -> None:
         if self.goal is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.out_of_memory import by_parts
+from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
@@ -91,7 +91,7 @@ def predict_rows(model: FittedModel, X: Matrix, backend: Backend) -> Prediction:
     """Return what a model says of the rows of a matrix, where they are; of some at a time where memory is short."""
     if isinstance(X, PartitionedMatrix):
         return predict_partitions(model, X)
-    parts = by_parts(lambda start, stop: model.predict(X[start:stop]), X.shape[0], backend, "predict")
+    parts = map_row_ranges(lambda start, stop: model.predict(X[start:stop]), X.shape[0], backend, "predict")
     return joined(parts, backend.xp)
 
 

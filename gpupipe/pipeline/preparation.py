@@ -23,7 +23,7 @@ from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, t
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.worker_stages import stage_on
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 
@@ -92,7 +92,7 @@ def derive_columns(
         except GpupipeError as error:
             advise_dropped(error, config)
             raise
-        table = on_device(table, backend)
+        table = move_table(table, backend)
         stage.rows = table.n_rows
         stage.interpreter = ", ".join(found.sources.engines) or None
         stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")

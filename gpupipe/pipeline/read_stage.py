@@ -15,28 +15,28 @@ from gpupipe.errors import SchemaError
 from gpupipe.features.history.derivation import derived_ops, of_the_host, where_derived
 from gpupipe.features.history.tables import Events, Rows, Sources
 from gpupipe.features.program.selection import left_out
-from gpupipe.io.cache import Cache
-from gpupipe.io.chunks.parquet_stream import in_parts
+from gpupipe.io.cache import TableCache
+from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import key_columns
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.read import LoadedFrame, read_frame
-from gpupipe.io.device.stream import FrameStream, frame_stream
+from gpupipe.io.device.stream import FrameStream, open_frame_stream
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, keep_columns
 from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
-from gpupipe.table.arrange import on_device, select
+from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
-from gpupipe.table.device.encode_chunks import encode_frame_parts
+from gpupipe.table.device.encode_chunks import encode_frame_chunks
 from gpupipe.table.encode import encode
-from gpupipe.table.encode_chunks import encode_parts
-from gpupipe.table.schema import Declared
+from gpupipe.table.encode_chunks import encode_chunks
+from gpupipe.table.schema import DeclaredColumn
 
-NOTHING_READ: Mapping[str, Loaded] = {}
+NOTHING_READ: Mapping[str, LoadedTable] = {}
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
 
 
 def _read(config: Config, backend: Backend) -> ReadTable:
-    cache = Cache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
+    cache = TableCache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
-        return ReadTable(on_device(cached, backend), (found,))
+        return ReadTable(move_table(cached, backend), (found,))
     if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
@@ -107,10 +107,10 @@ def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
     _remark_frames(config, backend)
-    stream = in_parts(config.source, config.tables, backend.memory().available)
+    stream = open_parquet_stream(config.source, config.tables, backend.memory().available)
     if stream is not None:
         backend.remark(stream.remark)
-        table = encode_parts(stream.tables, backend, stream.n_rows, _declarations(config))
+        table = encode_chunks(stream.tables, backend, stream.n_rows, _declarations(config))
         pa.default_memory_pool().release_unused()
         return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
     loaded = read_joined(config.source, config.tables)
@@ -128,11 +128,11 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
     The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
     """
     try:
-        stream = frame_stream(config.source, backend, config.tables)
+        stream = open_frame_stream(config.source, backend, config.tables)
         if stream is not None:
             return _read_on_device_in_parts(stream, config, backend)
         loaded = read_frame(config.source, backend, config.tables)
-    except Obstacle as obstacle:
+    except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         return _read_on_host(config, backend)
     table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
@@ -143,9 +143,9 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
     backend.remark(stream.stream.remark)
     n_rows, declared = stream.stream.n_rows, _declarations(config)
     try:
-        table = encode_frame_parts(stream.columns, backend, n_rows, declared, stream.rules)
+        table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
     except SchemaError:
-        encode_parts(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
+        encode_chunks(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
         raise
     return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
 
@@ -162,7 +162,7 @@ def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
     if where.name == "gpu" and not config.has_frames:
         try:
             loaded = read_frame(ruled.source, where, ruled.tables)
-        except Obstacle as obstacle:
+        except UnsupportedOnDevice as obstacle:
             where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         else:
             return _sources_of_frame(loaded, config, where)
@@ -186,7 +186,7 @@ def _where_derived(config: Config, backend: Backend) -> Backend:
 
 
 def _sources_of_arrow(
-    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, Loaded] | None = None
+    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, LoadedTable] | None = None
 ) -> ReadTable:
     """Return the main table as it was read with the tables of events, of which `events` have been read already."""
     raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
@@ -204,7 +204,11 @@ def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> 
 
 
 def _with_sources(
-    table: Table, raw: Mapping[str, Any], config: Config, backend: Backend, read: Mapping[str, Loaded] = NOTHING_READ
+    table: Table,
+    raw: Mapping[str, Any],
+    config: Config,
+    backend: Backend,
+    read: Mapping[str, LoadedTable] = NOTHING_READ,
 ) -> ReadTable:
     """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
     found = ReadTable(_drop_kinds(table, with_ruled_columns(config)))
@@ -216,7 +220,9 @@ def _with_sources(
     return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
 
 
-def _read_events(config: Config, backend: Backend, read: Mapping[str, Loaded]) -> tuple[dict[str, Events], list[str]]:
+def _read_events(
+    config: Config, backend: Backend, read: Mapping[str, LoadedTable]
+) -> tuple[dict[str, Events], list[str]]:
     """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
     events, notes = {}, []
     for name, settings in config.tables.items():
@@ -228,13 +234,13 @@ def _read_events(config: Config, backend: Backend, read: Mapping[str, Loaded]) -
 
 
 def _read_rows(
-    name: str, settings: JoinedTable, backend: Backend, loaded: Loaded | None = None
+    name: str, settings: JoinedTable, backend: Backend, loaded: LoadedTable | None = None
 ) -> tuple[Rows, list[str]]:
     label, declared = f"table {name!r}", settings.declarations()
     if backend.name == "gpu" and loaded is None and settings.frame is None:
         try:
             frame = read_frame(settings, backend)
-        except Obstacle as obstacle:
+        except UnsupportedOnDevice as obstacle:
             where = obstacle.where.replace("source", f"tables.{name}")
             backend.fall_back(obstacle.what, where, obstacle.fix)
         else:
@@ -246,7 +252,7 @@ def _read_rows(
     return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
 
 
-def _declarations(config: Config) -> dict[str, Declared]:
+def _declarations(config: Config) -> dict[str, DeclaredColumn]:
     return declarations(config.source, config.tables)
 
 

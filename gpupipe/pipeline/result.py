@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.config import Config, load_config
-from gpupipe.config.finding_text import described
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import Entrant
@@ -205,7 +205,9 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     """
     if not isinstance(path, str | os.PathLike):
         fix = "give a str or a pathlib.Path, as in gp.load_run(run.path)"
-        raise ConfigError(f"expected the path of a run directory; got {described(path)}", where="path", fix=fix)
+        raise ConfigError(
+            f"expected the path of a run directory; got {describe_python_value(path)}", where="path", fix=fix
+        )
     folder = Path(path)
     if missing := [name for name in FILES if not (folder / name).is_file()]:
         is_model = (folder / "manifest.json").is_file()

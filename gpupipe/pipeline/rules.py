@@ -13,7 +13,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
 from gpupipe.features.program.selection import left_out, resolve
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import mask
 from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.join import read_joined
@@ -23,7 +23,7 @@ from gpupipe.pipeline.dispatch import AnyTable, broken_rules
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.table.device.columns import DeviceText
 from gpupipe.table.encode import encode
-from gpupipe.table.schema import KINDS, Declared, Schema
+from gpupipe.table.schema import KINDS, DeclaredColumn, Schema
 
 Rules = Mapping[str, Sequence[ColumnRules]]
 NameRow = Callable[[int], str]
@@ -40,13 +40,13 @@ class ServedRules:
     Attributes
     ----------
     column : str
-    declared : Declared
+    declared : DeclaredColumn
         What the column was in training.
     rules : ColumnRules
     """
 
     column: str
-    declared: Declared
+    declared: DeclaredColumn
     rules: ColumnRules
 
     def to_json(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class ServedRules:
         """Return what `to_json` described; raise KeyError, TypeError or ValueError if it is nothing of the sort."""
         if said["kind"] not in KINDS:
             raise ValueError(f"there is no kind {said['kind']!r} of columns")
-        declared = Declared(said["kind"], time_format=said["format"])
+        declared = DeclaredColumn(said["kind"], time_format=said["format"])
         return ServedRules(str(said["column"]), declared, ColumnRules.model_validate(said["rules"]))
 
 
@@ -96,10 +96,10 @@ def with_ruled_columns(config: Config) -> Config:
     That is so for columns that rules name; a glob means those that are there.
     """
     source, names = config.source, [n for n in config.data if not (n.startswith(("@", "!")) or set(n) & set(GLOB))]
-    gone = [name for name in names if not Wanted(source).is_wanted(name)]
+    gone = [name for name in names if not ColumnFilter(source).is_wanted(name)]
     if any(table.is_joined for table in config.tables.values()):
         gone = [name for name in gone if name in source.drop]  # the others may be columns of the joined tables
-    kept = [name for name in names if Wanted(source).is_wanted(name)]
+    kept = [name for name in names if ColumnFilter(source).is_wanted(name)]
     if not gone and not any(name.startswith("@") for name in source.drop):
         return config
     fields = {name: getattr(source, name) for name in type(source).model_fields}
@@ -134,7 +134,7 @@ def enforce(table: AnyTable, config: Config, backend: Backend) -> Enforced:
 def for_rules_alone(config: Config, schema: Schema) -> list[str]:
     """Return the columns of a table, read by `with_ruled_columns`, that the configuration itself leaves out."""
     source, kinds = config.source, {column.name: column.kind for column in schema}
-    wanted, gone = Wanted(source), left_out(source.drop, kinds, source.target)
+    wanted, gone = ColumnFilter(source), left_out(source.drop, kinds, source.target)
     checked = with_ruled_columns(config).source.checked
     return [name for name in checked if name in kinds and (name in gone or not wanted.is_wanted(name))]
 
@@ -156,9 +156,9 @@ def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]
     return rules
 
 
-def _declared(schema: Schema, name: str) -> Declared:
+def _declared(schema: Schema, name: str) -> DeclaredColumn:
     column = schema[name]
-    return Declared(column.kind, time_format=column.time_format)
+    return DeclaredColumn(column.kind, time_format=column.time_format)
 
 
 def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
@@ -170,7 +170,7 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> 
         f"rules of {', '.join(texts)}: a device keeps no texts", "read: data", "leave the rules of these columns out"
     )
     loaded = read_joined(config.source, config.tables, columns=texts)
-    on_host = encode(loaded.table.select(texts), backend.host, {name: Declared("text") for name in texts})
+    on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
     return [*broken, *broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 

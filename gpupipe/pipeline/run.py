@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends import choose
 from gpupipe.config import Config, ModelEntry, resolved_yaml
-from gpupipe.config.locations import placed
+from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
@@ -89,7 +89,7 @@ def run_pipeline(
     with ExitStack() as stack:
         stack.enter_context(redact_output(redactor))
         stack.enter_context(room_on(final.parent, "make room, then run it again with --resume"))
-        stack.enter_context(placed(config.origin))
+        stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
         store = stack.enter_context(Store.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))

@@ -24,11 +24,11 @@ from gpupipe.features.program.builder import View
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.arrange import on_device, select
+from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
-from gpupipe.table.schema import Declared, declare
+from gpupipe.table.schema import DeclaredColumn, declare
 
 Array = Any
 
@@ -144,7 +144,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         table, derivation = encode(arrow, first, declared), None
         if derived:
             table, derivation = derive(derived, Sources(Rows.of_arrow(table, arrow, "the table"), {}, first))
-            table = on_device(select(table, table.schema.without(key_columns(ops))), backend)
+            table = move_table(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
@@ -181,7 +181,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
-def _declared(schema: Any) -> dict[str, Declared]:
+def _declared(schema: Any) -> dict[str, DeclaredColumn]:
     if not isinstance(schema, Mapping | None):
         raise ConfigError(f"schema: expected a dict of column names to kinds; got {type(schema).__name__}")
     found = {}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.csv.header import read_head
 from gpupipe.io.settings import WHITESPACE
@@ -85,7 +85,7 @@ def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[s
     found = dict.fromkeys(names, 0)
     csv = source_table.source.csv
     for file in files:
-        with opened(file, unpack=True) as stream:
+        with open_file(file, unpack=True) as stream:
             head = read_head(stream, file, csv)
         if head.delimiter == WHITESPACE:  # no field of such a file is blank
             continue
@@ -101,7 +101,7 @@ def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[s
             delimiter=head.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
         )
         as_text = arrow_csv.ConvertOptions(include_columns=here, column_types=dict.fromkeys(here, pa.string()))
-        with opened(file, unpack=True) as stream:
+        with open_file(file, unpack=True) as stream:
             table = arrow_csv.read_csv(stream, layout, parse, as_text)
         for name in here:
             found[name] += pc.sum(pc.utf8_is_space(table.column(name))).as_py() or 0

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import EncodingError, FieldCountError
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.csv.header import Head, read_head
+from gpupipe.io.formats.csv.header import CsvHead, read_head
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
@@ -128,13 +128,13 @@ class _Attempt:
             names = [f"c{i}" for i in range(1, width + 1)]
             self.say("names", names, "the file has no header: put names here, in the order of its columns")
 
-    def _head(self, file: SourceFile) -> Head:
-        with opened(file, unpack=True) as stream:
+    def _head(self, file: SourceFile) -> CsvHead:
+        with open_file(file, unpack=True) as stream:
             if bytes(stream.read(2)) in UTF16_MARKS:
                 self.say("encoding", "utf-16", "")
         while True:
             try:
-                with opened(file, unpack=True) as stream:
+                with open_file(file, unpack=True) as stream:
                     return read_head(stream, file, CsvSettings.model_validate(self.csv))
             except EncodingError as error:
                 self._other_encoding(error)

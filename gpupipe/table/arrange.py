@@ -43,15 +43,15 @@ def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
     return Table(first.schema, ends[-1], blocks, places, texts)
 
 
-def between(table: Table, start: int, stop: int) -> Table:
+def slice_rows(table: Table, start: int, stop: int) -> Table:
     """Return the rows from `start` up to `stop`; nothing is copied."""
     blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
     texts = {name: text.slice(start, stop - start) for name, text in table.texts.items()}
     return Table(table.schema, stop - start, blocks, table.places, texts)
 
 
-def on_device(table: Table, backend: Backend) -> Table:
-    """Return a table of the host where `backend` computes; what moves is counted."""
+def move_table(table: Table, backend: Backend) -> Table:
+    """Move a host table to the memory of `backend`; moved bytes are counted."""
     return replace(table, blocks={name: backend.to_device(block) for name, block in table.blocks.items()})
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError
 from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import Column
-from gpupipe.table.strings import as_dictionary, used
+from gpupipe.table.strings import as_dictionary, used_texts
 from gpupipe.table.time_formats import EPOCH, guess_format, micros
 from gpupipe.table.times import is_text
 
@@ -73,18 +73,18 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
     return CheckedColumn(pa.chunked_array(chunks), np.concatenate(masks)) if any_bad else None
 
 
-def expected(column: Column) -> str:
-    """Return what a cell of a column must be, in words."""
+def describe_expected(column: Column) -> str:
+    """Return the description of a valid cell of a column."""
     if column.kind == "datetime":
         return f"a time written as {column.time_format!r}" if column.time_format else "a time"
     return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(column.kind, "a text")
 
 
-def unexpected(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
-    """Return what is wrong with a column of which some cells are bad: the values, and their rows from 1."""
+def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
+    """Describe the bad cells of a column: their values, and their rows from 1."""
     rows = np.flatnonzero(bad)
     texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
-    shown = ", ".join(repr(cut(text)) for text in list(texts)[:VALUES_SHOWN])
+    shown = ", ".join(repr(shorten(text)) for text in list(texts)[:VALUES_SHOWN])
     shown += ", ..." if len(texts) > VALUES_SHOWN else ""
     numbers = ", ".join(f"{row + 1:,}" for row in rows[:ROWS_SHOWN].tolist())
     numbers += ", ..." if len(rows) > ROWS_SHOWN else ""
@@ -106,12 +106,14 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     for column, values in wrong[:COLUMNS_SHOWN]:
         checked = check_cells(column, values)
         if checked is not None:
-            lines.append(unexpected(f"expected {expected(column)}", column.source, values, checked.bad))
+            lines.append(
+                describe_bad_cells(f"expected {describe_expected(column)}", column.source, values, checked.bad)
+            )
         elif pa.types.is_nested(values.type):
             return error
         else:
             found = f"{_type_name(values.type)}; it was {column.dtype} in training"
-            lines.append(f"expected {expected(column)} in column {column.source!r}; found {found}")
+            lines.append(f"expected {describe_expected(column)} in column {column.source!r}; found {found}")
             fix = "give the columns the types they had in training"
     if not lines:
         return error
@@ -119,8 +121,8 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     return SchemaError("\n".join(lines), where="data rows are counted from 1", fix=fix)
 
 
-def cut(text: str) -> str:
-    """Return a value as short as a message needs it."""
+def shorten(text: str) -> str:
+    """Return a value shortened for a message."""
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
@@ -144,7 +146,7 @@ def _boolean_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumber
 
 def _time_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
     """Return the parser of times: of the frozen format, else of one that all have, else of ISO dates and times."""
-    form = column.time_format or guess_format({text for text in used(coded) if text.strip()})
+    form = column.time_format or guess_format({text for text in used_texts(coded) if text.strip()})
     read = (lambda text: micros(text, form)) if form else _iso_micros
 
     def parse(texts: pa.Array) -> pa.Array:

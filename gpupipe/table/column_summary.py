@@ -1,4 +1,4 @@
-"""What a column is, by parts of its rows that come one after the other."""
+"""Summaries of columns whose rows arrive in chunks: kind, levels, formats."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
-from gpupipe.table.schema import FIRST_LEVEL, Column, Declared
-from gpupipe.table.strings import as_dictionary, sort_levels, used
+from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
+from gpupipe.table.strings import as_dictionary, sort_levels, used_texts
 from gpupipe.table.time_formats import FORMATS, micros
 from gpupipe.table.times import is_text
 
 FIRST_ROWS = 4096
-TEXTS = pa.large_string()  # the levels of many parts may be more than 2 GiB
+TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB
 
 
-class SeenColumn:
-    """Gathers of a column what `gpupipe.table.encode.infer` must know of all its rows.
+class ColumnSummary:
+    """Accumulates the facts about a column that `gpupipe.table.encode.infer` needs, chunk by chunk.
 
     Parameters
     ----------
     name : str
     kind : pyarrow.DataType
-        The type of every part.
-    declared : Declared, optional
+        The type of every chunk.
+    declared : DeclaredColumn, optional
     most_rows : int
         There are no more rows than this: texts that are more than half as many make no categories.
     """
 
-    def __init__(self, name: str, kind: pa.DataType, declared: Declared | None, most_rows: int) -> None:
+    def __init__(self, name: str, kind: pa.DataType, declared: DeclaredColumn | None, most_rows: int) -> None:
         self.name, self.declared = name, declared
         self.most_levels = max(FEW_LEVELS, most_rows // 2)
         empty = pa.chunked_array([], kind)
@@ -42,10 +42,10 @@ class SeenColumn:
         self.dtype = dtype_of(empty)
         self.nullable, self.storage = False, ""
         self.formats, self.has_texts = list(FORMATS), False
-        self.used, self.unused = Texts(), Texts()
+        self.used, self.unused = DistinctTexts(), DistinctTexts()
 
     def add(self, values: pa.ChunkedArray) -> None:
-        """Look at a part; raise SchemaError if it is not of the kind that is declared."""
+        """Look at a chunk; raise SchemaError if it is not of the kind that is declared."""
         if self.kind == "numeric":
             found = infer(self.name, values, self.declared).column
             self.nullable |= found.nullable
@@ -53,12 +53,12 @@ class SeenColumn:
             return
         self.nullable = self.nullable or has_nulls(values, self.kind)
         if self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
-            self._add_times({value for value in used(as_dictionary(values)) if value.strip()})
+            self._add_times({value for value in used_texts(as_dictionary(values)) if value.strip()})
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))
 
-    def merge(self, other: SeenColumn) -> None:
-        """Add what was seen of the column in other parts.
+    def merge(self, other: ColumnSummary) -> None:
+        """Add what was seen of the column in other chunks.
 
         Raises
         ------
@@ -102,14 +102,14 @@ class SeenColumn:
         if self.declared is None and self.used.n_at_least > self.most_levels:
             self._is_text()
 
-    def as_text(self) -> SeenColumn:
+    def as_text(self) -> ColumnSummary:
         """Return the same of a column that is text: without its levels."""
         found = copy(self)
         found._is_text()
         return found
 
     def _is_text(self) -> None:
-        self.kind, self.used, self.unused = "text", Texts(), Texts()
+        self.kind, self.used, self.unused = "text", DistinctTexts(), DistinctTexts()
 
     def column(self, n_rows: int) -> Column:
         """Return what the column is, now that all its rows, so many, were seen."""
@@ -130,8 +130,8 @@ class SeenColumn:
         return Column(self.name, self.kind, self.dtype, self.nullable)
 
 
-class Texts:
-    """Distinct texts of parts; they are made distinct now and then, when they have become twice as many."""
+class DistinctTexts:
+    """The distinct texts of several chunks; duplicates are removed whenever the texts have doubled in number."""
 
     def __init__(self) -> None:
         self._known = pa.array([], TEXTS)

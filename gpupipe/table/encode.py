@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.cell_checks import BOOLEAN_WORDS, check_cells, refuse_served
 from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Declared, Schema
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
 from gpupipe.table.strings import (
     as_dictionary,
     dictionaries,
@@ -25,7 +25,7 @@ from gpupipe.table.strings import (
     remap,
     remap_hashed,
     sorted_levels,
-    used,
+    used_texts,
     write_codes,
 )
 from gpupipe.table.times import as_times, infer_format, is_text, write_times
@@ -36,8 +36,8 @@ FEW_LEVELS = 50  # so many distinct strings are categories however short the tab
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A column, and how its rows get into the block.
+class EncodePlan:
+    """The description of a column and the function that writes its rows to a block.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Plan:
 def encode(
     arrow: pa.Table,
     backend: Backend,
-    declared: Mapping[str, Declared] | None = None,
+    declared: Mapping[str, DeclaredColumn] | None = None,
     frozen: Schema | None = None,
 ) -> Table:
     """Encode an Arrow table.
@@ -66,7 +66,7 @@ def encode(
     arrow : pyarrow.Table
         Strings dictionary-encoded or plain; any number of chunks, each with its own dictionary.
     backend : Backend
-    declared : mapping of str to Declared, optional
+    declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the rest is inferred.
     frozen : Schema, optional
         Encode to exactly these columns, in this layout, with these levels; a level that is not among them is UNSEEN.
@@ -91,14 +91,14 @@ def encode(
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
 
-    def write(plan: Plan) -> None:
+    def write(plan: EncodePlan) -> None:
         if plan.write is not None:
             block, row = places[plan.column.name]
             plan.write(blocks[block][row])
 
     backend.map(write, plans)
     texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
-    return on_device(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
 
 
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
@@ -166,7 +166,7 @@ def require(found: list[str], names: Iterable[str], who: str) -> None:
         )
 
 
-def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan:
+def infer(name: str, column: pa.ChunkedArray, declared: DeclaredColumn | None) -> EncodePlan:
     """Return what `column` is, by what is declared of it and by its type and values."""
     kind = declared.kind if declared else kind_of(column)
     if kind == "numeric":
@@ -174,7 +174,7 @@ def infer(name: str, column: pa.ChunkedArray, declared: Declared | None) -> Plan
         storage = (declared and declared.storage) or storage_of(numbers)
         nullable = numbers.null_count > 0 or pa.types.is_floating(numbers.type)
         made = Column(name, kind, dtype_of(column), nullable, storage)
-        return Plan(made, lambda out: write_numbers(numbers, out))
+        return EncodePlan(made, lambda out: write_numbers(numbers, out))
     empty = Column(name, kind, dtype_of(column), has_nulls(column, kind))
     if kind == "datetime":
         time_format = (declared and declared.time_format) or infer_format(column)
@@ -202,7 +202,7 @@ def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
         return bool(pc.any(pc.is_nan(column)).as_py())
     if kind in ("boolean", "datetime") and is_text(column.type):
         column = as_dictionary(column)
-        if not all(value.strip() for value in used(column)):
+        if not all(value.strip() for value in used_texts(column)):
             return True
     # Arrow counts the nulls of the indices alone.
     return pa.types.is_dictionary(column.type) and any(
@@ -229,11 +229,11 @@ def kind_of(column: pa.ChunkedArray) -> Any:
         most = max(FEW_LEVELS, len(column) // 2)
         n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(coded))))
         # Where most rows have a value of their own it is a name or a text, not a category.
-        return "categorical" if n_levels <= most or len(used(coded)) <= most else "text"
+        return "categorical" if n_levels <= most or len(used_texts(coded)) <= most else "text"
     return "numeric"
 
 
-def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
+def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
     """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
     if column.kind == "numeric":
         if is_time(values.type) and not column.dtype.startswith(TIMES):  # 1970 and on in microseconds would do
@@ -243,17 +243,17 @@ def enforce(column: Column, values: pa.ChunkedArray) -> Plan:
                 names=[column.name],
             )
         numbers = as_numbers(column.name, values)
-        return Plan(column, lambda out: write_numbers(numbers, out))
+        return EncodePlan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":
         times = as_times(column.name, values, column.time_format)
-        return Plan(column, lambda out: write_times(times, out))
+        return EncodePlan(column, lambda out: write_times(times, out))
     if column.kind == "boolean":
-        return Plan(column, lambda out: _write_booleans(column.name, values, out))
+        return EncodePlan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
-        return Plan(column, lambda out: _write_levels(column, as_dictionary(values), out))
+        return EncodePlan(column, lambda out: _write_levels(column, as_dictionary(values), out))
     if pa.types.is_floating(values.type):  # NaN is no text either
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    return Plan(column, None, values)
+    return EncodePlan(column, None, values)
 
 
 def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:
@@ -272,7 +272,7 @@ def _write_booleans(name: str, values: pa.ChunkedArray, out: Any) -> None:
         out[:] = pc.fill_null(pc.add(flags, pa.scalar(FIRST_LEVEL, pa.int8())), NULL).to_numpy()
         return
     coded = as_dictionary(values)
-    bad = [v for v in used(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
+    bad = [v for v in used_texts(coded) if v.strip() and v.strip().lower() not in BOOLEAN_WORDS]
     if bad:
         raise refuse(name, coded, bad, "a boolean (true/false, yes/no, 1/0)")
     tables = []

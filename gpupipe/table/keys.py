@@ -56,8 +56,8 @@ def row_codes(table: pa.Table, names: Sequence[str]) -> pa.Array:
     return codes
 
 
-def repeated(codes: pa.Array) -> list[int]:
-    """Return the first rows of the first key that is there more than once; nulls are no keys."""
+def find_repeated(codes: pa.Array) -> list[int]:
+    """Return the first rows of the first repeated key; nulls are not keys."""
     values = codes.drop_null().to_numpy()
     ordered = np.sort(values)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, refuse, used
+from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
 
 EXACT_IN_FLOAT32 = 2**24  # every integer up to here is a float32
 LARGEST = 2.0**125  # the difference of two numbers up to here, and its reciprocal, are float32 (4e37)
@@ -58,7 +58,7 @@ def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         numbers = parse_numbers(texts)
         bad = pc.and_(pc.is_valid(texts), pc.is_null(numbers))
         if pc.any(bad).as_py():
-            wrong = [v for v in used(column) if v.strip() and _number(v) is None]
+            wrong = [v for v in used_texts(column) if v.strip() and _number(v) is None]
             if wrong:
                 raise refuse(name, column, wrong, "a number")
         chunks.append(numbers.take(chunk.indices))

@@ -137,26 +137,29 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class Declared:
-    """What a configuration says of a column: its kind, and where it matters its storage or time format."""
+class DeclaredColumn:
+    """A column's declaration in ``schema:``: its kind and, where it matters, its storage or time format."""
 
     kind: Kind
     storage: str | None = None
     time_format: str | None = None
 
 
-DECLARATIONS: dict[str, Declared] = {
-    **{name: Declared("numeric") for name in ("numeric", "number", "float", "double", "float64", "int", "integer")},
-    **{name: Declared("numeric") for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")},
-    "float32": Declared("numeric", storage="float32"),
-    **{name: Declared("categorical") for name in ("categorical", "category", "string", "str")},
-    **{name: Declared("boolean") for name in ("boolean", "bool")},
-    **{name: Declared("datetime") for name in ("datetime", "date", "timestamp")},
-    "text": Declared("text"),
+DECLARATIONS: dict[str, DeclaredColumn] = {
+    **{
+        name: DeclaredColumn("numeric")
+        for name in ("numeric", "number", "float", "double", "float64", "int", "integer")
+    },
+    **{name: DeclaredColumn("numeric") for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")},
+    "float32": DeclaredColumn("numeric", storage="float32"),
+    **{name: DeclaredColumn("categorical") for name in ("categorical", "category", "string", "str")},
+    **{name: DeclaredColumn("boolean") for name in ("boolean", "bool")},
+    **{name: DeclaredColumn("datetime") for name in ("datetime", "date", "timestamp")},
+    "text": DeclaredColumn("text"),
 }
 
 
-def declare(value: str, time_format: str | None = None) -> Declared:
+def declare(value: str, time_format: str | None = None) -> DeclaredColumn:
     """Return what a name in ``schema:`` means, such as ``"float"`` or ``"category"``.
 
     Raises

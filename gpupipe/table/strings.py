@@ -33,7 +33,7 @@ def as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.dictionary_encode()
     coded = column.dictionary_encode()
     return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(c.indices, printed(c.dictionary)) for c in coded.chunks],
+        [pa.DictionaryArray.from_arrays(c.indices, format_values(c.dictionary)) for c in coded.chunks],
         pa.dictionary(pa.int32(), pa.string()),
     )
 
@@ -42,7 +42,7 @@ def _is_string(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def printed(values: pa.Array) -> pa.StringArray:
+def format_values(values: pa.Array) -> pa.StringArray:
     """Return distinct values as strings, integral floats as integers."""
     if pa.types.is_floating(values.type):
         # + 0.0: minus zero is zero.
@@ -61,8 +61,8 @@ def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
     return found
 
 
-def used(column: pa.ChunkedArray) -> list[str]:
-    """Return the distinct strings that rows of a dictionary column hold; a dictionary may have others."""
+def used_texts(column: pa.ChunkedArray) -> list[str]:
+    """Return the distinct strings in the rows of a dictionary column; the dictionary may hold unused ones."""
     values: dict[str | None, None] = {}
     for chunk in column.chunks:
         values |= dict.fromkeys(chunk.dictionary.take(chunk.indices.unique()).to_pylist())

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import NAT
-from gpupipe.table.strings import as_dictionary, refuse, used
+from gpupipe.table.strings import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import declare_texts, guess_format, micros
 
 UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
@@ -70,7 +70,7 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
 
 
 def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
-    values = {v for v in used(column) if v.strip()}
+    values = {v for v in used_texts(column) if v.strip()}
     time_format = time_format or guess_format(values) or ("" if not values else None)
     if time_format is None:
         raise SchemaError(
@@ -96,7 +96,7 @@ def infer_format(column: pa.ChunkedArray) -> str | None:
     """Return the format that a column of text is written in: frozen, it is the same for every later batch."""
     if not is_text(column.type):
         return None
-    return guess_format({v for v in used(as_dictionary(column)) if v.strip()})
+    return guess_format({v for v in used_texts(as_dictionary(column)) if v.strip()})
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Arrow's numbers as NumPy arrays over the same memory; with `copied`, in one that is new."""
+"""Arrow numbers as NumPy arrays: over the same memory, or copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpupipe.backends.cpu.memory import copy_of, empty
-from gpupipe.tensors.obstacles import Obstacle
+from gpupipe.tensors.obstacles import ZeroCopyObstacle
 
 
 def is_arrow(X: Any) -> bool:
@@ -21,15 +21,15 @@ def is_arrow(X: Any) -> bool:
     return isinstance(X, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch | pa.Tensor)
 
 
-def seen(X: Any) -> np.ndarray:
-    """Return a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as an array over its own memory.
+def view(X: Any) -> np.ndarray:
+    """View a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as a NumPy array over its memory.
 
     A table is a matrix where its columns lie one after the other, as those of a column-major matrix do. The array is
     read-only where Arrow says that its buffer must not be written to.
 
     Raises
     ------
-    Obstacle
+    ZeroCopyObstacle
         Where it is no such array; the reason says whether a copy helps.
     """
     import pyarrow as pa
@@ -39,8 +39,8 @@ def seen(X: Any) -> np.ndarray:
     return _matrix([_chunk(column) for column in _columns(X)]) if _is_table(X) else _values(_chunk(X))
 
 
-def copied(X: Any, order: Literal["C", "F"] | None = None) -> np.ndarray:
-    """Return the same values in new memory, of a table column-major unless `order` says otherwise; null is NaN."""
+def copy(X: Any, order: Literal["C", "F"] | None = None) -> np.ndarray:
+    """Copy the values to new memory, a table column-major unless `order` says otherwise; null becomes NaN."""
     import pyarrow as pa
 
     if isinstance(X, pa.Tensor):
@@ -58,7 +58,7 @@ def _is_table(X: Any) -> bool:
 
 def _columns(X: Any) -> list[Any]:
     if X.num_columns == 0:
-        raise Obstacle("has no columns", "give at least one")
+        raise ZeroCopyObstacle("has no columns", "give at least one")
     return list(X.columns)
 
 
@@ -66,7 +66,7 @@ def _chunk(column: Any) -> Any:
     if not hasattr(column, "num_chunks"):
         return column
     if column.num_chunks > 1:
-        raise Obstacle(f"has {column.num_chunks} chunks")
+        raise ZeroCopyObstacle(f"has {column.num_chunks} chunks")
     return column.combine_chunks() if column.num_chunks == 0 else column.chunk(0)
 
 
@@ -74,14 +74,18 @@ def _dtype(columns: Sequence[Any]) -> Any:
     """Return the one dtype of the columns."""
     kinds = list(dict.fromkeys(str(column.type) for column in columns))
     if len(kinds) > 1:
-        raise Obstacle(f"has columns of different types: {', '.join(kinds)}", "convert them: table.cast(schema)")
+        raise ZeroCopyObstacle(
+            f"has columns of different types: {', '.join(kinds)}", "convert them: table.cast(schema)"
+        )
     import pyarrow as pa
 
     kind = columns[0].type
     if pa.types.is_dictionary(kind):
-        raise Obstacle("is dictionary-encoded", "give its codes: array.indices")
+        raise ZeroCopyObstacle("is dictionary-encoded", "give its codes: array.indices")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):  # booleans are bits here
-        raise Obstacle(f"is of the Arrow type {kind}, which tensors do not have", "convert it: X.cast('float32')")
+        raise ZeroCopyObstacle(
+            f"is of the Arrow type {kind}, which tensors do not have", "convert it: X.cast('float32')"
+        )
     return np.dtype(kind.to_pandas_dtype())
 
 
@@ -89,7 +93,7 @@ def _values(array: Any, nulls: bool = False) -> np.ndarray:
     """Return the numbers of an Array; where `nulls` are let be, anything may stand in their places."""
     dtype = _dtype([array])
     if array.null_count and not nulls:
-        raise Obstacle(f"has {array.null_count} null{'s' * (array.null_count > 1)}", **_null_fix(dtype))
+        raise ZeroCopyObstacle(f"has {array.null_count} null{'s' * (array.null_count > 1)}", **_null_fix(dtype))
     if len(array) == 0:
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
@@ -126,7 +130,7 @@ def _matrix(arrays: Sequence[Any]) -> np.ndarray:
     step = starts[1] - starts[0] if len(starts) > 1 else rows * dtype.itemsize
     evenly = all(after - before == step for before, after in pairwise(starts))
     if not evenly or step < rows * dtype.itemsize or not _without_holes(arrays):
-        raise Obstacle("has columns that do not lie in one buffer, one after the other")
+        raise ZeroCopyObstacle("has columns that do not lie in one buffer, one after the other")
     read_only = not all(column.flags.writeable for column in columns)
     interface = {
         "version": 3, "typestr": dtype.str, "shape": (rows, len(arrays)), "strides": (dtype.itemsize, step),

@@ -19,9 +19,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.mover import CudaMover
-from gpupipe.tensors.prefetch import Tensors, moved
-from gpupipe.tensors.rows import Rows, arrays_of, packed_bytes, rows_of, seen
-from gpupipe.tensors.shuffle import Epochs, Shard, permutation
+from gpupipe.tensors.prefetch import Tensors, move_batches
+from gpupipe.tensors.rows import BatchRows, arrays_of, as_array, packed_bytes, to_rows
+from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 
 Array = Any
 Job = Any  # which rows: their numbers, or a slice
@@ -113,7 +113,7 @@ class Batches(IterableDataset[TensorBatch]):
         batch = _as_batch(data)
         self._shuffle, self._seed, self._prefetch = shuffle, seed, prefetch
         self._metadata = batch.metadata
-        self._shard = Shard(len(batch), batch_size, rank, world_size, drop_last)
+        self._shard = RankBatches(len(batch), batch_size, rank, world_size, drop_last)
         self._epochs = Epochs()
         self._rows, self._device = _place(arrays_of(batch), shuffle, _device(device), device_share)
         self.placement = "host" if self._device.type == "cpu" else "streamed" if self._rows.on_host else "device"
@@ -156,7 +156,7 @@ class Batches(IterableDataset[TensorBatch]):
         if self.placement != "streamed":
             return map(self._rows.take, jobs)
         mover = CudaMover(self._device, self._rows.parts, self._shard.batch_size)
-        return moved(lambda job, buffers: self._rows.take_into(buffers, job), jobs, mover, self._prefetch)
+        return move_batches(lambda job, buffers: self._rows.take_into(buffers, job), jobs, mover, self._prefetch)
 
 
 def _check(**limits: tuple[Any, int]) -> None:
@@ -169,7 +169,7 @@ def _as_batch(data: Any) -> TensorBatch:
     if isinstance(data, TensorBatch):
         return data
     X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    return TensorBatch(seen(X), target=None if y is None else seen(y))
+    return TensorBatch(as_array(X), target=None if y is None else as_array(y))
 
 
 def _device(device: Any) -> Any:
@@ -184,15 +184,15 @@ def _device(device: Any) -> Any:
     return wanted
 
 
-def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) -> tuple[Rows, Any]:
+def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
     """Return the rows where batches are taken from, and the device on which batches are to be."""
     source = torch.device(arrays["features"].device)
     if source.type == "cuda":
         room = _fits(packed_bytes(arrays), source, share)  # without it, columns are slower to gather from, but there
-        rows = rows_of(arrays, packed=packed and room)
+        rows = to_rows(arrays, packed=packed and room)
         torch.cuda.current_stream(source).synchronize()  # whoever iterates may do it on another stream
         return (rows.to(wanted) if wanted else rows), wanted or source
-    rows = rows_of(arrays, packed=packed)
+    rows = to_rows(arrays, packed=packed)
     if wanted is None or wanted.type == "cpu":
         return rows, source
     return (rows.to(wanted) if _fits(rows.nbytes, wanted, share) else rows), wanted

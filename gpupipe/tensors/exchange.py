@@ -25,7 +25,7 @@ from typing import Any
 from gpupipe.errors import DataError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.handover import hand_over
-from gpupipe.tensors.obstacles import Obstacle
+from gpupipe.tensors.obstacles import ZeroCopyObstacle
 from gpupipe.tensors.view import view
 
 
@@ -90,7 +90,7 @@ def from_dlpack(tensor: Any) -> Any:
     """
     try:
         return view(tensor).array
-    except Obstacle as obstacle:
+    except ZeroCopyObstacle as obstacle:
         raise DataError(f"no array lies over its memory: it {obstacle.reason}", fix=obstacle.fix) from obstacle
 
 

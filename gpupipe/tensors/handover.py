@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.tensors.libraries import LIBRARIES, Library
-from gpupipe.tensors.obstacles import Obstacle, pointer
+from gpupipe.tensors.libraries import LIBRARIES, TensorLibrary
+from gpupipe.tensors.obstacles import ZeroCopyObstacle, pointer
 from gpupipe.tensors.receipt import Receipt
-from gpupipe.tensors.view import View, copied, view
+from gpupipe.tensors.view import ArrayView, copy_values, view
 
 
 def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
@@ -43,40 +43,40 @@ def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
     reason = _reason(X, target, copy)
     try:
         array = _own(X, target) if copy else view(X).array
-    except Obstacle as obstacle:
+    except ZeroCopyObstacle as obstacle:
         raise _refusal(X, target, obstacle) from obstacle
     tensor = target.take(array)
     receipt = Receipt(library, **target.facts(tensor), copied=copy, reason=reason)
     if not copy and array.size and receipt.pointer != pointer(array):
-        raise _refusal(X, target, Obstacle(f"was copied by {library} itself"))
+        raise _refusal(X, target, ZeroCopyObstacle(f"was copied by {library} itself"))
     return tensor, receipt
 
 
-def _target(library: str) -> Library:
+def _target(library: str) -> TensorLibrary:
     if library not in LIBRARIES:
         hint = did_you_mean(library, LIBRARIES) or f"one of {', '.join(LIBRARIES)}"
         raise ConfigError(f"tensors are not handed to {library!r}", fix=hint)
     return LIBRARIES[library]
 
 
-def _reason(X: Any, target: Library, copy: bool) -> str:
+def _reason(X: Any, target: TensorLibrary, copy: bool) -> str:
     """Return what stands in the way of a hand-over without a copy; raise where a copy is not asked for, or no help."""
     try:
         target.demand(view(X))
-    except Obstacle as obstacle:
+    except ZeroCopyObstacle as obstacle:
         if copy and obstacle.copy_helps:
             return obstacle.reason
         raise _refusal(X, target, obstacle) from obstacle
     return ""
 
 
-def _own(X: Any, target: Library) -> Any:
-    array = copied(X, target.order, target.host_only)
-    target.demand(View(array, read_only=False))
+def _own(X: Any, target: TensorLibrary) -> Any:
+    array = copy_values(X, target.order, target.host_only)
+    target.demand(ArrayView(array, read_only=False))
     return array
 
 
-def _refusal(X: Any, target: Library, obstacle: Obstacle) -> DataError:
+def _refusal(X: Any, target: TensorLibrary, obstacle: ZeroCopyObstacle) -> DataError:
     means = " without a copy" if obstacle.copy_helps else ""
     kind = type(X)
     name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"

@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import ConfigError
 from gpupipe.tensors.obstacles import (
-    Obstacle,
+    ZeroCopyObstacle,
     demand_alignment,
     demand_no_gaps,
     demand_numbers,
@@ -19,11 +19,11 @@ from gpupipe.tensors.obstacles import (
     on_device,
     pointer,
 )
-from gpupipe.tensors.view import View, view
+from gpupipe.tensors.view import ArrayView, view
 
 
-class Library(ABC):
-    """A library of tensors.
+class TensorLibrary(ABC):
+    """A tensor library.
 
     Attributes
     ----------
@@ -43,8 +43,8 @@ class Library(ABC):
         """Return whether `X` is a tensor of this library already."""
 
     @abstractmethod
-    def demand(self, seen: View) -> None:
-        """Raise an `Obstacle` where it cannot take this memory as it lies."""
+    def demand(self, seen: ArrayView) -> None:
+        """Raise a `ZeroCopyObstacle` if the library cannot take this memory without a copy."""
 
     @abstractmethod
     def take(self, array: Any) -> Any:
@@ -59,7 +59,7 @@ class Library(ABC):
         }  # fmt: skip
 
 
-class NumPy(Library):
+class NumPy(TensorLibrary):
     """NumPy: whatever lies on the host, read-only as its owner has it."""
 
     name = "numpy"
@@ -69,18 +69,18 @@ class NumPy(Library):
         """Return whether it is an array of NumPy."""
         return isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray)
 
-    def demand(self, seen: View) -> None:
+    def demand(self, seen: ArrayView) -> None:
         """Demand numbers in host memory."""
         demand_numbers(seen.array.dtype)
         if on_device(seen.array):
-            raise Obstacle("lies on a device")
+            raise ZeroCopyObstacle("lies on a device")
 
     def take(self, array: Any) -> Any:
         """Return the array."""
         return array
 
 
-class Torch(Library):
+class Torch(TensorLibrary):
     """PyTorch: any strides that are not negative, nothing read-only."""
 
     name = "torch"
@@ -89,7 +89,7 @@ class Torch(Library):
         """Return whether it is a tensor of PyTorch."""
         return isinstance(X, _load("torch", "'gpupipe[torch]'").Tensor)
 
-    def demand(self, seen: View) -> None:
+    def demand(self, seen: ArrayView) -> None:
         """Demand plain memory."""
         demand_plain(*seen)
 
@@ -107,7 +107,7 @@ class Torch(Library):
         }  # fmt: skip
 
 
-class Jax(Library):
+class Jax(TensorLibrary):
     """JAX: memory without gaps, aligned, in dtypes that it is set to compute with.
 
     It believes its arrays immutable, and cannot know of a writable source: whoever writes to one changes the array,
@@ -120,13 +120,13 @@ class Jax(Library):
         """Return whether it is an array of JAX."""
         return isinstance(X, _load("jax", "jax").Array)
 
-    def demand(self, seen: View) -> None:
+    def demand(self, seen: ArrayView) -> None:
         """Demand what ``jax.dlpack.from_dlpack`` takes without a copy; 64 bits it would narrow in silence."""
         demand_plain(*seen)
         narrow = seen.array.dtype.itemsize > (8 if seen.array.dtype.kind == "c" else 4)
         if narrow and not _load("jax", "jax").config.jax_enable_x64:
             fix = "convert it: X.astype('float32'), or say jax.config.update('jax_enable_x64', True)"
-            raise Obstacle(f"is of dtype {seen.array.dtype}, and JAX is set to 32 bits", fix)
+            raise ZeroCopyObstacle(f"is of dtype {seen.array.dtype}, and JAX is set to 32 bits", fix)
         demand_no_gaps(seen.array)
         demand_alignment(seen.array, ALIGNMENT)
 
@@ -135,7 +135,7 @@ class Jax(Library):
         return _load("jax", "jax").dlpack.from_dlpack(array, copy=False)
 
 
-class TensorFlow(Library):
+class TensorFlow(TensorLibrary):
     """TensorFlow: row-major memory without gaps."""
 
     name = "tensorflow"
@@ -145,11 +145,11 @@ class TensorFlow(Library):
         """Return whether it is a tensor of TensorFlow."""
         return isinstance(X, _load("tensorflow", "tensorflow").Tensor)
 
-    def demand(self, seen: View) -> None:
+    def demand(self, seen: ArrayView) -> None:
         """Demand row-major memory."""
         demand_plain(*seen)
         if not seen.array.flags.c_contiguous:
-            raise Obstacle(f"has strides {seen.array.strides}, and TensorFlow takes row-major memory alone")
+            raise ZeroCopyObstacle(f"has strides {seen.array.strides}, and TensorFlow takes row-major memory alone")
 
     def take(self, array: Any) -> Any:
         """Return a tensor by a capsule; it knows of no streams, so the device finishes first."""

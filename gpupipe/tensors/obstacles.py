@@ -8,8 +8,8 @@ COPY = "say copy=True: that makes one copy"
 KINDS = "biufc"  # booleans, integers, floats, complex numbers: what DLPack knows
 
 
-class Obstacle(Exception):
-    """Why memory cannot be handed over; made into an error of ours, or cured by a copy.
+class ZeroCopyObstacle(Exception):
+    """The reason a zero-copy hand-over is impossible: becomes a user error, or is solved by a copy.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ def demand_numbers(dtype: Any) -> None:
     """Demand a NumPy dtype that tensors have; a copy would not change it."""
     if dtype.kind not in KINDS or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         name = str(dtype)
-        raise Obstacle(f"is of dtype {name}, which tensors do not have", "convert it: X.astype('float32')")
+        raise ZeroCopyObstacle(f"is of dtype {name}, which tensors do not have", "convert it: X.astype('float32')")
 
 
 def demand_plain(array: Any, read_only: bool) -> None:
@@ -44,20 +44,20 @@ def demand_plain(array: Any, read_only: bool) -> None:
     """
     demand_numbers(array.dtype)
     if not array.dtype.isnative:
-        raise Obstacle(f"is of the other byte order ({array.dtype.str})")
+        raise ZeroCopyObstacle(f"is of the other byte order ({array.dtype.str})")
     if read_only:
-        raise Obstacle("is read-only, which tensors cannot be")
+        raise ZeroCopyObstacle("is read-only, which tensors cannot be")
     if any(stride < 0 for stride in array.strides):
-        raise Obstacle(f"has negative strides {array.strides}")
+        raise ZeroCopyObstacle(f"has negative strides {array.strides}")
     if any(stride % array.dtype.itemsize for stride in array.strides):
-        raise Obstacle(f"has strides {array.strides} that are no multiples of its {array.dtype.itemsize} bytes")
+        raise ZeroCopyObstacle(f"has strides {array.strides} that are no multiples of its {array.dtype.itemsize} bytes")
     demand_alignment(array, array.dtype.itemsize)
 
 
 def demand_alignment(array: Any, size: int) -> None:
     """Demand that the first element lies at a multiple of `size` bytes."""
     if pointer(array) % size:
-        raise Obstacle(f"is not aligned to {size} bytes")
+        raise ZeroCopyObstacle(f"is not aligned to {size} bytes")
 
 
 def demand_no_gaps(array: Any) -> None:
@@ -65,7 +65,7 @@ def demand_no_gaps(array: Any) -> None:
     expected = array.dtype.itemsize
     for stride, length in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if array.size and stride != expected:
-            raise Obstacle(f"has gaps: strides {array.strides} of a shape {array.shape}")
+            raise ZeroCopyObstacle(f"has gaps: strides {array.strides} of a shape {array.shape}")
         expected *= length
 
 

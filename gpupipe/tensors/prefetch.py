@@ -37,8 +37,8 @@ class Mover(Protocol):
         """Called in the end: what was sent and not received may be given up after it."""
 
 
-def ahead(items: Iterator[T], depth: int) -> Iterator[T]:
-    """Yield `items`, which a thread makes, at most `depth` of them ahead.
+def prefetch(items: Iterator[T], depth: int) -> Iterator[T]:
+    """Yield `items`, which a thread makes up to `depth` ahead.
 
     An error in the thread is raised here. However the iteration ends, the thread has ended with it.
     """
@@ -71,8 +71,10 @@ def ahead(items: Iterator[T], depth: int) -> Iterator[T]:
         thread.join()
 
 
-def moved(fill: Callable[[Job, Tensors], Tensors], jobs: Iterable[Job], mover: Mover, depth: int) -> Iterator[Tensors]:
-    """Yield the tensors of each job on the other side of `mover`, in order.
+def move_batches(
+    fill: Callable[[Job, Tensors], Tensors], jobs: Iterable[Job], mover: Mover, depth: int
+) -> Iterator[Tensors]:
+    """Yield the tensors of each job, moved by `mover`, in order.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ def moved(fill: Callable[[Job, Tensors], Tensors], jobs: Iterable[Job], mover: M
     depth : int
         How many mini-batches may be under way.
     """
-    sent = ahead(_send(fill, jobs, mover, depth), depth)
+    sent = prefetch(_send(fill, jobs, mover, depth), depth)
     try:
         for tensors, ticket in sent:
             yield mover.receive(tensors, ticket)

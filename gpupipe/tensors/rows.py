@@ -22,8 +22,8 @@ CELL = 4  # bytes
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Where an array of a batch lies in packed rows.
+class BatchCells:
+    """The position of one array of a batch in packed rows.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """The arrays of a batch as rows to take mini-batches from.
 
     Attributes
@@ -52,15 +52,15 @@ class Rows:
         Each with a row for each row of the batch: the packed rows alone, or the arrays as they are.
     names : tuple of str
         Of the arrays.
-    cells : tuple of Cells
-        Where each of them lies in packed rows; empty where the parts are the arrays.
+    cells : tuple of BatchCells
+        The position of each in packed rows; empty where the parts are the arrays.
     read_only : bool
         Whether a part is memory that its owner takes for unchangeable.
     """
 
     parts: Tensors
     names: tuple[str, ...]
-    cells: tuple[Cells, ...] = ()
+    cells: tuple[BatchCells, ...] = ()
     read_only: bool = False
 
     @property
@@ -73,7 +73,7 @@ class Rows:
         """Whether they lie on the host."""
         return bool(self.parts[0].device.type == "cpu")
 
-    def to(self, device: Any) -> Rows:
+    def to(self, device: Any) -> BatchRows:
         """Return the rows in the memory of another device."""
         return replace(self, parts=tuple(part.to(device) for part in self.parts), read_only=False)
 
@@ -115,7 +115,7 @@ def arrays_of(batch: TensorBatch) -> dict[str, Array]:
     DataError
         If one does not lie in memory as one array.
     """
-    found = {name: seen(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
+    found = {name: as_array(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
     if len({isinstance(array, np.ndarray) for array in found.values()}) > 1:
         raise ConfigError("some arrays are on the host, others on a device", fix="give all of them in one place")
     for name, array in found.items():
@@ -126,8 +126,8 @@ def arrays_of(batch: TensorBatch) -> dict[str, Array]:
     return found
 
 
-def rows_of(arrays: Mapping[str, Array], *, packed: bool) -> Rows:
-    """Return the arrays as rows: as they are, where that will do.
+def to_rows(arrays: Mapping[str, Array], *, packed: bool) -> BatchRows:
+    """Return the arrays as rows, without a copy where possible.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def rows_of(arrays: Mapping[str, Array], *, packed: bool) -> Rows:
     if packed and not all(_is_row_major(name, array) for name, array in arrays.items()):
         return _pack(arrays)
     parts = tuple(_tensor(array, _dtype(name, array)) for name, array in arrays.items())
-    return Rows(parts, tuple(arrays), read_only=any(_is_read_only(array) for array in arrays.values()))
+    return BatchRows(parts, tuple(arrays), read_only=any(_is_read_only(array) for array in arrays.values()))
 
 
 def packed_bytes(arrays: Mapping[str, Array]) -> int:
@@ -148,8 +148,8 @@ def packed_bytes(arrays: Mapping[str, Array]) -> int:
     return CELL * _layout(arrays)[1] * len(arrays["features"])
 
 
-def seen(array: Array) -> Array:
-    """Return anybody's array as one of NumPy on the host, of PyTorch on a device, over the same memory."""
+def as_array(array: Array) -> Array:
+    """Return an array of any library as one of NumPy (host) or PyTorch (device), over the same memory."""
     if isinstance(array, torch.Tensor):
         array = array.detach()
         if array.is_cuda:
@@ -192,12 +192,12 @@ def _tensor(array: Array, dtype: Any) -> Array:
     array = np.require(array, _numpy_dtype(dtype), ["A"])
     if any(stride < 0 or stride % array.itemsize for stride in array.strides):
         array = array.copy()
-    with warnings.catch_warnings():  # of memory that is read-only: `Rows` only reads it
+    with warnings.catch_warnings():  # of memory that is read-only: `BatchRows` only reads it
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(array)
 
 
-def _layout(arrays: Mapping[str, Array]) -> tuple[dict[str, Cells], int]:
+def _layout(arrays: Mapping[str, Array]) -> tuple[dict[str, BatchCells], int]:
     """Return where each array lies in packed rows, and how many cells a row has.
 
     Class codes have 8 bytes each: they come first, and rows are an even number of cells, so that they are aligned.
@@ -206,13 +206,13 @@ def _layout(arrays: Mapping[str, Array]) -> tuple[dict[str, Cells], int]:
     for name in sorted(arrays, key=lambda name: name != "target"):
         array, dtype = arrays[name], _dtype(name, arrays[name])
         width = array.shape[1] if array.ndim == 2 else 0
-        cells[name] = Cells(dtype, end, width)
+        cells[name] = BatchCells(dtype, end, width)
         end += width if array.ndim == 2 else dtype.itemsize // CELL
     wide = any(cell.dtype is torch.int64 for cell in cells.values())
     return cells, end + (end % 2 if wide else 0)
 
 
-def _pack(arrays: Mapping[str, Array]) -> Rows:
+def _pack(arrays: Mapping[str, Array]) -> BatchRows:
     cells, width = _layout(arrays)
     shape, features = (len(arrays["features"]), width), arrays["features"]
     if isinstance(features, np.ndarray):
@@ -225,4 +225,4 @@ def _pack(arrays: Mapping[str, Array]) -> Rows:
             np.copyto(target.numpy(), array, casting="unsafe")  # the transposing copy of PyTorch is no faster
         else:
             target.copy_(array)
-    return Rows((rows,), tuple(cells), tuple(cells.values()))
+    return BatchRows((rows,), tuple(cells), tuple(cells.values()))

@@ -31,8 +31,8 @@ def permutation(n_rows: int, seed: int, epoch: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """The mini-batches of one rank.
+class RankBatches:
+    """The bounds of one rank's mini-batches.
 
     In step s all ranks together take the rows ``order[s * n : (s + 1) * n]``, n being ``batch_size * world_size``, each
     of them one contiguous part: what one rank with the batches of all would take. The last of these may be

@@ -9,7 +9,7 @@ import numpy as np
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.errors import ConfigError
 from gpupipe.tensors import arrow
-from gpupipe.tensors.obstacles import Obstacle, on_device
+from gpupipe.tensors.obstacles import ZeroCopyObstacle, on_device
 
 HOST = (1, 3)  # of DLPack: host memory, and host memory that is pinned
 REFUSALS = (BufferError, RuntimeError, TypeError, ValueError)  # what libraries raise for what DLPack cannot say
@@ -20,8 +20,8 @@ ACCEPTED = (
 )
 
 
-class View(NamedTuple):
-    """An array over somebody's memory, which it keeps alive.
+class ArrayView(NamedTuple):
+    """An array over memory of another object, which it keeps alive.
 
     Attributes
     ----------
@@ -34,31 +34,31 @@ class View(NamedTuple):
     read_only: bool
 
 
-def view(X: Any) -> View:
+def view(X: Any) -> ArrayView:
     """Return `X` as an array over its own memory.
 
     Raises
     ------
-    Obstacle
+    ZeroCopyObstacle
         If it does not lie in memory as one array, or its library refuses.
     ConfigError
         If `X` is nothing that can be handed over.
     """
     if arrow.is_arrow(X):
-        array = arrow.seen(X)
+        array = arrow.view(X)
     elif isinstance(X, np.ndarray):
         if isinstance(X, np.ma.MaskedArray):
-            raise Obstacle("has a mask", "fill what it hides: X.filled(...)")
+            raise ZeroCopyObstacle("has a mask", "fill what it hides: X.filled(...)")
         array = X
     elif _is_on_host(X):
         array = _through_dlpack(X)
     else:
-        return View(_on_device(X), type(X).__module__.partition(".")[0] in IMMUTABLE)
-    return View(array, not array.flags.writeable)
+        return ArrayView(_on_device(X), type(X).__module__.partition(".")[0] in IMMUTABLE)
+    return ArrayView(array, not array.flags.writeable)
 
 
-def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
-    """Return the values of `X` in memory of their own, where it lies or on the host, by one copy.
+def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
+    """Copy the values of `X` once, to new memory of the same device or of the host.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ def copied(X: Any, order: Any = None, to_host: bool = False) -> Any:
 
     Raises
     ------
-    Obstacle
+    ZeroCopyObstacle
         If a copy alone does not help.
     """
     if arrow.is_arrow(X):
-        return arrow.copied(X, order)
+        return arrow.copy(X, order)
     array = view(X).array
     if not on_device(array):
         return copy_of(array, order)
@@ -101,9 +101,9 @@ def _on_device(X: Any) -> Any:
     if not hasattr(X, "__dlpack__"):
         interface = X.__cuda_array_interface__
         if interface.get("mask") is not None:
-            raise Obstacle("has nulls", "fill them: series.fillna(0)")
+            raise ZeroCopyObstacle("has nulls", "fill them: series.fillna(0)")
         if interface["data"][1]:
-            raise Obstacle("is read-only, which arrays of CuPy cannot be", "copy it with its own library")
+            raise ZeroCopyObstacle("is read-only, which arrays of CuPy cannot be", "copy it with its own library")
     wait_for_kernels()  # whoever copies it or hands it over does so on CuPy's stream
     try:
         return as_cupy(X)
@@ -111,5 +111,5 @@ def _on_device(X: Any) -> Any:
         raise _obstacle(refusal) from refusal
 
 
-def _obstacle(refusal: Exception) -> Obstacle:
-    return Obstacle(f"is refused: {refusal}", "give plain numbers: detached, dense, of one of NumPy's dtypes")
+def _obstacle(refusal: Exception) -> ZeroCopyObstacle:
+    return ZeroCopyObstacle(f"is refused: {refusal}", "give plain numbers: detached, dense, of one of NumPy's dtypes")

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends import BACKENDS, DeviceOptions, Gpu, choose, device_report
+from gpupipe.backends import BACKENDS, DeviceOptions, GpuProbe, choose, device_report
 from gpupipe.errors import ConfigError, DeviceError
 
-GOOD_GPU = Gpu(True, "NVIDIA H100, driver 580.95.05", 1, "NVIDIA H100", "580.95.05", (13, 0), (9, 0), 80 * 2**30)
-NO_GPU = Gpu(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
+GOOD_GPU = GpuProbe(True, "NVIDIA H100, driver 580.95.05", 1, "NVIDIA H100", "580.95.05", (13, 0), (9, 0), 80 * 2**30)
+NO_GPU = GpuProbe(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
 
 
 @pytest.fixture
 def machine_with(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that sets what the probe finds."""
 
-    def set_up(gpu: Gpu, missing: tuple[str, ...] = ()) -> None:
+    def set_up(gpu: GpuProbe, missing: tuple[str, ...] = ()) -> None:
         monkeypatch.setattr("gpupipe.backends.probe_gpu", lambda: gpu)
         monkeypatch.setattr("gpupipe.backends.missing_packages", lambda: missing)
 
@@ -84,7 +84,7 @@ def test_a_listed_gpu_backend_is_taken_by_auto_and_by_gpu(machine_with: Any) -> 
 def test_missing_packages_are_named_with_the_extra_that_has_them(
     machine_with: Any, cuda: tuple[int, int], extra: str
 ) -> None:
-    machine_with(Gpu(True, "a GPU", 1, cuda=cuda, capability=(9, 0)), missing=("cudf", "rmm"))
+    machine_with(GpuProbe(True, "a GPU", 1, cuda=cuda, capability=(9, 0)), missing=("cudf", "rmm"))
     assert choose("auto").reason == "the GPU packages are incomplete: cudf, rmm are not installed"
     with pytest.raises(DeviceError, match="cudf, rmm are not installed") as error:
         choose("gpu")

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends.energy import GivenPower, Rapl, Unmeasured
+from gpupipe.backends.energy import ConstantPower, EnergyUnavailable, RaplMeter
 
 READ_TWICE = """
 import json
-from gpupipe.backends.energy import NvmlMeter, Unmeasured
+from gpupipe.backends.energy import NvmlMeter, EnergyUnavailable
 try:
     meter = NvmlMeter({n})
     found = [meter.how, meter.is_polled, meter.joules(), meter.joules()]
     meter.close()
-except Unmeasured as error:
+except EnergyUnavailable as error:
     found = str(error)
 print(json.dumps(found))
 """
@@ -37,7 +37,7 @@ def test_packages_and_memory_are_added_up_and_nothing_is_counted_twice(tmp_path:
     files = {name: _zone(tmp_path, number, name, 7_000_000) for number, name in counted + other}
     (tmp_path / "intel-rapl").mkdir()
     (tmp_path / "intel-rapl-mmio:0").mkdir()  # package 0 once more
-    meter = Rapl(tmp_path)
+    meter = RaplMeter(tmp_path)
     assert meter.joules() == 0
     for file in files.values():
         file.write_text("9000000\n")
@@ -48,7 +48,7 @@ def test_packages_and_memory_are_added_up_and_nothing_is_counted_twice(tmp_path:
 
 def test_a_counter_that_runs_over_goes_on(tmp_path: Path) -> None:
     file = _zone(tmp_path, "0", "package-0", used=262_000_000, largest=262_143_000)
-    meter = Rapl(tmp_path)
+    meter = RaplMeter(tmp_path)
     file.write_text("1857000\n")
     assert meter.joules() == 2
     file.write_text("3857000\n")
@@ -56,18 +56,18 @@ def test_a_counter_that_runs_over_goes_on(tmp_path: Path) -> None:
 
 
 def test_counters_that_are_not_there_or_not_readable_are_said(tmp_path: Path) -> None:
-    with pytest.raises(Unmeasured, match="no counter of its processors' energy"):
-        Rapl(tmp_path)
+    with pytest.raises(EnergyUnavailable, match="no counter of its processors' energy"):
+        RaplMeter(tmp_path)
     file = _zone(tmp_path, "0", "package-0", 1)
-    meter = Rapl(tmp_path)
+    meter = RaplMeter(tmp_path)
     file.unlink()
     file.mkdir()  # what even root cannot read
-    with pytest.raises(Unmeasured, match="energy_uj cannot be read: Is a directory"):
+    with pytest.raises(EnergyUnavailable, match="energy_uj cannot be read: Is a directory"):
         meter.joules()
 
 
 def test_given_watts_grow_with_time() -> None:
-    meter = GivenPower(1e9)
+    meter = ConstantPower(1e9)
     assert 0 < meter.joules() < meter.joules()
     assert meter.how == "1e+09 W given"
 

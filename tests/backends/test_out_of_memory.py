@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.backends.out_of_memory import LEAST_ROWS, by_parts, is_out_of_memory
+from gpupipe.backends.out_of_memory import LEAST_ROWS, is_out_of_memory, map_row_ranges
 from gpupipe.errors import LimitError
 from gpupipe.pipeline.timeline import Timeline
 
@@ -82,14 +82,14 @@ def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
         return list(range(start, stop))
 
     with Timeline().stage_on(backend, "predict") as stage:
-        parts = by_parts(work, 10_000, backend, "predict")
+        parts = map_row_ranges(work, 10_000, backend, "predict")
     assert np.concatenate(parts).tolist() == list(range(10_000))
     assert [len(part) for part in parts] == [2048, 2048, 2048, 2048, 1808]
     assert [note.text for note in stage.notes] == ["predict: out of memory at 10,000 rows: went on in parts of 2,048"]
 
 
 def test_no_rows_are_one_part(backend):
-    assert by_parts(lambda start, stop: (start, stop), 0, backend, "predict") == [(0, 0)]
+    assert map_row_ranges(lambda start, stop: (start, stop), 0, backend, "predict") == [(0, 0)]
 
 
 def test_what_does_not_fit_with_few_rows_is_an_error_with_sizes_and_what_to_change(backend):
@@ -100,7 +100,7 @@ def test_what_does_not_fit_with_few_rows_is_an_error_with_sizes_and_what_to_chan
         raise MemoryError("no room")
 
     with pytest.raises(LimitError, match="features: out of memory with 1,024 rows at a time") as caught:
-        by_parts(work, 1_000_000, backend, "features")
+        map_row_ranges(work, 1_000_000, backend, "features")
     assert sizes[0] == 1_000_000 and sizes[-1] == LEAST_ROWS
     assert "GiB free" in str(caught.value) and "use fewer columns" in str(caught.value)
     assert caught.value.exit_code == 3
@@ -111,7 +111,7 @@ def test_another_error_is_not_taken_for_a_lack_of_memory(backend):
         raise ValueError("another")
 
     with pytest.raises(ValueError, match="another"):
-        by_parts(work, 1_000_000, backend, "features")
+        map_row_ranges(work, 1_000_000, backend, "features")
 
 
 def test_the_errors_of_all_libraries_are_known():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpupipe.config.composer import Composer
-from gpupipe.config.document import Node, Unreadable
+from gpupipe.config.document import Node, UnreadableDocument
 
 
 def compose(text: str, **environment: str) -> tuple[Node, list[str]]:
@@ -19,7 +19,7 @@ def child(node: Node, key: str | int) -> Node:
 
 
 def refusal(text: str) -> str:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableDocument) as caught:
         Composer({}, problems=[]).file(text, "c.yaml")
     return str(caught.value)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.config.environment import Interpolated, escape, interpolate
+from gpupipe.config.environment import InterpolatedText, escape, interpolate
 
 
 def test_a_variable_is_replaced_wherever_it_stands() -> None:
@@ -15,8 +15,8 @@ def test_a_variable_is_replaced_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"X": ""}])
 def test_the_default_serves_where_the_variable_is_unset_or_empty(environment: dict[str, str]) -> None:
-    assert interpolate("${X:a:b}", environment) == Interpolated("a:b", "a:b", "a:b")
-    assert interpolate("<${X:}>", environment) == Interpolated("<>", "<>", "<>")
+    assert interpolate("${X:a:b}", environment) == InterpolatedText("a:b", "a:b", "a:b")
+    assert interpolate("<${X:}>", environment) == InterpolatedText("<>", "<>", "<>")
 
 
 def test_the_variable_goes_before_the_default() -> None:
@@ -48,7 +48,7 @@ def test_a_value_is_not_interpolated_a_second_time() -> None:
 @settings(deadline=None)
 @given(st.text(alphabet="${}aX:", max_size=12))
 def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
-    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == Interpolated(text, escape(text), text)
+    assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == InterpolatedText(text, escape(text), text)
 
 
 def test_a_value_is_written_as_its_name_unless_it_may_be_seen() -> None:

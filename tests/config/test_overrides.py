@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpupipe.config import Config, parse_config
 from gpupipe.config.composer import Composer
-from gpupipe.config.document import marked
+from gpupipe.config.document import build_tree
 from gpupipe.config.overrides import apply_override
 
 Load = Callable[..., Config]
@@ -136,7 +136,7 @@ def test_an_override_changes_what_it_names_and_nothing_else(
     tree: dict[str, Any], new: int, data: st.DataObject
 ) -> None:
     """Against Python's own indexing of the plain tree."""
-    root, steps, parent = marked(tree, "settings"), [], tree
+    root, steps, parent = build_tree(tree, "settings"), [], tree
     while True:
         options = list(parent) if isinstance(parent, dict) else list(range(len(parent)))
         step = data.draw(st.sampled_from(options))

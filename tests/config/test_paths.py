@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.config.document import marked
+from gpupipe.config.document import build_tree
 from gpupipe.config.paths import resolve_path, resolve_paths
 
 
@@ -43,7 +43,7 @@ def test_other_paths_are_left_as_they_are(folder: Path, path: str) -> None:
 
 
 def test_the_paths_of_every_section_are_resolved_and_nothing_else(folder: Path) -> None:
-    root = marked(
+    root = build_tree(
         {
             "name": "data",
             "source": {"path": ["data/a.csv", "nowhere.csv"], "prepare": "hooks.py:clean", "target": "data"},

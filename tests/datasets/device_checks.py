@@ -9,7 +9,7 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.io.device import datasets
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.plain_json import plain_lines
 from gpupipe.io.device.read import read_frame
 from gpupipe.io.read import read_arrow
@@ -62,7 +62,7 @@ def test_lines_are_plain_on_a_device_where_they_are_on_the_host(content: bytes) 
     def judged(backend: Backend) -> Any:
         try:
             return plain_lines(content, backend)
-        except Obstacle as obstacle:
+        except UnsupportedOnDevice as obstacle:
             return obstacle.what
 
     assert judged(DeviceDouble()) == judged(choose("cpu"))

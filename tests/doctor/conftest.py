@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions, read_distributions
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DRIVER_SOURCE = ROOT / "tests" / "backends" / "fake_driver.c"
 
-H100 = Gpu(
+H100 = GpuProbe(
     usable=True,
     reason="NVIDIA H100, driver 580.95.05",
     count=1,
@@ -32,7 +32,7 @@ H100 = Gpu(
 
 
 @pytest.fixture
-def gpu() -> Gpu:
+def gpu() -> GpuProbe:
     """A GPU that everything runs on."""
     return H100
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.compilers import compiler_findings
 from gpupipe.doctor.distributions import Distributions
 
@@ -26,7 +26,7 @@ CU12 = {**NUMBA, "nvidia-cuda-nvcc-cu12": "12.9.86", "nvidia-cuda-nvrtc-cu12": "
     ],
 )
 def test_ptx_must_be_read_by_what_assembles_it(
-    gpu: Gpu, versions: dict[str, str], cuda: tuple[int, int], level: str, words: str
+    gpu: GpuProbe, versions: dict[str, str], cuda: tuple[int, int], level: str, words: str
 ) -> None:
     (finding,) = compiler_findings(Distributions(versions), replace(gpu, cuda=cuda))
     assert finding.level == level
@@ -34,7 +34,7 @@ def test_ptx_must_be_read_by_what_assembles_it(
     assert bool(finding.fix) == (level == "error")
 
 
-def test_each_fix_is_a_command(gpu: Gpu) -> None:
+def test_each_fix_is_a_command(gpu: GpuProbe) -> None:
     (missing,) = compiler_findings(Distributions(CU13), gpu)
     older = "pip install 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*'"
     assert missing.fix == f"pip install 'nvidia-nvjitlink>=13.5,<14', or an older compiler: {older}"
@@ -42,7 +42,7 @@ def test_each_fix_is_a_command(gpu: Gpu) -> None:
     assert old.fix == "pip install 'nvidia-nvjitlink>=13.5,<14'"
 
 
-def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: Gpu) -> None:
-    assert compiler_findings(Distributions(CU13), Gpu(False, "no NVIDIA driver", obstacle="no_driver")) == []
+def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: GpuProbe) -> None:
+    assert compiler_findings(Distributions(CU13), GpuProbe(False, "no NVIDIA driver", obstacle="no_driver")) == []
     assert compiler_findings(Distributions({"nvidia-nvvm": "13.5.37"}), gpu) == []
     assert compiler_findings(Distributions(NUMBA), gpu) == []

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.cuda_start import COMPAT, START, cuda_findings
 
 NAMES = [
@@ -19,7 +19,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("code", "name", "level", "fix"), NAMES)
 def test_the_driver_says_whether_cuda_starts(
-    gpu: Gpu, driver: str, monkeypatch: pytest.MonkeyPatch, code: str, name: str, level: str, fix: str
+    gpu: GpuProbe, driver: str, monkeypatch: pytest.MonkeyPatch, code: str, name: str, level: str, fix: str
 ) -> None:
     for variable, value in {"LD_LIBRARY_PATH": driver, "FAKE_CUINIT": code, "FAKE_CUINIT_NAME": name}.items():
         monkeypatch.setenv(variable, value)
@@ -30,10 +30,10 @@ def test_the_driver_says_whether_cuda_starts(
 
 
 def test_without_a_gpu_nothing_is_started() -> None:
-    assert cuda_findings(Gpu(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
+    assert cuda_findings(GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
 
 
-def test_a_library_that_is_gone_is_a_finding(gpu: Gpu) -> None:
+def test_a_library_that_is_gone_is_a_finding(gpu: GpuProbe) -> None:
     if subprocess.run([sys.executable, "-c", START], capture_output=True, check=False).returncode == 0:
         pytest.skip("this machine has the library")
     (finding,) = cuda_findings(gpu, 60)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpupipe.backends.nvml import NVML_ERRORS
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.driver import NVML_FIXES, WITH_GPUS, driver_findings
 from gpupipe.doctor.finding import Finding
@@ -13,20 +13,20 @@ from gpupipe.doctor.host_environment import HostEnvironment
 
 NOTHING = Distributions()
 WHEELS = Distributions({"cudf-cu13": "26.10.0"})
-NO_DRIVER = Gpu(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded", obstacle="no_driver")
+NO_DRIVER = GpuProbe(False, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded", obstacle="no_driver")
 PLAIN = HostEnvironment()
 CONTAINER = HostEnvironment(in_container=True)
 SIGN = "it is PCI device 0000:01:00.0"
 WSL = HostEnvironment(in_wsl=True)
 
 
-def said(gpu: Gpu, around: HostEnvironment = PLAIN, installed: Distributions = NOTHING) -> Finding:
+def said(gpu: GpuProbe, around: HostEnvironment = PLAIN, installed: Distributions = NOTHING) -> Finding:
     (finding,) = driver_findings(gpu, around, installed)
     assert gpu.obstacle == "" or gpu.reason in finding.found
     return finding
 
 
-def test_a_good_driver_is_ok(gpu: Gpu) -> None:
+def test_a_good_driver_is_ok(gpu: GpuProbe) -> None:
     assert said(gpu, installed=WHEELS) == Finding("ok", "NVIDIA driver", "580.95.05, for CUDA up to 13.0")
 
 
@@ -62,7 +62,7 @@ def test_the_driver_of_wsl_is_put_on_the_path_of_libraries() -> None:
 
 
 def test_a_hidden_gpu_is_somebodys_wish_and_no_error() -> None:
-    hidden = Gpu(False, "GPUPIPE_FORCE_CPU is set", obstacle="hidden")
+    hidden = GpuProbe(False, "GPUPIPE_FORCE_CPU is set", obstacle="hidden")
     assert said(hidden).fix == ""
     finding = said(hidden, replace(PLAIN, nvidia_sign=SIGN))
     assert (finding.level, finding.fix) == ("warning", "unset GPUPIPE_FORCE_CPU, if the GPU is to be used")
@@ -84,7 +84,7 @@ def test_a_hidden_gpu_is_somebodys_wish_and_no_error() -> None:
     ],
 )
 def test_every_obstacle_of_a_driver_that_is_there_is_an_error(obstacle: str, around: HostEnvironment, fix: str) -> None:
-    finding = said(Gpu(False, "the reason", obstacle=obstacle), around)
+    finding = said(GpuProbe(False, "the reason", obstacle=obstacle), around)
     assert finding.level == "error"
     assert fix in finding.fix
 
@@ -93,7 +93,7 @@ def test_every_error_that_the_probe_explains_has_a_fix() -> None:
     assert set(NVML_FIXES) == {f"nvml_{code}" for code in NVML_ERRORS}
 
 
-def test_a_driver_older_than_its_wheels_is_an_error_with_two_ways_out(gpu: Gpu) -> None:
+def test_a_driver_older_than_its_wheels_is_an_error_with_two_ways_out(gpu: GpuProbe) -> None:
     older = replace(gpu, driver="570.86.10", cuda=(12, 8))
     assert said(older).level == "ok"
     finding = said(older, installed=WHEELS)

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor import imports
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.imports import ImportTrial, import_findings, try_imports
 
-NO_GPU = Gpu(False, "no NVIDIA driver", obstacle="no_driver")
+NO_GPU = GpuProbe(False, "no NVIDIA driver", obstacle="no_driver")
 
 
 @pytest.fixture
 def said(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that gives the findings on the packages in the folder, and on no other."""
 
-    def run(gpu: Gpu = NO_GPU) -> dict[str, Finding]:
+    def run(gpu: GpuProbe = NO_GPU) -> dict[str, Finding]:
         monkeypatch.setattr(imports, "_is_there", lambda module: (site.folder / module).exists())
         monkeypatch.syspath_prepend(str(site.folder))
         return {finding.check: finding for finding in import_findings(site.read(), gpu, 60)}
@@ -54,7 +54,7 @@ def test_a_package_that_fails_is_reinstalled_and_doctor_lives_on(site: Any, said
     assert finding.fix == "pip install --force-reinstall 'cudf-cu13==26.10.2'"
 
 
-def test_a_package_without_metadata_comes_anew_with_the_extra(site: Any, said: Any, gpu: Gpu) -> None:
+def test_a_package_without_metadata_comes_anew_with_the_extra(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.module("cudf", "raise ImportError('half of it')")
     assert said(gpu)["cudf"].fix == "pip install 'gpupipe[cuda13]'"
 
@@ -65,7 +65,7 @@ def test_an_import_that_hangs_is_ended(site: Any, monkeypatch: pytest.MonkeyPatc
     assert try_imports(["endless"], 0.5) == ImportTrial("does not finish within 0.5 s")
 
 
-def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, gpu: Gpu) -> None:
+def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.add_gpupipe()
     site.add("xgboost-cpu", "3.4.0")
     site.add("cudf-cu13", "26.10.2")
@@ -77,7 +77,7 @@ def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, g
     assert finding.fix == f"pip uninstall -y xgboost-cpu && pip install '{wanted}'"
 
 
-def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gpu: Gpu) -> None:
+def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.module("xgboost", "def build_info(): return {'USE_CUDA': True}")
     site.module("torch", "class version: cuda = '13.0'")
     assert {finding.found for finding in said(gpu).values()} == {"of unknown version; imports, built with CUDA"}

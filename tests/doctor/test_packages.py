@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends.probe import Gpu, missing_packages
+from gpupipe.backends.probe import GpuProbe, missing_packages
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.packages import package_findings
 
-NO_GPU = Gpu(False, "no NVIDIA driver", obstacle="no_driver")
+NO_GPU = GpuProbe(False, "no NVIDIA driver", obstacle="no_driver")
 
 
-def said(site: Any, gpu: Gpu = NO_GPU) -> list[Finding]:
+def said(site: Any, gpu: GpuProbe = NO_GPU) -> list[Finding]:
     return package_findings(site.read(), gpu)
 
 
@@ -22,7 +22,7 @@ def test_no_gpu_package_is_fine_without_a_gpu(site: Any) -> None:
 
 
 def test_behind_a_broken_driver_packages_are_not_called_needless(site: Any) -> None:
-    assert said(site, Gpu(False, "error 18", obstacle="nvml_18"))[0].found == "none is installed"
+    assert said(site, GpuProbe(False, "error 18", obstacle="nvml_18"))[0].found == "none is installed"
 
 
 def test_a_whole_set_is_ok(site: Any) -> None:
@@ -33,7 +33,7 @@ def test_a_whole_set_is_ok(site: Any) -> None:
     assert said(site) == [Finding("ok", "GPU packages", "of one release, for CUDA 13")]
 
 
-def test_mixed_wheels_are_all_replaced_by_those_of_the_driver(site: Any, gpu: Gpu) -> None:
+def test_mixed_wheels_are_all_replaced_by_those_of_the_driver(site: Any, gpu: GpuProbe) -> None:
     site.add("cudf-cu12", "26.10.0")
     site.add("cupy-cuda13x", "14.2.0")
     finding = said(site)[0]
@@ -88,7 +88,7 @@ def test_metadata_that_cannot_be_read_is_a_finding(site: Any, metadata: bytes | 
     assert "cudf_cu13-26.10.0.dist-info cannot be read" in finding.found
 
 
-def test_a_gpu_without_its_packages_is_an_error(site: Any, gpu: Gpu) -> None:
+def test_a_gpu_without_its_packages_is_an_error(site: Any, gpu: GpuProbe) -> None:
     if not missing_packages():
         pytest.skip("every GPU package is installed here")
     (finding,) = said(site, gpu)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.toolkits import library_findings
@@ -32,13 +32,13 @@ def toolkits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkits:
     return toolkits
 
 
-def find(gpu: Gpu, root: Path) -> Finding:
+def find(gpu: GpuProbe, root: Path) -> Finding:
     (finding,) = library_findings(INSTALLED, gpu, 60, root)
     return finding
 
 
 def test_a_toolkit_that_is_not_searched_is_named_with_what_makes_it_visible(
-    toolkits: Toolkits, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")
     finding = find(gpu, tmp_path)
@@ -54,7 +54,7 @@ def test_a_toolkit_that_is_not_searched_is_named_with_what_makes_it_visible(
 
 
 def test_the_toolkit_of_nvcc_is_asked_for_where_nvcc_is_a_script_elsewhere(
-    toolkits: Toolkits, gpu: Gpu, tmp_path: Path
+    toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "somewhere", nvvm="lib")  # as those made of wheels
     (tmp_path / "bin").mkdir()
@@ -67,7 +67,7 @@ def test_the_toolkit_of_nvcc_is_asked_for_where_nvcc_is_a_script_elsewhere(
 
 
 def test_what_makes_nothing_visible_is_not_proposed(
-    toolkits: Toolkits, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")
     (toolkit / "nvvm" / "lib64" / "libnvvm.so.4").write_text("no library")
@@ -76,6 +76,6 @@ def test_what_makes_nothing_visible_is_not_proposed(
     assert (finding.found, finding.fix) == (MISSING, "pip install 'numba-cuda[cu13]==0.30.4'")
 
 
-def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: Gpu) -> None:
-    assert library_findings(INSTALLED, Gpu(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
+def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: GpuProbe) -> None:
+    assert library_findings(INSTALLED, GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
     assert library_findings(Distributions({}), gpu, 60) == []

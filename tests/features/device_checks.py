@@ -40,7 +40,7 @@ from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import prepare
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.table.arrange import between, on_device
+from gpupipe.table.arrange import move_table, slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Column, Schema, declare
@@ -331,7 +331,7 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     table, device, n = people(), DeviceDouble(), N
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
     workers = Inline(device, 2)
-    cut = [on_device(between(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
+    cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
     parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
     with (
         patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(row_selection, "ROWS_A_PART", n // 2),

@@ -13,8 +13,8 @@ from gpupipe.features.history.derivation import derive
 from gpupipe.features.ops.lag import Lag
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.device.columns import Known, Numbers
-from gpupipe.table.device.keys import in_order, key_codes, row_codes
+from gpupipe.table.device.columns import DeviceColumn, DeviceNumbers
+from gpupipe.table.device.keys import key_codes, row_codes, sort_by_key
 from tests.backends import double
 from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
@@ -91,16 +91,16 @@ def test_keys_that_a_device_has_read_are_coded_there() -> None:
     device = DeviceDouble()
     customers, orders = (rows(N, seed)["customer"].to_numpy() for seed in (0, 1))
 
-    def numbers(values: Any) -> Known:
+    def numbers(values: Any) -> DeviceColumn:
         there = device.to_device(values)
-        return Numbers(there, there == there, pa.float64())
+        return DeviceNumbers(there, there == there, pa.float64())
 
     times = device.to_device(np.arange(N)[::-1].copy())
     device.open_stage()
     double.uncounted.clear()
     mine, theirs, size = key_codes([numbers(customers)], [numbers(orders)], [("a", "b")], "orders", device)
     pairs, n_pairs = row_codes([numbers(orders), numbers(orders)], device)
-    order = in_order(theirs, times, device.xp)
+    order = sort_by_key(theirs, times, device.xp)
     use = device.close_stage()
     assert use.bytes_to_host == 0
     assert {line.rpartition(" ")[2] for line in double.uncounted} == {"bool(array)"}  # whether floats are whole numbers

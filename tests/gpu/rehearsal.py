@@ -37,13 +37,13 @@ from benchmarks.device.suite import networks
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu import estimators
-from gpupipe.backends.probe import Gpu
+from gpupipe.backends.probe import GpuProbe
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
 
 ROWS = {"ROWS": 400, "CHURN_ROWS": 400, "N": 2_000}  # of a test module's constants
 SIMULATED_ROWS = 5_000
-GPU = Gpu(True, "a rehearsal without a GPU", 1, "a rehearsal", "0", (13, 0), (9, 0), 80 << 30, 79 << 30)
+GPU = GpuProbe(True, "a rehearsal without a GPU", 1, "a rehearsal", "0", (13, 0), (9, 0), 80 << 30, 79 << 30)
 NEEDS = {
     "test_batches": "needs PyTorch's CUDA tensors",
     "test_cluster": "needs dask-cuda's workers",

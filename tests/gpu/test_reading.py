@@ -18,7 +18,7 @@ from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
 from gpupipe.io.device import csv_chunks, jsonl
 from gpupipe.io.device.datasets import BLOCK_ROWS
-from gpupipe.io.device.obstacles import Obstacle, require_plain
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.read_stage import read_table
@@ -44,7 +44,7 @@ def readable(config: Any, name: str) -> Config:
     found: Config = config(name, "source.cache=false")
     try:
         require_plain(found.source, found.tables)
-    except Obstacle as obstacle:
+    except UnsupportedOnDevice as obstacle:
         pytest.skip(f"a table that the host reads by design: {obstacle}")
     return found
 
@@ -136,9 +136,9 @@ LINES = {
 
 
 @pytest.mark.parametrize("what", LINES)
-@pytest.mark.parametrize("part_bytes", [40, 1 << 20])
-def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, part_bytes: int) -> None:
-    monkeypatch.setattr(jsonl, "PART_BYTES", part_bytes)
+@pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
+def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, chunk_bytes: int) -> None:
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
     path = tmp_path / "t.jsonl"
     path.write_text("\n".join(LINES[what] * 3), encoding="utf8", newline="")
     assert_same_table(of_file(path, "y"))

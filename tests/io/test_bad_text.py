@@ -15,7 +15,7 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.io.chunks.packed_tables import unpacked
+from gpupipe.io.chunks.packed_tables import widen_codes
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import CsvSettings, TableSource
 from gpupipe.partitions.source_chunks import read_pieces
@@ -31,7 +31,7 @@ def in_pieces(source: TableSource, n: int) -> tuple[pa.Table, list[str]]:
     workers = Inline(choose("cpu"), 2)
     found = read_pieces(source, workers, n)
     rows = workers.gather([piece.rows for piece in found.pieces])
-    return pa.concat_tables([unpacked(table) for table in rows]), found.notes
+    return pa.concat_tables([widen_codes(table) for table in rows]), found.notes
 
 
 def outcome(read: Any) -> Outcome:

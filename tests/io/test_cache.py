@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.errors import ConfigError
-from gpupipe.io.cache import Cache, cache_key
+from gpupipe.io.cache import TableCache, cache_key
 from gpupipe.io.cache_folder import MARKER, TAG, make_draft
 from gpupipe.io.files import SourceFile
 from gpupipe.io.settings import JoinedTable, Source
@@ -65,9 +65,9 @@ def is_mapped(array: Any) -> bool:
 
 def test_what_is_stored_is_loaded_without_a_copy(tmp_path: Path) -> None:
     table = encoded()
-    assert Cache(tmp_path / "cache", KEY).load() is None
-    assert Cache(tmp_path / "cache", KEY).store(table) == []
-    loaded = Cache(tmp_path / "cache", KEY).load()
+    assert TableCache(tmp_path / "cache", KEY).load() is None
+    assert TableCache(tmp_path / "cache", KEY).store(table) == []
+    loaded = TableCache(tmp_path / "cache", KEY).load()
     assert loaded is not None
     assert_equal(loaded, table)
     for block in loaded.blocks.values():
@@ -77,8 +77,8 @@ def test_what_is_stored_is_loaded_without_a_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_small_tables_are_kept_too(tmp_path: Path, n_rows: int) -> None:
-    Cache(tmp_path, KEY).store(encoded(n_rows))
-    loaded = Cache(tmp_path, KEY).load()
+    TableCache(tmp_path, KEY).store(encoded(n_rows))
+    loaded = TableCache(tmp_path, KEY).load()
     assert loaded is not None
     assert_equal(loaded, encoded(n_rows))
 
@@ -86,7 +86,7 @@ def test_small_tables_are_kept_too(tmp_path: Path, n_rows: int) -> None:
 @pytest.mark.parametrize("name", ["int8.npy", "float64.npy", "levels.json", "texts.arrow", "table.json"])
 @pytest.mark.parametrize("harm", ["truncate", "remove", "garbage", "flip a bit"])
 def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, harm: str) -> None:
-    Cache(tmp_path, KEY).store(encoded())
+    TableCache(tmp_path, KEY).store(encoded())
     path = tmp_path / KEY / name
     if harm == "truncate":
         path.write_bytes(path.read_bytes()[:-10])
@@ -100,11 +100,11 @@ def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, 
         path.write_text("{}")
     else:
         path.write_bytes(b"x" * 100)
-    cache = Cache(tmp_path, KEY)
+    cache = TableCache(tmp_path, KEY)
     assert cache.load() is None
     (note,) = cache.store(encoded())
     assert "damaged" in note and "read again" in note
-    loaded = Cache(tmp_path, KEY).load()
+    loaded = TableCache(tmp_path, KEY).load()
     assert loaded is not None
     assert_equal(loaded, encoded())
 
@@ -116,21 +116,21 @@ def test_the_least_recently_used_entries_make_room(tmp_path: Path) -> None:
         _stored(tmp_path, key)
         os.utime(tmp_path / key, (i + 1000, i + 1000))
     os.utime(tmp_path / a, (0, 0))
-    assert Cache(tmp_path, a).load() is not None  # now the most recent
-    assert Cache(tmp_path, d, limit_bytes=int(size * 3.5)).store(encoded()) == []
+    assert TableCache(tmp_path, a).load() is not None  # now the most recent
+    assert TableCache(tmp_path, d, limit_bytes=int(size * 3.5)).store(encoded()) == []
     assert sorted(os.listdir(tmp_path)) == [TAG, a, c, d]
 
 
 def test_a_table_larger_than_the_cache_is_not_kept_and_removes_nothing(tmp_path: Path) -> None:
     _stored(tmp_path, KEY)
-    (note,) = Cache(tmp_path, "b" * 64, limit_bytes=100).store(encoded())
+    (note,) = TableCache(tmp_path, "b" * 64, limit_bytes=100).store(encoded())
     assert "not cached" in note
     assert sorted(os.listdir(tmp_path)) == [KEY, TAG]
 
 
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (note,) = Cache(tmp_path / "file", KEY).store(encoded())
+    (note,) = TableCache(tmp_path / "file", KEY).store(encoded())
     assert "not cached" in note
 
 
@@ -154,9 +154,9 @@ def test_a_folder_that_holds_anything_else_is_refused_before_anything_is_read(
     before = tree(tmp_path / "home")
     for setting in (source, Source(path="t.csv", cache="home")):
         with pytest.raises(ConfigError, match="photos") as caught:
-            Cache.of(setting, None, tmp_path)
+            TableCache.of(setting, None, tmp_path)
         assert caught.value.where == str(tmp_path / "home") and "gpupipe-cache" in caught.value.fix
-    (note,) = Cache(tmp_path / "home", KEY, limit_bytes=1 << 20).store(encoded())
+    (note,) = TableCache(tmp_path / "home", KEY, limit_bytes=1 << 20).store(encoded())
     assert "not cached" in note
     assert tree(tmp_path / "home") == before
 
@@ -176,7 +176,7 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
     for path in folder.iterdir():
         os.utime(path, (0, 0))
     before = {*tree(folder), *tree(elsewhere)}
-    assert Cache(folder, "e" * 64, limit_bytes=int(size * 1.5)).store(encoded()) == []
+    assert TableCache(folder, "e" * 64, limit_bytes=int(size * 1.5)).store(encoded()) == []
     gone = {name for name in before - {*tree(folder), *tree(elsewhere)} if "/" not in name}
     assert gone == {KEY}
     assert {*tree(folder), *tree(elsewhere)} >= {name for name in before if not name.startswith(KEY)}
@@ -185,10 +185,10 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
 def test_a_cache_into_which_somebody_has_put_files_is_refused_too(source: Source, tmp_path: Path) -> None:
     entry = _stored(tmp_path / "cache", KEY)
     (entry / "table.json").unlink()  # damage is no reason
-    assert Cache.of(source, None, tmp_path) is not None
+    assert TableCache.of(source, None, tmp_path) is not None
     put(tmp_path / "cache" / "photos", a="mine")
     with pytest.raises(ConfigError, match="photos"):
-        Cache.of(source, None, tmp_path)
+        TableCache.of(source, None, tmp_path)
 
 
 def test_an_entry_is_neither_read_nor_replaced_through_a_link_or_without_its_marker(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_an_entry_is_neither_read_nor_replaced_through_a_link_or_without_its_mar
     (_stored(cache, "a" * 64) / MARKER).unlink()
     for key in (KEY, "a" * 64):
         before = tree(tmp_path)
-        assert Cache(cache, key).load() is None
-        (note,) = Cache(cache, key).store(encoded())
+        assert TableCache(cache, key).load() is None
+        (note,) = TableCache(cache, key).store(encoded())
         assert "not cached" in note
         assert tree(tmp_path) == before
 
@@ -212,9 +212,9 @@ def test_a_cache_of_an_earlier_version_goes_on_and_its_entries_stay(source: Sour
     (folder / ".draft-q9_zk21a").mkdir()
     (folder / "kernels" / "0123456789abcdef").mkdir(parents=True)
     before = tree(folder)
-    cache = Cache.of(source, None, tmp_path)
+    cache = TableCache.of(source, None, tmp_path)
     assert cache is not None and cache.store(encoded()) == []
-    assert Cache.of(source, None, tmp_path) is not None
+    assert TableCache.of(source, None, tmp_path) is not None
     assert set(tree(folder)) >= set(before)
 
 
@@ -222,7 +222,7 @@ def test_what_killed_processes_left_is_evicted_after_a_day(tmp_path: Path) -> No
     size = sum(path.stat().st_size for path in _stored(tmp_path, KEY).iterdir())
     drafts = [make_draft(tmp_path), make_draft(tmp_path)]
     os.utime(drafts[0], (0, 0))
-    assert Cache(tmp_path, "a" * 64, limit_bytes=int(size * 1.5)).store(encoded()) == []
+    assert TableCache(tmp_path, "a" * 64, limit_bytes=int(size * 1.5)).store(encoded()) == []
     assert sorted(os.listdir(tmp_path)) == sorted([TAG, "a" * 64, drafts[1].name])
 
 
@@ -231,7 +231,7 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
 
     def use(start: int) -> None:
         for i in range(start, start + 20):
-            cache = Cache(tmp_path, f"{i % 3:064x}", limit_bytes=int(size * 2.5))
+            cache = TableCache(tmp_path, f"{i % 3:064x}", limit_bytes=int(size * 2.5))
             if cache.load() is None:
                 notes = cache.store(encoded())
                 assert all("was damaged" in note for note in notes), notes
@@ -239,7 +239,7 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(use, range(3)))
     names = sorted(os.listdir(tmp_path))
-    assert names[-1] == TAG and all(Cache(tmp_path, name).load() is not None for name in names[:-1])
+    assert names[-1] == TAG and all(TableCache(tmp_path, name).load() is not None for name in names[:-1])
 
 
 def test_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
@@ -258,16 +258,16 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
     for exposed in (shared, shared / "cache", entry):
         was = exposed.stat().st_mode
         exposed.chmod(0o777)
-        cache = Cache(shared / "cache", KEY)
+        cache = TableCache(shared / "cache", KEY)
         assert cache.load() is None and not cache.has_entry
         (note,) = cache.store(encoded())
         assert f"other users may write to {exposed} (mode 777)" in note and "chmod go-w" in note
         exposed.chmod(was)
-    assert Cache(shared / "cache", KEY).load() is not None
+    assert TableCache(shared / "cache", KEY).load() is not None
 
 
 def _stored(folder: Path, key: str) -> Path:
-    assert Cache(folder, key).store(encoded()) == []
+    assert TableCache(folder, key).store(encoded()) == []
     return folder / key
 
 
@@ -281,7 +281,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 def key_of(source: Source, folder: Path, **tables: JoinedTable) -> str:
-    cache = Cache.of(source, tables, folder)
+    cache = TableCache.of(source, tables, folder)
     assert cache is not None
     return cache.path.name
 
@@ -337,18 +337,18 @@ def test_a_remote_file_that_shows_no_changes_is_never_taken_for_the_same(source:
 
 def test_auto_keeps_large_inputs_only(source: Source, tmp_path: Path) -> None:
     auto = Source(path="t.csv")
-    assert Cache.of(auto, None, tmp_path) is None
+    assert TableCache.of(auto, None, tmp_path) is None
     os.truncate(tmp_path / "t.csv", 64 << 20)
-    assert Cache.of(auto, None, tmp_path) is not None
-    assert Cache.of(Source(path="t.csv", cache=False), None, tmp_path) is None
-    assert Cache.of(Source(generate="churn", rows=10**9), None, tmp_path) is None
+    assert TableCache.of(auto, None, tmp_path) is not None
+    assert TableCache.of(Source(path="t.csv", cache=False), None, tmp_path) is None
+    assert TableCache.of(Source(generate="churn", rows=10**9), None, tmp_path) is None
 
 
 def test_the_folder_is_the_setting_or_the_environment_or_the_users(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def folder(source: Source) -> Path:
-        cache = Cache.of(source, None, tmp_path)
+        cache = TableCache.of(source, None, tmp_path)
         assert cache is not None
         return cache.folder
 
@@ -366,8 +366,8 @@ def test_the_limit_is_a_size(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, n_bytes: int
 ) -> None:
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", text)
-    cache = Cache.of(source, None, tmp_path)
+    cache = TableCache.of(source, None, tmp_path)
     assert cache is not None and cache.limit_bytes == n_bytes
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", "much")
     with pytest.raises(ConfigError, match="no size"):
-        Cache.of(source, None, tmp_path)
+        TableCache.of(source, None, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.io.entities import read_entities
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source
 
 DAY = pd.Timedelta(days=1)
@@ -46,7 +46,7 @@ def table(path: Path, **more: Any) -> JoinedTable:
     return JoinedTable.model_validate(settings | more)
 
 
-def made(path: Path, label: dict[str, Any] | None, **entities: Any) -> Loaded:
+def made(path: Path, label: dict[str, Any] | None, **entities: Any) -> LoadedTable:
     settings = {"table": "events", "as_of": "2024-02-01", "label": label} | entities
     source = Source.model_validate({"entities": settings, "target": "y" if label else None})
     return read_entities(source, {"events": table(path)})

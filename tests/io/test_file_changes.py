@@ -13,11 +13,11 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import DataError
-from gpupipe.io.cache import Cache
-from gpupipe.io.chunks.chunk_steps import read_piece
-from gpupipe.io.chunks.split import cuts
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import opened
+from gpupipe.io.cache import TableCache
+from gpupipe.io.chunks.chunk_steps import parse_chunk
+from gpupipe.io.chunks.split import find_splittable_files
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.notes import Notes
@@ -56,7 +56,7 @@ def test_a_file_that_changes_while_it_is_open_is_refused(
     pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
     (file,) = find_files(Source(path=str(path)))
     with pytest.raises(DataError, match=r"the file was (changed|removed) while it was read") as caught:  # noqa: SIM117
-        with opened(file) as stream:
+        with open_file(file) as stream:
             assert stream.read(4)
             change(path)
     assert caught.value.where == str(path)
@@ -66,7 +66,7 @@ def test_a_file_that_is_cut_short_between_two_row_groups_ends_no_process(tmp_pat
     path = tmp_path / "t.parquet"
     pq.write_table(TABLE, path, row_group_size=5_000, compression="none", use_dictionary=False)
     source = Source(path=str(path))
-    parts = read_groups(find_files(source)[0], Wanted(source), Notes(), [[0], [1], [2], [3]])
+    parts = read_groups(find_files(source)[0], ColumnFilter(source), Notes(), [[0], [1], [2], [3]])
     assert next(parts).num_rows == 5_000
     cut(path)  # bytes that were memory-mapped would raise SIGBUS
     with pytest.raises(DataError, match="was changed while it was read"):
@@ -88,9 +88,9 @@ def test_a_piece_of_a_file_that_has_changed_since_it_was_cut_is_an_error(tmp_pat
         path = tmp_path / name
         pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
         source = Source(path=str(path))
-        (piece,) = cuts(source)[0].pieces(1 << 30)
+        (piece,) = find_splittable_files(source)[0].pieces(1 << 30)
         append(path)
-        error = read_piece(piece, source)[1].error
+        error = parse_chunk(piece, source)[1].error
         assert error is not None and "was changed while it was read" in error.what and str(path) in error.where
 
 
@@ -98,7 +98,7 @@ def test_a_remote_file_that_changes_while_it_is_open_is_refused() -> None:
     system = fsspec.filesystem("memory")
     system.pipe("/changed/t.csv", b"a,b\n1,2\n")
     (file,) = find_files(Source(path="memory://changed/t.csv"))
-    with pytest.raises(DataError, match="was changed while it was read"), opened(file) as stream:
+    with pytest.raises(DataError, match="was changed while it was read"), open_file(file) as stream:
         stream.read(3)
         system.pipe("/changed/t.csv", b"a,b\n3,4\n5,6\n")
     system.rm("/changed", recursive=True)
@@ -109,7 +109,7 @@ def test_a_table_of_files_that_have_changed_since_is_never_kept(tmp_path: Path) 
     source = Source(path=str(path), cache=str(tmp_path / "cache"))
     for change in (append, Path.unlink):
         path.write_text("a,b\n1,x\n2,y\n")
-        cache = Cache.of(source)
+        cache = TableCache.of(source)
         table = encode(read_arrow(source).table, choose("cpu"))
         change(path)
         assert cache is not None

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.files import find_files, mask, reading
+from gpupipe.io.files import convert_read_errors, find_files, mask
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
 
@@ -188,7 +188,7 @@ def test_a_url_without_a_file_is_refused() -> None:
 def test_passwords_and_signatures_never_reach_a_message() -> None:
     masked = mask("reading ftp://bob:hunter2@host/t.csv?sig=s3cret&x=1 failed")
     assert "hunter2" not in masked and "s3cret" not in masked and "ftp://***@host/t.csv" in masked
-    with pytest.raises(DataError) as caught, reading("https://bob:hunter2@host/t.csv"):
+    with pytest.raises(DataError) as caught, convert_read_errors("https://bob:hunter2@host/t.csv"):
         raise OSError("no answer from https://bob:hunter2@host/t.csv?token=s3cret")
     assert "hunter2" not in str(caught.value) and "s3cret" not in str(caught.value)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import Memory
+from gpupipe.backends.base import MemoryFigures
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.io import isolation
 from gpupipe.io.read import read_arrow
@@ -91,7 +91,7 @@ def test_a_file_that_unfolds_into_more_than_the_free_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_bytes = 192 << 20
-    monkeypatch.setattr(machine, "memory", lambda: Memory(total=n_bytes, available=n_bytes, peak=0))
+    monkeypatch.setattr(machine, "memory", lambda: MemoryFigures(total=n_bytes, available=n_bytes, peak=0))
     with gzip.open(tmp_path / "bomb.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"a,b\n")
         for _ in range(24):

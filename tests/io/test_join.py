@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
 from gpupipe.io.join import read_joined
-from gpupipe.io.read import Loaded
+from gpupipe.io.read import LoadedTable
 from gpupipe.io.settings import JoinedTable, Source
 
 
@@ -25,7 +25,7 @@ def join(
     on: Any = "k",
     cardinality: str = "many_to_one",
     **more: Any,
-) -> Loaded:
+) -> LoadedTable:
     pq.write_table(pa.table(left), folder / "left.parquet", row_group_size=3)
     pq.write_table(pa.table(right), folder / "right.parquet", row_group_size=2)
     table = JoinedTable.model_validate({"path": "right.parquet", "on": on, "cardinality": cardinality, **more})

@@ -32,7 +32,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from gpupipe.artifact.untrusted.ubjson import Reader, render
+from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.models.files.estimator_checks import check_estimators, prepare_estimators
 from gpupipe.models.files.skops import read_skops
 
@@ -180,13 +180,13 @@ def crafted_boosters() -> Iterator[tuple[str, Document, bytes]]:
     sound = boosted()
     yield "sound", NUMBER, sound
     for name, change in XGBOOST.items():
-        document = Reader(sound).document()
+        document = UbjsonReader(sound).document()
         change(document)
         yield name, NUMBER, bytes(render(document))
-    multi = Reader(boosted(objective="multi:softprob", num_class=3)).document()
+    multi = UbjsonReader(boosted(objective="multi:softprob", num_class=3)).document()
     put("objective", "softmax_multiclass_param", value={"num_class": "1000"})(multi)
     yield "softmax", THREE, bytes(render(multi))
-    dart = Reader(boosted(booster="dart", rate_drop=0.5)).document()
+    dart = UbjsonReader(boosted(booster="dart", rate_drop=0.5)).document()
     yield "sound dart", NUMBER, bytes(render(dart))
     put("gradient_booster", "weight_drop", value=[1.0, float("nan"), 1.0, 1.0])(dart)
     yield "dart", NUMBER, bytes(render(dart))

@@ -22,7 +22,7 @@ from gpupipe.partitions.statistics import categories as merging
 from gpupipe.partitions.statistics import rank_selection
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Handle, Inline, Workers
-from gpupipe.table.arrange import between
+from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 
 
@@ -45,7 +45,7 @@ def divided(table: Table, cuts: Sequence[int], workers: Workers) -> PartitionedT
     """Return a table in partitions that end at `cuts`, and with the last row."""
     found = []
     for start, stop in pairwise([0, *cuts, table.n_rows]):
-        found.append(Part(workers.put(between(table, start, stop)), stop - start))
+        found.append(Part(workers.put(slice_rows(table, start, stop)), stop - start))
     return PartitionedTable(table.schema, tuple(found), workers, table.places)
 
 

@@ -27,7 +27,7 @@ from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.check import find_violations
-from gpupipe.table.arrange import on_device
+from gpupipe.table.arrange import move_table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted, xp
@@ -294,7 +294,7 @@ def test_rules_are_judged_where_the_columns_are() -> None:
     table = encode(columns, host, {"s": declare("text")})
     expected = find_violations(table, rules, host)
     uncounted.clear()
-    assert find_violations(on_device(table, device), rules, device) == expected
+    assert find_violations(move_table(table, device), rules, device) == expected
     assert (len(expected), uncounted) == (16, [])
 
 

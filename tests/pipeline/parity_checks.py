@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers
 from gpupipe.models.fitted.device import DeviceNeighbors, HostModel
@@ -53,7 +53,7 @@ def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
     uncounted.clear()  # whether a column has nulls, and its bounds: that is asked of it while it is encoded
     everything = np.ones(on_host.table.n_rows, bool)
     trained = train(config.models[0], on_host.rows(everything), on_host.goal, config, host)
-    refusal = Refusal("it is a double", "none")
+    refusal = EstimatorRefusal("it is a double", "none")
     model = HostModel(trained.model, "binary", trained.model.feature_names, 2, (0, 1), backend=device, refusal=refusal)
     there = Trained(trained.entry, trained.features, model)
     trial = trial_rows(on_device, there.features)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.backends.energy import GivenPower, Meter, Rapl
-from gpupipe.backends.energy import Unmeasured as NotMeasured
+from gpupipe.backends.energy import ConstantPower, EnergyMeter, RaplMeter
+from gpupipe.backends.energy import EnergyUnavailable as NotMeasured
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
@@ -152,7 +152,7 @@ def test_gpus_count_for_as_long_as_the_run_holds_them() -> None:
 
 
 def test_energy_that_cannot_be_measured_is_refused_unless_watts_are_given(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.limits.energy.Rapl", lambda: Rapl(tmp_path))
+    monkeypatch.setattr("gpupipe.pipeline.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
     with pytest.raises(ConfigError, match=r"energy of the CPU cannot be measured: .*\n.*limits\.energy\n.*power:"):
         meters_of(limits(energy=1), HERE)
     with pytest.raises(ConfigError, match=r"limits\.price\.kwh"):
@@ -195,7 +195,7 @@ def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun
 
 
 def test_a_plan_names_the_limits_and_refuses_what_the_run_would(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("gpupipe.pipeline.limits.energy.Rapl", lambda: Rapl(tmp_path))
+    monkeypatch.setattr("gpupipe.pipeline.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
     section = {"time": "2h", "energy": 1, "power": {"cpu": 150}}
     assert make_plan(churn(["gaussian_nb"], limits=section)).to_json()["limits"] == {"time": 7200, "energy": 1}
     with pytest.raises(ConfigError, match=r"limits\.energy"):
@@ -203,7 +203,7 @@ def test_a_plan_names_the_limits_and_refuses_what_the_run_would(monkeypatch: Any
 
 
 def test_a_meter_that_fails_in_the_run_ends_it() -> None:
-    class Broken(Meter):
+    class Broken(EnergyMeter):
         how, is_polled = "RAPL", True
 
         def joules(self) -> float:
@@ -218,7 +218,7 @@ def test_a_meter_that_fails_in_the_run_ends_it() -> None:
 
 def test_energy_that_is_used_up_stops_the_run() -> None:
     with (
-        Budget(limits(energy=1e-6), Timeline(), meters=[("cpu", GivenPower(1e12))]) as budget,
+        Budget(limits(energy=1e-6), Timeline(), meters=[("cpu", ConstantPower(1e12))]) as budget,
         pytest.raises(LimitError, match=r"of the 1e-06 kWh that limits\.energy allows"),
     ):
         budget.check("before split")

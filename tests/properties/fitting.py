@@ -24,7 +24,7 @@ from gpupipe.partitions.features import transform_training
 from gpupipe.partitions.statistics.training import ClusterStatistics
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Inline
-from gpupipe.table.arrange import between, select, take
+from gpupipe.table.arrange import select, slice_rows, take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -111,7 +111,7 @@ class Fitted:
             return Statistics(rows, self.backend, target, 7)
         workers = Inline(self.backend, 2)
         bounds = pairwise([0, *cuts, rows.n_rows])
-        parts = tuple(Part(workers.put(between(rows, start, stop)), stop - start) for start, stop in bounds)
+        parts = tuple(Part(workers.put(slice_rows(rows, start, stop)), stop - start) for start, stop in bounds)
         return ClusterStatistics(PartitionedTable(rows.schema, parts, workers, rows.places), self.backend, target, 7)
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:

@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from gpupipe.backends import DeviceReport, Gpu, Memory
+from gpupipe.backends import DeviceReport, GpuProbe, MemoryFigures
 from gpupipe.config import Config, load_config
 from gpupipe.starter.starter import make_starter
 
 ROWS = 300
 # Starters follow the machine: those of the tests are for one without a GPU, wherever they run.
-DEVICE = DeviceReport(Gpu(False, "no NVIDIA driver", obstacle="no_driver"), (), "no NVIDIA driver", 2, Memory(1, 1, 1))
+DEVICE = DeviceReport(
+    GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), (), "no NVIDIA driver", 2, MemoryFigures(1, 1, 1)
+)
 
 
 @pytest.fixture

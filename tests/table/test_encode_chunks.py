@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table
-from gpupipe.table.column_summary import SeenColumn, used_codes
+from gpupipe.table.column_summary import ColumnSummary, used_codes
 from gpupipe.table.encode import encode, plain_values
-from gpupipe.table.encode_chunks import encode_parts, seen_columns
-from gpupipe.table.schema import Declared, declare
+from gpupipe.table.encode_chunks import encode_chunks, start_summaries
+from gpupipe.table.schema import DeclaredColumn, declare
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 NUMBERS = [pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()]
@@ -62,23 +62,23 @@ def _alone(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).dictionary_encode()
 
 
-def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, Declared] | None = None) -> Table:
+def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, DeclaredColumn] | None = None) -> Table:
     """Encode both ways; both refuse with the same message, or both give the same table, which is returned."""
     whole = pa.concat_tables(parts)
     try:
         expected = encode(whole, backend, declared)
     except SchemaError as error:
         with pytest.raises(SchemaError) as caught:
-            encode_parts(lambda: parts, backend, whole.num_rows, declared)
+            encode_chunks(lambda: parts, backend, whole.num_rows, declared)
         assert str(caught.value) == str(error)
         raise
-    got = encode_parts(lambda: parts, backend, whole.num_rows, declared)
+    got = encode_chunks(lambda: parts, backend, whole.num_rows, declared)
     assert_same(got, expected)
     return got
 
 
 @st.composite
-def tables(draw: Any) -> tuple[list[pa.Table], dict[str, Declared]]:
+def tables(draw: Any) -> tuple[list[pa.Table], dict[str, DeclaredColumn]]:
     n_rows = draw(st.integers(1, 30))
     columns: dict[str, pa.Array] = {}
     for i, kind in enumerate(draw(st.lists(st.sampled_from(NUMBERS), max_size=3))):
@@ -103,7 +103,9 @@ def tables(draw: Any) -> tuple[list[pa.Table], dict[str, Declared]]:
 
 @settings(max_examples=80, deadline=None)
 @given(tables())
-def test_the_parts_make_the_table_that_all_rows_make(drawn: tuple[list[pa.Table], dict[str, Declared]]) -> None:
+def test_the_parts_make_the_table_that_all_rows_make(
+    drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
+) -> None:
     parts, declared = drawn
     compare(parts, choose("cpu"), declared)
 
@@ -111,13 +113,13 @@ def test_the_parts_make_the_table_that_all_rows_make(drawn: tuple[list[pa.Table]
 @settings(max_examples=80, deadline=None)
 @given(tables())
 def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
-    drawn: tuple[list[pa.Table], dict[str, Declared]],
+    drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
 ) -> None:
     parts, declared = drawn
     n_rows = sum(part.num_rows for part in parts)
 
-    def looked(some: list[pa.Table]) -> dict[str, SeenColumn]:
-        seen = seen_columns(parts[0], declared, n_rows)
+    def looked(some: list[pa.Table]) -> dict[str, ColumnSummary]:
+        seen = start_summaries(parts[0], declared, n_rows)
         for part in some:
             for name, column in seen.items():
                 column.add(plain_values(part, name))
@@ -133,7 +135,7 @@ def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other
     assert [c.column(n_rows) for c in apart.values()] == [c.column(n_rows) for c in together.values()]
 
 
-def merged(found: list[dict[str, SeenColumn]]) -> dict[str, SeenColumn]:
+def merged(found: list[dict[str, ColumnSummary]]) -> dict[str, ColumnSummary]:
     first, *others = found
     for other in others:
         for name, column in first.items():
@@ -142,8 +144,8 @@ def merged(found: list[dict[str, SeenColumn]]) -> dict[str, SeenColumn]:
 
 
 def test_what_only_a_later_part_has_seen_counts() -> None:
-    def seen(values: pa.Array, declared: str) -> SeenColumn:
-        column = SeenColumn("x", values.type, declare(declared), 10)
+    def seen(values: pa.Array, declared: str) -> ColumnSummary:
+        column = ColumnSummary("x", values.type, declare(declared), 10)
         column.add(pa.chunked_array([values]))
         return column
 
@@ -159,8 +161,8 @@ def test_what_only_a_later_part_has_seen_counts() -> None:
 
 
 def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
-    def seen(start: int, stop: int) -> SeenColumn:
-        column = SeenColumn("x", pa.string(), None, 120)
+    def seen(start: int, stop: int) -> ColumnSummary:
+        column = ColumnSummary("x", pa.string(), None, 120)
         column.add(pa.chunked_array([[f"name {i}" for i in range(start, stop)]]))
         return column
 
@@ -215,7 +217,7 @@ def test_texts_become_categories_or_not_by_their_share_of_all_rows(backend: Back
 
 def test_texts_are_no_categories_where_fewer_rows_come_than_there_might_have_been(backend: Backend) -> None:
     parts = [pa.table({"x": [f"name {i}" for i in range(a, a + 40)]}) for a in (0, 40)]
-    got = encode_parts(lambda: parts, backend, 10_000)
+    got = encode_chunks(lambda: parts, backend, 10_000)
     assert_same(got, encode(pa.concat_tables(parts), backend))
     assert got.schema["x"].kind == "text"
 
@@ -262,7 +264,7 @@ def test_declared_columns_that_are_absent_and_names_that_are_there_twice_are_ref
         compare([pa.table({"x": [1]})], backend, {"y": declare("float")})
     twice = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"])
     with pytest.raises(SchemaError, match="several columns"):
-        encode_parts(lambda: [twice], backend, 1)
+        encode_chunks(lambda: [twice], backend, 1)
 
 
 def test_the_parts_are_asked_for_twice_and_one_at_a_time(backend: Backend) -> None:
@@ -274,5 +276,5 @@ def test_the_parts_are_asked_for_twice_and_one_at_a_time(backend: Backend) -> No
             passes[-1] += 1
             yield pa.table({"x": [i]})
 
-    assert encode_parts(parts, backend, 3).column("x").tolist() == [0.0, 1.0, 2.0]
+    assert encode_chunks(parts, backend, 3).column("x").tolist() == [0.0, 1.0, 2.0]
     assert passes == [3, 3]

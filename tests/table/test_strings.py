@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.table.strings import as_dictionary, bucket_codes, rows_of, sort_levels, used
+from gpupipe.table.strings import as_dictionary, bucket_codes, rows_of, sort_levels, used_texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
@@ -48,7 +48,7 @@ def test_used_values_are_those_that_rows_hold(chunks: list[list]) -> None:
         pa.array([None if v is None else "cba".index(v) for v in chunk], pa.int8()), pa.array(list("cba"))
     ) for chunk in chunks]  # fmt: skip
     column = pa.chunked_array(parts, pa.dictionary(pa.int8(), pa.string()))
-    assert sorted(used(column)) == sorted({v for chunk in chunks for v in chunk if v is not None})
+    assert sorted(used_texts(column)) == sorted({v for chunk in chunks for v in chunk if v is not None})
     for value in "abc":
         rows = [v for chunk in chunks for v in chunk]
         assert rows_of(column, [value]) == [i for i, v in enumerate(rows) if v == value][:10]

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.tensors.prefetch import ahead, moved
+from gpupipe.tensors.prefetch import move_batches, prefetch
 
 PATIENCE = 60.0  # seconds until a thread that should have done something counts as hanging
 
@@ -24,7 +24,7 @@ def threads() -> list[str]:
 @settings(deadline=None)
 @given(n=st.integers(0, 30), depth=st.integers(1, 5))
 def test_all_items_come_in_their_order(n: int, depth: int) -> None:
-    assert list(ahead(iter(range(n)), depth)) == list(range(n))
+    assert list(prefetch(iter(range(n)), depth)) == list(range(n))
     assert not threads()
 
 
@@ -39,7 +39,7 @@ def test_the_thread_works_ahead_but_no_further_than_told() -> None:
                 third.set()
             yield i
 
-    for item in ahead(items(), depth=3):
+    for item in prefetch(items(), depth=3):
         if item == 0:
             assert third.wait(PATIENCE)  # items 1, 2 and 3 are made while 0 is in use
         taken += 1
@@ -53,14 +53,14 @@ def test_an_error_of_the_thread_reaches_who_waits_after_what_was_made() -> None:
 
     got = []
     with pytest.raises(LookupError, match="no third row"):
-        for item in ahead(items(), 2):
+        for item in prefetch(items(), 2):
             got.append(item)
     assert got == [1]
     assert not threads()
 
 
 def test_an_early_end_stops_the_thread() -> None:
-    for item in ahead(iter(range(10**9)), 2):
+    for item in prefetch(iter(range(10**9)), 2):
         if item == 3:
             break
     assert not threads()
@@ -68,7 +68,7 @@ def test_an_early_end_stops_the_thread() -> None:
 
 def test_an_error_of_who_takes_stops_the_thread() -> None:
     def consume() -> None:
-        for _ in ahead(iter(range(10**9)), 2):
+        for _ in prefetch(iter(range(10**9)), 2):
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -125,7 +125,7 @@ def fill(job: range, buffers: tuple[Any, ...]) -> tuple[Any, ...]:
 def test_a_buffer_is_not_written_again_before_its_copy_is_done(n: int, size: int, depth: int) -> None:
     jobs = [range(start, min(n, start + size)) for start in range(0, n, size)]
     mover = LateMover(size)
-    got = list(moved(fill, jobs, mover, depth))
+    got = list(move_batches(fill, jobs, mover, depth))
     assert [codes.tolist() for _, codes in got] == [list(job) for job in jobs]  # kept in a list, none has changed
     assert all((numbers == codes[:, None]).all() for numbers, codes in got)
     assert (mover.made, mover.closed) == (depth, 1)
@@ -139,7 +139,7 @@ def test_the_mover_is_closed_after_the_thread_has_ended() -> None:
             super().close()
 
     mover = Mover(2)
-    batches = moved(fill, [range(i, i + 2) for i in range(1000)], mover, 2)
+    batches = move_batches(fill, [range(i, i + 2) for i in range(1000)], mover, 2)
     assert len(list(islice(batches, 3))) == 3
     batches.close()  # type: ignore[attr-defined]
     assert mover.closed == 1
@@ -153,6 +153,6 @@ def test_an_error_while_a_buffer_is_filled_reaches_who_waits() -> None:
 
     mover = LateMover(2)
     with pytest.raises(OSError, match="the file is gone"):
-        list(moved(fails, [range(i, i + 2) for i in range(0, 8, 2)], mover, 2))
+        list(move_batches(fails, [range(i, i + 2) for i in range(0, 8, 2)], mover, 2))
     assert mover.closed == 1
     assert not threads()

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.tensors.shuffle import Epochs, Shard, permutation
+from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 
 sizes = st.integers(1, 40)
 worlds = st.integers(1, 7)
@@ -45,8 +45,8 @@ def test_ranks_take_together_what_one_rank_with_larger_batches_takes(
     n: int, batch_size: int, world_size: int, drop_last: bool
 ) -> None:
     order = permutation(n, 1, 2).tolist()
-    shards = [Shard(n, batch_size, rank, world_size, drop_last) for rank in range(world_size)]
-    alone = Shard(n, batch_size * world_size, 0, 1, drop_last)
+    shards = [RankBatches(n, batch_size, rank, world_size, drop_last) for rank in range(world_size)]
+    alone = RankBatches(n, batch_size * world_size, 0, 1, drop_last)
     assert len({len(shard) for shard in shards}) == 1
     steps = len(shards[0])
     for step in range(steps):

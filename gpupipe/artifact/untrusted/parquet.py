@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.untrusted import most_bytes
-from gpupipe.artifact.untrusted.thrift import Reader
+from gpupipe.artifact.untrusted.thrift import ThriftReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ def check_pages(raw: bytes) -> int:
     length = int.from_bytes(raw[-8:-4], "little")
     if raw[:4] != MAGIC or raw[-4:] != MAGIC or not 0 < length <= len(raw) - 12:
         raise ValueError("it is no Parquet, or was cut")
-    footer = Reader(raw[len(raw) - 8 - length : len(raw) - 8]).struct()
+    footer = ThriftReader(raw[len(raw) - 8 - length : len(raw) - 8]).struct()
     n_rows: int = footer[ROWS]
     if n_rows == 0:  # Arrow writes dictionaries of no values, at no place; none of its pages will be read
         return 0
@@ -89,7 +89,7 @@ def _pages(raw: bytes, details: Mapping[int, Any]) -> Iterator[int]:
     if not 0 < start <= end <= len(raw):
         raise ValueError("a column lies outside of the file")
     while at < end:
-        header = Reader(raw[at : at + HEADER_BYTES])
+        header = ThriftReader(raw[at : at + HEADER_BYTES])
         page = header.struct()
         if page[PAGE_KIND] not in PAGE_KINDS or min(page[PAGE_UNFOLDED], page[PAGE_BYTES]) < 0:
             raise ValueError("a page has no header")

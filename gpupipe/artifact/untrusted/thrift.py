@@ -9,7 +9,7 @@ TRUE, FALSE, BYTE, INTEGERS, DOUBLE, BINARY, LISTS, STRUCT = 1, 2, 3, (4, 5, 6),
 LONG_LIST = 15  # of a list whose length follows
 
 
-class Reader:
+class ThriftReader:
     """Reads structs from bytes; what runs over their end is an IndexError, what is unknown a ValueError."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:

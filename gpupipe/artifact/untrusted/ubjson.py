@@ -51,7 +51,7 @@ def _write_text(text: str, out: bytearray) -> None:
     out += b"L" + _LENGTH.pack(len(encoded)) + encoded
 
 
-class Reader:
+class UbjsonReader:
     """Reads one document: objects as dict, arrays of numbers as NumPy's, other arrays as lists."""
 
     def __init__(self, data: Any) -> None:

@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
 from gpupipe.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -258,6 +258,6 @@ class CpuBackend(Backend):
         """Return the bytes of the host that are free."""
         return self.memory().available
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         """Return host memory figures in bytes, limits of a container counted."""
         return machine.memory(limit=self._options.host_limit)

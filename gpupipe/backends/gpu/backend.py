@@ -19,7 +19,7 @@ from gpupipe.backends.base import (
     DeviceOptions,
     DeviceUse,
     Item,
-    Memory,
+    MemoryFigures,
     Result,
 )
 from gpupipe.errors import DeviceError
@@ -209,7 +209,7 @@ class GpuBackend(Backend):
 
         return free_bytes(self.options.limit)
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         """Return host memory figures in bytes."""
         return machine.memory(limit=self.options.host_limit)
 

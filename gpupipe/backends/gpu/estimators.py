@@ -10,29 +10,29 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from gpupipe.backends.gpu.translation import GpuEstimator, Param, Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator, ParameterRule
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = ["ESTIMATORS", "NO_TWIN", "create", "refusal"]
 
 
-def _same(names: str) -> dict[str, Param]:
-    return {name: Param(name) for name in names.split()}
+def _same(names: str) -> dict[str, ParameterRule]:
+    return {name: ParameterRule(name) for name in names.split()}
 
 
-def _only(value: Any, why: str, nearest: str = "") -> Param:
-    return Param(allowed=(value,), why=why, nearest=nearest)
+def _only(value: Any, why: str, nearest: str = "") -> ParameterRule:
+    return ParameterRule(allowed=(value,), why=why, nearest=nearest)
 
 
 # Results stay on the device whatever was given.
 _CUML = {"output_type": "cupy"}
-_DIRECT = Param(why="nothing is drawn at random")
-_THREADS = Param(why="the device has its own")
+_DIRECT = ParameterRule(why="nothing is drawn at random")
+_THREADS = ParameterRule(why="the device has its own")
 _NON_NEGATIVE = _only(False, "it has no solver with a sign constraint", "false")
 
 _LOGISTIC = {
     **_same("C l1_ratio tol fit_intercept max_iter"),
-    "solver": Param(
+    "solver": ParameterRule(
         allowed=("auto", "lbfgs", "newton-cg", "newton-cholesky", "sag", "saga"),
         why="all minimise the same loss, and its quasi-Newton method does; liblinear would penalise the intercept too",
         nearest="lbfgs",
@@ -43,13 +43,13 @@ _LOGISTIC = {
 }
 _LINEAR = {
     **_same("fit_intercept"),
-    "copy_X": Param(why="it never writes to the matrix"),
+    "copy_X": ParameterRule(why="it never writes to the matrix"),
     "tol": _only(1e-10, "it drops directions by a threshold of its own", "1e-10"),
     "positive": _NON_NEGATIVE,
 }
 _RIDGE = {
     **_same("alpha fit_intercept copy_X max_iter tol"),
-    "solver": Param(
+    "solver": ParameterRule(
         "solver",
         values=(("cholesky", "auto"), ("lsqr", "lsmr"), ("sparse_cg", "lsmr"), ("sag", "auto"), ("saga", "auto")),
         allowed=("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"),
@@ -61,28 +61,30 @@ _RIDGE = {
 }
 _LASSO = {
     **_same("alpha fit_intercept max_iter"),
-    "tol": Param("tol", scale=10.0),  # the same accuracy by its own measure: as cuml.accel translates it
-    "precompute": Param(why="how the Gram matrix is held changes no result"),
-    "selection": Param("selection", allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"),
+    "tol": ParameterRule("tol", scale=10.0),  # the same accuracy by its own measure: as cuml.accel translates it
+    "precompute": ParameterRule(why="how the Gram matrix is held changes no result"),
+    "selection": ParameterRule(
+        "selection", allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"
+    ),
     "positive": _NON_NEGATIVE,
-    "random_state": Param(why="only the random order of columns would draw"),
-    "copy_X": Param(why="it copies what it writes to"),
+    "random_state": ParameterRule(why="only the random order of columns would draw"),
+    "copy_X": ParameterRule(why="it copies what it writes to"),
 }
 _FOREST = {
     **_same("n_estimators max_depth min_samples_split min_samples_leaf max_features bootstrap random_state"),
-    "criterion": Param(
+    "criterion": ParameterRule(
         "split_criterion",
         values=(("log_loss", "entropy"), ("squared_error", "mse")),
         allowed=("gini", "entropy", "log_loss", "squared_error", "poisson"),
         why="it has no trees for absolute errors",
         nearest="squared_error",
     ),
-    "max_leaf_nodes": Param(
+    "max_leaf_nodes": ParameterRule(
         "max_leaves",
         values=((None, -1),),
         note="cuML takes max_leaf_nodes as a soft limit and does not grow the best leaf first",
     ),
-    "max_samples": Param(
+    "max_samples": ParameterRule(
         "max_samples",
         values=((None, 1.0),),
         refused_types=(int,),
@@ -100,14 +102,14 @@ _FOREST = {
 _FOREST_NOTES = ("cuML's random forest splits a column at up to 128 quantiles, scikit-learn's at any value",)
 _NEIGHBORS = {
     **_same("n_neighbors weights p"),
-    "metric": Param(
+    "metric": ParameterRule(
         "metric",
         allowed=("minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "canberra"),
         why="it has no such distance",
         nearest="minkowski",
     ),
-    "algorithm": Param("algorithm", values=tuple((name, "brute") for name in ("auto", "ball_tree", "kd_tree"))),
-    "leaf_size": Param(why="it builds no tree: it compares every pair, and finds the same neighbours"),
+    "algorithm": ParameterRule("algorithm", values=tuple((name, "brute") for name in ("auto", "ball_tree", "kd_tree"))),
+    "leaf_size": ParameterRule(why="it builds no tree: it compares every pair, and finds the same neighbours"),
     "n_jobs": _THREADS,
 }
 _BOOSTING = _same(
@@ -151,7 +153,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
         "cuml.cluster:KMeans",
         {
             **_same("n_clusters init n_init max_iter tol random_state"),
-            "algorithm": Param(why="lloyd and elkan find the same clusters"),
+            "algorithm": ParameterRule(why="lloyd and elkan find the same clusters"),
         },
         _CUML,
         notes=("cuML's k-means draws other first centres, and its tol is not scaled by the variance of the columns",),
@@ -159,20 +161,20 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     "PCA": GpuEstimator(
         "cuml.decomposition:PCA",
         {
-            "n_components": Param(
+            "n_components": ParameterRule(
                 "n_components",
                 refused_types=(float, str),
                 why="it takes a number of components, not a share of the variance",
                 nearest="a whole number",
             ),
-            "whiten": Param("whiten"),
-            "svd_solver": Param("svd_solver", values=tuple(
+            "whiten": ParameterRule("whiten"),
+            "svd_solver": ParameterRule("svd_solver", values=tuple(
                 (name, "full") for name in ("auto", "covariance_eigh", "arpack", "randomized")
             )),
-            "tol": Param(why="only arpack has it"),
-            "iterated_power": Param(why="only the randomized solver has it"),
-            "n_oversamples": Param(why="only the randomized solver has it"),
-            "power_iteration_normalizer": Param(why="only the randomized solver has it"),
+            "tol": ParameterRule(why="only arpack has it"),
+            "iterated_power": ParameterRule(why="only the randomized solver has it"),
+            "n_oversamples": ParameterRule(why="only the randomized solver has it"),
+            "power_iteration_normalizer": ParameterRule(why="only the randomized solver has it"),
             "random_state": _DIRECT,
         },
         _CUML,
@@ -181,10 +183,10 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     "XGBRegressor": GpuEstimator("xgboost:XGBRegressor", _BOOSTING, {"device": "cuda"}, takes_missing=True),
 }  # fmt: skip
 
-_USE_XGBOOST = Refusal(
+_USE_XGBOOST = EstimatorRefusal(
     "cuML has no histogram gradient boosting with scikit-learn's parameters", "use the model xgboost"
 )
-_CALIBRATED = Refusal(
+_CALIBRATED = EstimatorRefusal(
     "cuML's LinearSVC has no probabilities, and they are calibrated across folds by scikit-learn",
     "use the model logistic_regression",
 )
@@ -193,16 +195,18 @@ _INSTALL_XGBOOST = (
     "('gpupipe[cuda12]' for a driver of CUDA 12)"
 )
 # scikit-learn's class name → why nothing stands for it on the device
-NO_TWIN: dict[str, Refusal] = {
+NO_TWIN: dict[str, EstimatorRefusal] = {
     "HistGradientBoostingClassifier": _USE_XGBOOST,
     "HistGradientBoostingRegressor": _USE_XGBOOST,
     "LinearSVC": _CALIBRATED,
     "CalibratedClassifierCV": _CALIBRATED,
-    "OwnEstimator": Refusal("an estimator of your own is scikit-learn's and trains on the host", "fallback: allow"),
+    "OwnEstimator": EstimatorRefusal(
+        "an estimator of your own is scikit-learn's and trains on the host", "fallback: allow"
+    ),
 }
 
 
-def refusal(name: str, params: Mapping[str, Any]) -> Refusal | None:
+def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
     """Return why the device cannot train an estimator with these parameters, or None where it can.
 
     Parameters
@@ -215,14 +219,14 @@ def refusal(name: str, params: Mapping[str, Any]) -> Refusal | None:
     if name in NO_TWIN:
         return NO_TWIN[name]
     if name not in ESTIMATORS:
-        return Refusal(f"the GPU backend has no estimator {name!r}", f"one of {', '.join(ESTIMATORS)}")
+        return EstimatorRefusal(f"the GPU backend has no estimator {name!r}", f"one of {', '.join(ESTIMATORS)}")
     row = ESTIMATORS[name]
     found = row.refusals(params)
     if not found and row.library == "xgboost" and not _xgboost_knows_cuda():
-        found = [Refusal("the XGBoost that is installed was built without CUDA", _INSTALL_XGBOOST)]
+        found = [EstimatorRefusal("the XGBoost that is installed was built without CUDA", _INSTALL_XGBOOST)]
     if not found:
         return None
-    return Refusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
+    return EstimatorRefusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
 
 
 def create(name: str, params: Mapping[str, Any]) -> Any:

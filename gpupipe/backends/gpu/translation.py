@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Refusal(NamedTuple):
-    """Why a device cannot train an estimator, and what to change so that it can."""
+class EstimatorRefusal(NamedTuple):
+    """The reason a device cannot train an estimator, and the change that would allow it."""
 
     what: str
     fix: str
 
 
 @dataclass(frozen=True)
-class Param:
-    """What becomes of one parameter.
+class ParameterRule:
+    """The rule that translates one parameter.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class GpuEstimator:
     ----------
     path : str
         ``"module:class"``.
-    params : mapping of str to Param
+    params : mapping of str to ParameterRule
         By scikit-learn's name.
     fixed : mapping of str to value
         Parameters that are always passed, whatever the configuration says.
@@ -85,7 +85,7 @@ class GpuEstimator:
     """
 
     path: str
-    params: Mapping[str, Param]
+    params: Mapping[str, ParameterRule]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
     by_blocks: bool = False
@@ -113,7 +113,7 @@ class GpuEstimator:
         given = {param.name: param.translated(value) for param, value in found.values() if param.name}
         return given | dict(self.fixed)
 
-    def refusals(self, params: Mapping[str, Any]) -> list[Refusal]:
+    def refusals(self, params: Mapping[str, Any]) -> list[EstimatorRefusal]:
         """Return one refusal for each parameter that the device cannot honour."""
         return [refusal for name, value in params.items() if (refusal := self._refusal(name, value)) is not None]
 
@@ -122,16 +122,16 @@ class GpuEstimator:
         given = (self.params[name].note for name, value in params.items() if value is not None)
         return (*self.notes, *(note for note in given if note))
 
-    def _refusal(self, name: str, value: Any) -> Refusal | None:
+    def _refusal(self, name: str, value: Any) -> EstimatorRefusal | None:
         owner = {"cuml": "cuML", "xgboost": "XGBoost"}.get(self.library, "the GPU")
         title = f"{owner}'s {self.path.partition(':')[2]}"
         param = self.params.get(name)
         if param is None:
-            return Refusal(f"{title} has no {name}", f"leave out {name}")
+            return EstimatorRefusal(f"{title} has no {name}", f"leave out {name}")
         if param.accepts(value):
             return None
         fix = f"{name}: {param.nearest}" if param.nearest else f"leave out {name}"
-        return Refusal(f"{title} cannot honour {name}: {value!r} ({param.why})", fix)
+        return EstimatorRefusal(f"{title} cannot honour {name}: {value!r} ({param.why})", fix)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gpupipe.backends.out_of_memory import by_parts
+from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.keys import Keys
 from gpupipe.features.history.tables import Rows, Sources
@@ -89,7 +89,7 @@ def by_keys(op: OfKeys, sources: Sources) -> Sequence[Made]:
         return part_of(op, sources, keys, start, stop)
 
     what = f"the history of {op.table or 'the table'}"
-    return merged(by_parts(work, keys.size, sources.backend, what, noun="keys", least=1), sources)
+    return merged(map_row_ranges(work, keys.size, sources.backend, what, noun="keys", least=1), sources)
 
 
 def part_of(op: OfKeys, sources: Sources, keys: Keys, start: int, stop: int) -> Part:

@@ -80,9 +80,9 @@ def ordered(keys: Keys, times: Array, backend: Backend) -> Any:
 
     if backend.name == "cpu":
         return keyed.order_events(keys.events, times, keys.size, n_threads=backend.n_threads)
-    from gpupipe.table.device.keys import in_order
+    from gpupipe.table.device.keys import sort_by_key
 
-    order = in_order(keys.events, times, backend.xp)
+    order = sort_by_key(keys.events, times, backend.xp)
     return keyed.order_events(keys.events, times, keys.size, order=order, allocate=backend.xp.empty)
 
 
@@ -90,9 +90,11 @@ def _there(columns: Sequence[Any], backend: Backend) -> list[Any]:
     """Return columns on the device; of those that the host has read, the codes move."""
     import pyarrow as pa
 
-    from gpupipe.table.device.keys import coded
+    from gpupipe.table.device.keys import dictionary_to_device
 
-    return [coded(column, backend) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return [
+        dictionary_to_device(column, backend) if isinstance(column, pa.ChunkedArray) else column for column in columns
+    ]
 
 
 def _plain(codes: pa.Array) -> Array:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from gpupipe.backends.base import Backend
     from gpupipe.table.blocks import Table
-    from gpupipe.table.device.columns import Coded, Numbers
+    from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers
 
-    RawColumn: TypeAlias = pa.ChunkedArray | Numbers | Coded
+    RawColumn: TypeAlias = pa.ChunkedArray | DeviceNumbers | DeviceDictionary
 
 Array = Any
 
@@ -27,7 +27,7 @@ class Rows:
     Parameters
     ----------
     table : Table
-    raw_columns : mapping of str to (ChunkedArray, Numbers or Coded)
+    raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
         The same rows as they were read, for keys and texts: their values, not their codes. Of what a device has read,
         only the columns of keys.
     label : str

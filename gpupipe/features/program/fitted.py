@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.out_of_memory import by_parts, too_large
+from gpupipe.backends.out_of_memory import map_row_ranges, too_large
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.history.derivation import Derivation, where_derived
 from gpupipe.features.ops.auto import Auto
@@ -17,7 +17,7 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
-from gpupipe.table.arrange import arrange, between, on_device, same_codes
+from gpupipe.table.arrange import arrange, move_table, same_codes, slice_rows
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
@@ -150,7 +150,7 @@ class FittedFeatures:
             return encode_served(arrow, backend, self.input_schema)
         where = where_derived(self.derivation.ops, backend)
         table = encode_served(arrow, where, self.input_schema)
-        return on_device(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
+        return move_table(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
@@ -185,13 +185,13 @@ class FittedFeatures:
         old, fits = layout(self.schema), _fits(table.schema, self.schema)
 
         def write(start: int, stop: int) -> None:
-            part = between(table, start, stop)
+            part = slice_rows(table, start, stop)
             part = part if fits else arrange(part, self.schema, backend)
             fold = None if folds is None else folds[start:stop]
             backend.run_program(program.moved(_moves(old, part.places)), part.blocks, out[start:stop], fold, engine)
 
         try:
-            by_parts(write, table.n_rows, backend, "features")
+            map_row_ranges(write, table.n_rows, backend, "features")
         except KernelError as error:
             raise DataError(error.what, where=error.where, fix=error.fix) from error
         return out

@@ -1,6 +1,6 @@
-"""What the pieces of a source agree upon: the columns, types and remarks of reading all of it at once.
+"""Agreement between the chunks of a source: the columns, types and notes of reading all of it at once.
 
-A parser gives a column the first type of a list that all its values have. So where pieces differ, the type that comes
+A parser gives a column the first type of a list that all its values have. So where chunks differ, the type that comes
 last is tried on all of them, then the next, until none refuses it. Which type a column has in the end, and what is to
 be said of it, is left to those who say it of whole tables: they are given a row for each file that stands for all of
 its rows.
@@ -13,17 +13,17 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Plain, SourceColumns
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceColumns
 from gpupipe.io.chunks.file_notes import FileNotes
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.combine import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.csv.texts import NUMBERS, narrowest
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.formats.csv.texts import NUMBERS, choose_number_type
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import wanted_columns
+from gpupipe.io.read import select_columns
 from gpupipe.io.settings import TableSource
 
 CSV_KINDS = [
@@ -34,15 +34,17 @@ JSON_KINDS = [[pa.int64(), pa.float64()], [pa.timestamp("s"), pa.string()]]
 
 
 class NoAgreement(Exception):
-    """The pieces of a file are not what the file as a whole would be: it must be read as a whole."""
+    """The chunks of a file cannot be typed as the whole file would be; it must be read as a whole."""
 
 
-def file_columns(pieces: Sequence[Parsed], file_format: str, texts: set[str], as_text: Sequence[str]) -> FileColumns:
-    """Return what the columns of a file are, as far as its pieces show.
+def agree_on_columns(
+    chunks: Sequence[ParsedChunk], file_format: str, texts: set[str], as_text: Sequence[str]
+) -> FileColumns:
+    """Return the columns of a file: the types that all its chunks can be read as.
 
     Parameters
     ----------
-    pieces : sequence of Parsed
+    chunks : sequence of ParsedChunk
         Those with rows.
     file_format : str
     texts : set of str
@@ -53,35 +55,35 @@ def file_columns(pieces: Sequence[Parsed], file_format: str, texts: set[str], as
     Raises
     ------
     NoAgreement
-        If that cannot be told.
+        If the chunks do not determine the types of the whole file.
     """
-    names = list(dict.fromkeys(name for piece in pieces for name in piece.kinds))
-    if any(name in piece.left_out for name in names for piece in pieces):
+    names = list(dict.fromkeys(name for chunk in chunks for name in chunk.kinds))
+    if any(name in chunk.left_out for name in names for chunk in chunks):
         raise NoAgreement
-    kinds = {name: TEXT if name in as_text else _kind(name, pieces, file_format) for name in names}
+    kinds = {name: TEXT if name in as_text else _kind(name, chunks, file_format) for name in names}
     numbers = {}
     for name, kind in kinds.items():
         if kind == TEXT and file_format == "csv" and name not in {*texts, *as_text}:
-            held = frozenset(NUMBERS).intersection(*(piece.numbers.get(name, NUMBERS) for piece in pieces))
-            if number := narrowest(held):
+            held = frozenset(NUMBERS).intersection(*(chunk.numbers.get(name, NUMBERS) for chunk in chunks))
+            if number := choose_number_type(held):
                 numbers[name] = number
     return FileColumns(kinds, numbers)
 
 
-def to_read_again(piece: Parsed, columns: FileColumns) -> Kinds:
-    """Return the columns that a piece has as another type than its file."""
+def find_columns_to_reparse(chunk: ParsedChunk, columns: FileColumns) -> Kinds:
+    """Return the columns whose type in a chunk differs from the file's, with the file's types."""
     return {
         name: columns.kinds[name]
-        for name, kind in piece.kinds.items()
+        for name, kind in chunk.kinds.items()
         if kind != columns.kinds[name] and not pa.types.is_null(kind)
     }
 
 
-def _kind(name: str, pieces: Sequence[Parsed], file_format: str) -> pa.DataType:
-    kinds = {piece.kinds[name] for piece in pieces if name in piece.kinds} - {pa.null()}
+def _kind(name: str, chunks: Sequence[ParsedChunk], file_format: str) -> pa.DataType:
+    kinds = {chunk.kinds[name] for chunk in chunks if name in chunk.kinds} - {pa.null()}
     if not kinds:
         return pa.null()
-    refused = frozenset[pa.DataType]().union(*(piece.refused.get(name, frozenset()) for piece in pieces))
+    refused = frozenset[pa.DataType]().union(*(chunk.refused.get(name, frozenset()) for chunk in chunks))
     if len(kinds) == 1 and not refused:
         return next(iter(kinds))
     order = _order(kinds, file_format)
@@ -101,8 +103,8 @@ def _order(kinds: set[pa.DataType], file_format: str) -> list[pa.DataType]:
     return order
 
 
-class Agreement:
-    """What all files of a source make together, once the pieces of each are plain.
+class ColumnAgreement:
+    """The columns and notes of all files of a source together, once the chunks of each are plain.
 
     Parameters
     ----------
@@ -117,14 +119,14 @@ class Agreement:
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile]) -> None:
         self.source, self.files = source, files
-        self.wanted, self.notes = Wanted(source), Notes()
+        self.wanted, self.notes = ColumnFilter(source), Notes()
 
-    def say(self, file: SourceFile, parsed: Sequence[Parsed], plain: Sequence[Plain]) -> None:
-        """Say what there is to say of a file, files in their order; raise the error of its first piece with one."""
+    def say(self, file: SourceFile, parsed: Sequence[ParsedChunk], plain: Sequence[PlainChunk]) -> None:
+        """Say what there is to say of a file, files in their order; raise the error of its first chunk with one."""
         found = FileNotes()
-        for piece in parsed:
-            self.wanted.pick(piece.seen)
-        known: list[Parsed | Plain] = [*parsed, *plain]
+        for chunk in parsed:
+            self.wanted.pick(chunk.seen)
+        known: list[ParsedChunk | PlainChunk] = [*parsed, *plain]
         for one in known:
             if one.error is not None:
                 raise one.error
@@ -150,19 +152,19 @@ class Agreement:
         """
         if not files:
             raise DataError("there are no rows", where=mask(self.source.label), fix="check that it is the right file")
-        partitions = Partitions(self.files)
+        partitions = HivePartitions(self.files)
         pairs = zip(stand_ins, files, strict=True)
         tables = [partitions.added_to(table, file, self.wanted) for table, file in pairs]
         table = tables[0] if len(tables) == 1 else combine(tables, files, self.notes)
         if self.source.where:
             filter_rows(table, self.source.where)  # refuses what cannot be compared
-        return SourceColumns(table.schema, wanted_columns(table, self.wanted, self.source).schema)
+        return SourceColumns(table.schema, select_columns(table, self.wanted, self.source).schema)
 
 
-def stand_in(pieces: Sequence[Plain]) -> pa.Table:
-    """Return one row that has the columns of a file: a value, or null where all its pieces have nothing else."""
-    kinds = {name: kind for piece in pieces for name, kind in piece.kinds.items()}
-    empty = {name for name in kinds if all(name in piece.empty for piece in pieces)}
+def make_sample_row(chunks: Sequence[PlainChunk]) -> pa.Table:
+    """Return one row with the columns of a file: a value, or null where all its chunks have only nulls."""
+    kinds = {name: kind for chunk in chunks for name, kind in chunk.kinds.items()}
+    empty = {name for name in kinds if all(name in chunk.empty for chunk in chunks)}
     return pa.table({name: pa.nulls(1, kind) if name in empty else _value(kind) for name, kind in kinds.items()})
 
 

@@ -1,4 +1,4 @@
-"""A piece of a source, and what is known of it from step to step: see `gpupipe.io.chunks.chunk_steps`."""
+"""A chunk of a source, and the facts about it that each step of `gpupipe.io.chunks.chunk_steps` returns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from gpupipe.errors import GpupipeError
 from gpupipe.io.chunks.file_notes import FileNotes
-from gpupipe.io.file_streams import Span
+from gpupipe.io.file_streams import ByteRange
 from gpupipe.io.files import SourceFile
 
 Kinds = dict[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some rows of a source; all rows of its file where neither `groups` nor `span` says which.
+class SourceChunk:
+    """Some rows of a source: those of `groups` or `span`, or else all rows of the file.
 
     Attributes
     ----------
@@ -24,25 +24,25 @@ class Piece:
     groups : tuple of int, optional
         Row groups of a Parquet file, or stripes of an ORC file.
     span : (int, int), optional
-        Bytes of a CSV or JSON lines file; or, of a generator, the first row and the one behind the last.
+        Bytes of a CSV or JSON lines file; or, of a generator, the first row and the one after the last.
     lines_are_rows : bool
         Whether each line of a CSV file is known to be a row: rows are found faster then.
     """
 
     file: SourceFile
     groups: tuple[int, ...] | None = None
-    span: Span | None = None
+    span: ByteRange | None = None
     lines_are_rows: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its file."""
+        """Whether the chunk is all of its file."""
         return self.groups is None and self.span is None
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """What is known of a piece once it was parsed.
+class ParsedChunk:
+    """The facts about a parsed chunk.
 
     Attributes
     ----------
@@ -105,8 +105,8 @@ class SourceColumns:
 
 
 @dataclass(frozen=True)
-class Plain:
-    """What is known of a piece once its columns are plain.
+class PlainChunk:
+    """The facts about a chunk whose columns are plain.
 
     Attributes
     ----------

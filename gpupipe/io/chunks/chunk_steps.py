@@ -1,8 +1,8 @@
-"""A source in pieces that are read by themselves, wherever that is: row groups, stripes, rows of text, whole files.
+"""Steps that read one chunk of a source: some row groups, stripes or rows of text, or a whole file.
 
-What a column is depends on all pieces, so a piece is read in three steps, and what each step finds is for
-`gpupipe.io.chunks.agreement` to agree upon before the next: its columns as its parser types them (`read_piece`,
-`read_again`), as plain ones (`plain_piece`), and as those of the whole source (`final_piece`).
+The type of a column depends on all chunks. So a chunk is read in three steps, and `gpupipe.io.chunks.agreement` decides
+between them: its columns as its parser types them (`parse_chunk`,
+`reparse_chunk`), as plain ones (`to_plain_chunk`), and as those of the whole source (`to_final_chunk`).
 """
 
 from __future__ import annotations
@@ -13,103 +13,105 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gpupipe.errors import DataError, GpupipeError
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, Parsed, Piece, Plain, SourceColumns
-from gpupipe.io.chunks.file_notes import FileNotes, plain_part
-from gpupipe.io.chunks.packed_tables import in_one_chunk
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
+from gpupipe.io.chunks.file_notes import FileNotes, clean_chunk
+from gpupipe.io.chunks.packed_tables import merge_chunks
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.combine import cast_to
 from gpupipe.io.files import mask
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.csv.reader import declared_texts, header_of, read_rows
-from gpupipe.io.formats.csv.stray_values import textures
-from gpupipe.io.formats.csv.texts import cleaned, with_numbers
+from gpupipe.io.formats.csv.stray_values import profile_texts
+from gpupipe.io.formats.csv.texts import clean_column, convert_numbers
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.formats.orc import read_stripes
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.registry import load_reader
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.read import generated
+from gpupipe.io.read import generate_rows
 from gpupipe.io.settings import TableSource
 
 
-def read_piece(piece: Piece, source: TableSource) -> tuple[pa.Table, Parsed]:
-    """Return the rows of a piece as its parser types them, CSV texts cleaned; errors are returned, not raised."""
-    wanted, notes = Wanted(source), FileNotes()
+def parse_chunk(chunk: SourceChunk, source: TableSource) -> tuple[pa.Table, ParsedChunk]:
+    """Parse a chunk: return its rows as the parser types them, CSV texts cleaned. Errors are returned, not raised."""
+    wanted, notes = ColumnFilter(source), FileNotes()
     try:
-        table = _parse(piece, wanted, source, notes.about_file)
+        table = _parse(chunk, wanted, source, notes.about_file)
     except GpupipeError as error:
-        return pa.table({}), Parsed(error=error)
+        return pa.table({}), ParsedChunk(error=error)
     numbers, columns = {}, _columns_of(table)
-    if piece.file.format == "csv":
+    if chunk.file.format == "csv":
         for name, column in columns.items():
             if column.type == TEXT:
-                columns[name], numbers[name] = cleaned(column, source.csv)
+                columns[name], numbers[name] = clean_column(column, source.csv)
         table = pa.table(columns) if numbers else table
     notes.n_rows = table.num_rows
     kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     left_out = tuple(name for name in wanted.seen if name not in kinds and wanted.is_wanted(name))
-    return table, Parsed(table.num_rows, kinds, left_out, numbers, {}, tuple(wanted.seen), notes)
+    return table, ParsedChunk(table.num_rows, kinds, left_out, numbers, {}, tuple(wanted.seen), notes)
 
 
-def read_again(
-    piece: Piece, source: TableSource, table: pa.Table, parsed: Parsed, kinds: Mapping[str, pa.DataType]
-) -> tuple[pa.Table, Parsed]:
-    """Return what `read_piece` has returned, with these columns read anew as these types, where that is possible."""
+def reparse_chunk(
+    chunk: SourceChunk, source: TableSource, table: pa.Table, parsed: ParsedChunk, kinds: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, ParsedChunk]:
+    """Return the result of `parse_chunk` with these columns read again as these types, where that is possible."""
     found, numbers, refused = dict(parsed.kinds), dict(parsed.numbers), dict(parsed.refused)
     columns = _columns_of(table)
     for name, kind in kinds.items():
         try:
-            columns[name] = _parse_as(piece, source, name, kind).column(name)
+            columns[name] = _parse_as(chunk, source, name, kind).column(name)
         except DataError:
             refused[name] = refused.get(name, frozenset()) | {kind}
             continue
         if kind == TEXT:
-            columns[name], numbers[name] = cleaned(columns[name], source.csv)
+            columns[name], numbers[name] = clean_column(columns[name], source.csv)
         found[name] = kind
     return pa.table(columns), replace(parsed, kinds=found, numbers=numbers, refused=refused)
 
 
-def plain_piece(piece: Piece, source: TableSource, table: pa.Table, columns: FileColumns) -> tuple[pa.Table, Plain]:
-    """Return the rows of a piece as plain columns; errors are returned, not raised.
+def to_plain_chunk(
+    chunk: SourceChunk, source: TableSource, table: pa.Table, columns: FileColumns
+) -> tuple[pa.Table, PlainChunk]:
+    """Return the rows of a chunk as plain columns; errors are returned, not raised.
 
     Parameters
     ----------
-    piece, source
+    chunk, source
     table : pyarrow.Table
-        As `read_piece` returns it, with a row at least.
+        As `parse_chunk` returns it, with a row at least.
     columns : FileColumns
-        The columns of the file: those that the piece lacks are null there.
+        The columns of the file: those that the chunk lacks are null there.
     """
-    table, notes = with_numbers(_with_columns(table, columns.kinds), columns.numbers, source.csv), FileNotes()
-    if piece.file.format == "csv":
-        notes.textures = textures(table, declared_texts(source))
-    if piece.file.format != "generator":  # what is made is plain
+    table, notes = convert_numbers(_with_columns(table, columns.kinds), columns.numbers, source.csv), FileNotes()
+    if chunk.file.format == "csv":
+        notes.textures = profile_texts(table, declared_texts(source))
+    if chunk.file.format != "generator":  # what is made is plain
         try:
-            table = plain_part(table, piece.file, Wanted(source), notes)
+            table = clean_chunk(table, chunk.file, ColumnFilter(source), notes)
         except GpupipeError as error:
-            return table, Plain(error=error)
+            return table, PlainChunk(error=error)
     empty = frozenset(name for name, column in _columns_of(table).items() if column.null_count == table.num_rows)
-    return table, Plain(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
+    return table, PlainChunk(dict(zip(table.column_names, table.schema.types, strict=True)), empty, notes)
 
 
-def final_piece(
-    piece: Piece, source: TableSource, table: pa.Table, partitions: Partitions, columns: SourceColumns
+def to_final_chunk(
+    chunk: SourceChunk, source: TableSource, table: pa.Table, partitions: HivePartitions, columns: SourceColumns
 ) -> pa.Table:
-    """Return those rows of a plain piece that pass the filter, with the columns of the whole source.
+    """Return those rows of a plain chunk that pass the filter, with the columns of the whole source.
 
     Parameters
     ----------
-    piece, source
+    chunk, source
     table : pyarrow.Table
-        As `plain_piece` returns it.
-    partitions : Partitions
+        As `to_plain_chunk` returns it.
+    partitions : HivePartitions
         Of all files.
     columns : SourceColumns
     """
-    table = partitions.added_to(table, piece.file, Wanted(source))
+    table = partitions.added_to(table, chunk.file, ColumnFilter(source))
     table = _with_columns(table, dict(zip(columns.together.names, columns.together.types, strict=True)))
     if source.where:
         table = filter_rows(table, source.where)
@@ -128,34 +130,34 @@ def _columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _parse(piece: Piece, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
-    file = piece.file
+def _parse(chunk: SourceChunk, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
+    file = chunk.file
     if file.format == "generator":
-        return generated(source, wanted, piece.span or (0, source.rows))
+        return generate_rows(source, wanted, chunk.span or (0, source.rows))
     if file.format == "csv":
         header = header_of(file, source, notes)
         if header is None:
             return pa.table({})
-        table = read_rows(file, header, wanted, source, notes, piece.span, lines_are_rows=piece.lines_are_rows)
-        return table if piece.is_whole else in_one_chunk(table)
-    if piece.span is not None:
-        table = read_lines(file, piece.span)
+        table = read_rows(file, header, wanted, source, notes, chunk.span, lines_are_rows=chunk.lines_are_rows)
+        return table if chunk.is_whole else merge_chunks(table)
+    if chunk.span is not None:
+        table = read_lines(file, chunk.span)
         if not table.num_columns and table.num_rows:  # rows of {}: that they are rows is lost without a column
             raise DataError("the rows are empty objects", where=mask(file.path))  # it is read as a whole then
         return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else table
-    if piece.groups is not None:
+    if chunk.groups is not None:
         if file.format == "orc":
-            return read_stripes(file, wanted, notes, piece.groups)
-        return next(read_groups(file, wanted, notes, [piece.groups]))
+            return read_stripes(file, wanted, notes, chunk.groups)
+        return next(read_groups(file, wanted, notes, [chunk.groups]))
     table = load_reader(file.format)(file, wanted, source, notes)
     return pa.table({}) if table is None else table
 
 
-def _parse_as(piece: Piece, source: TableSource, name: str, kind: pa.DataType) -> pa.Table:
-    file = piece.file
+def _parse_as(chunk: SourceChunk, source: TableSource, name: str, kind: pa.DataType) -> pa.Table:
+    file = chunk.file
     if file.format == "csv":
         header = header_of(file, source, Notes())
         assert header is not None
-        given = header, Wanted(source), source, Notes(), piece.span
-        return read_rows(file, *given, kinds={name: kind}, lines_are_rows=piece.lines_are_rows)
-    return read_lines(file, piece.span, kinds={name: kind})
+        given = header, ColumnFilter(source), source, Notes(), chunk.span
+        return read_rows(file, *given, kinds={name: kind}, lines_are_rows=chunk.lines_are_rows)
+    return read_lines(file, chunk.span, kinds={name: kind})

@@ -1,4 +1,4 @@
-"""What there is to say of a file that is read in parts: the remarks, and their order, of reading it at once."""
+"""Notes on a file that is read in chunks: the same notes, in the same order, as of reading it at once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.stray_values import Texture, say_strays
+from gpupipe.io.formats.csv.stray_values import TextProfile, report_stray_values
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, say_missing
+from gpupipe.io.plain_tables import plain_table, report_missing
 
 
 class FileNotes:
-    """Collects remarks on a file, part by part.
+    """Notes on a file, collected chunk by chunk.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class FileNotes:
         What is said when its columns are made plain.
     missing : dict of str to set of str
         For each plain column, the texts that are read as missing.
-    textures : dict of str to Texture
+    textures : dict of str to TextProfile
         What the columns of text of a CSV file are like.
     n_rows : int
     """
@@ -33,11 +33,11 @@ class FileNotes:
     def __init__(self) -> None:
         self.about_file, self.about_values = Notes(), Notes()
         self.missing: dict[str, set[str]] = {}
-        self.textures: dict[str, Texture] = {}
+        self.textures: dict[str, TextProfile] = {}
         self.n_rows = 0
 
     def include(self, other: FileNotes) -> None:
-        """Add those on a later part."""
+        """Add the notes on a later chunk."""
         self.about_file.include(other.about_file)
         self.about_values.include(other.about_values)
         for name, texts in other.missing.items():
@@ -49,17 +49,17 @@ class FileNotes:
     def say(self, file: SourceFile, notes: Notes) -> None:
         """Say everything, in the order in which reading the file at once says it."""
         _say_by_column(self.about_file, self.missing, notes)
-        say_strays({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
+        report_stray_values({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
         _say_by_column(self.about_values, self.missing, notes)
         notes.include(self.about_file)  # the rows that were left out
         for name, texts in self.missing.items():
-            say_missing(name, sorted(texts), notes)
+            report_missing(name, sorted(texts), notes)
         if not self.n_rows:
             notes.say(f"no rows in {mask(file.path)}")
 
 
-def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNotes) -> pa.Table:
-    """Return a part that has rows as a plain table whose texts that mean 'missing' are null (in CSV they are so)."""
+def clean_chunk(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: FileNotes) -> pa.Table:
+    """Return a chunk's rows as a plain table; texts that mean 'missing' become null (in CSV they are already)."""
     table = plain_table(table, file, wanted, notes.about_values)
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
@@ -71,7 +71,7 @@ def plain_part(table: pa.Table, file: SourceFile, wanted: Wanted, notes: FileNot
 
 
 def _say_by_column(found: Notes, names: Iterable[str], notes: Notes) -> None:
-    """Add notes in the order of their columns, not in that of the parts."""
+    """Add notes in the order of their columns, not in that of the chunks."""
     order = {name: i for i, name in enumerate(names)}
     for text, column in sorted(found.columns().items(), key=lambda item: order.get(item[1], -1)):
         notes.say(text, column)

@@ -1,4 +1,4 @@
-"""Tables that wait: in less memory, as the codes of texts are as narrow as there are levels, and in one chunk."""
+"""Compact Arrow tables: dictionary codes as narrow as the levels allow, and one Arrow chunk per column."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 from gpupipe.io.missing_values import TEXT
 
 
-def packed(table: pa.Table) -> pa.Table:
-    """Return a table whose columns of text have int8 or int16 codes where these are enough."""
+def narrow_codes(table: pa.Table) -> pa.Table:
+    """Return the table with int8 or int16 codes in text columns with few levels."""
     return _each(table, lambda column: _with_codes(column, _narrowest(column)) if column.type == TEXT else column)
 
 
-def unpacked(table: pa.Table) -> pa.Table:
-    """Return the table that `packed` was given."""
+def widen_codes(table: pa.Table) -> pa.Table:
+    """Return the table with int32 codes again."""
     return _each(table, lambda column: _with_codes(column, pa.int32()) if _is_packed(column.type) else column)
 
 
-def in_one_chunk(table: pa.Table) -> pa.Table:
-    """Return a table with one chunk a column: each costs anew in every step. Codes must lie within their levels."""
+def merge_chunks(table: pa.Table) -> pa.Table:
+    """Return the table with one Arrow chunk per column, as each chunk costs in every step. Codes must be valid."""
     return table.unify_dictionaries().combine_chunks()
 
 

@@ -1,6 +1,6 @@
-"""A table of Parquet files that is read part by part, a part being some row groups: where all of it would not fit.
+"""Parquet files read chunk by chunk (some row groups each), where all rows would not fit in memory.
 
-Only what is the same part by part is read so: the rest, as the hooks and joins that need all rows, is read at once.
+Only what is the same chunk by chunk is read so: the rest, as the hooks and joins that need all rows, is read at once.
 """
 
 from __future__ import annotations
@@ -12,61 +12,61 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_text
-from gpupipe.io.chunks.file_notes import FileNotes, plain_part
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.chunks.file_notes import FileNotes, clean_chunk
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.parquet import read_groups
-from gpupipe.io.formats.parquet_footers import Groups, read_groups_of
+from gpupipe.io.formats.parquet_footers import RowGroups, read_groups_of
 from gpupipe.io.formats.registry import FORMATS
-from gpupipe.io.hive_partitions import Partitions
+from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import BaseDir, input_files, wanted_columns
+from gpupipe.io.read import BaseDir, input_files, select_columns
 from gpupipe.io.settings import JoinedTable, TableSource
 
-PART_BYTES = 256 << 20  # the most of a part, as Arrow holds it
+CHUNK_BYTES = 256 << 20  # the most of a chunk, as Arrow holds it
 GIB = 1 << 30
 
 
 @dataclass
-class Stream:
-    """A source in parts.
+class ParquetStream:
+    """A Parquet source that is read in chunks of row groups.
 
     Attributes
     ----------
     source : TableSource
     files : list of SourceFile
-    parts : list of list of tuple of int
-        Of each file the parts, each some of its row groups.
+    chunks : list of list of tuple of int
+        Of each file the chunks, each some of its row groups.
     n_rows : int
         Before any filter.
-    decoded_bytes, part_bytes : int
-        About what Arrow would hold of all rows, and of the largest part.
+    decoded_bytes, chunk_bytes : int
+        About what Arrow would hold of all rows, and of the largest chunk.
     notes : list of str
-        What was repaired or left out, once the parts have been read.
+        What was repaired or left out, once the chunks have been read.
     """
 
     source: TableSource
     files: list[SourceFile]
-    parts: list[list[tuple[int, ...]]]
+    chunks: list[list[tuple[int, ...]]]
     n_rows: int
     decoded_bytes: int
-    part_bytes: int
+    chunk_bytes: int
     notes: list[str] = field(default_factory=list)
 
     @property
-    def n_parts(self) -> int:
-        """How many parts there are."""
-        return sum(map(len, self.parts))
+    def n_chunks(self) -> int:
+        """How many chunks there are."""
+        return sum(map(len, self.chunks))
 
     @property
     def remark(self) -> str:
-        """That it is read in parts, and why."""
-        return f"read in {self.n_parts} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
+        """That it is read in chunks, and why."""
+        return f"read in {self.n_chunks} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of each part that has some, as `gpupipe.io.read.read_arrow` would return them.
+        """Yield the rows of each chunk that has some, as `gpupipe.io.read.read_arrow` would return them.
 
         Raises
         ------
@@ -75,14 +75,14 @@ class Stream:
         SchemaError
             If a column is absent or of no use.
         """
-        wanted, notes, n_rows = Wanted(self.source), Notes(), 0
-        partitions = Partitions(self.files)
-        for file, parts in zip(self.files, self.parts, strict=True):
-            for table in _plain_parts(file, parts, wanted, notes):
+        wanted, notes, n_rows = ColumnFilter(self.source), Notes(), 0
+        partitions = HivePartitions(self.files)
+        for file, chunks in zip(self.files, self.chunks, strict=True):
+            for table in _plain_chunks(file, chunks, wanted, notes):
                 table = partitions.added_to(table, file, wanted)
                 if self.source.where:
                     table = filter_rows(table, self.source.where)
-                table = wanted_columns(table, wanted, self.source)
+                table = select_columns(table, wanted, self.source)
                 n_rows += table.num_rows
                 if table.num_rows:
                     yield table
@@ -91,14 +91,14 @@ class Stream:
         self.notes = notes.lines()
 
 
-def in_parts(
+def open_parquet_stream(
     source: TableSource,
     tables: Mapping[str, JoinedTable],
     available: int,
     base_dir: BaseDir = None,
     on_device: bool = False,
-) -> Stream | None:
-    """Return the parts to read a source in; None where it fits as a whole, or must be read so.
+) -> ParquetStream | None:
+    """Return a stream of the source's chunks; None if the source fits in memory or must be read as a whole.
 
     Parameters
     ----------
@@ -128,15 +128,15 @@ def in_parts(
     need, room = (decoded, available // 3) if on_device else (decoded + encoded, available // 2)
     if need <= room or not _are_steady(files, found):
         return None
-    most = room // 4 if on_device else min(PART_BYTES, room // 4)
-    parts = [_cut(groups.decoded, most) for groups in found]
-    sizes = [sum(groups.decoded[i] for i in part) for groups, cut in zip(found, parts, strict=True) for part in cut]
-    stream = Stream(source, files, parts, sum(groups.n_rows for groups in found), decoded, max(sizes))
-    return stream if stream.n_parts > 1 else None
+    most = room // 4 if on_device else min(CHUNK_BYTES, room // 4)
+    chunks = [_cut(groups.decoded, most) for groups in found]
+    sizes = [sum(groups.decoded[i] for i in chunk) for groups, cut in zip(found, chunks, strict=True) for chunk in cut]
+    stream = ParquetStream(source, files, chunks, sum(groups.n_rows for groups in found), decoded, max(sizes))
+    return stream if stream.n_chunks > 1 else None
 
 
-def _are_steady(files: Sequence[SourceFile], found: Sequence[Groups]) -> bool:
-    """Whether every part gives the columns and types that reading all rows at once gives."""
+def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool:
+    """Whether every chunk gives the columns and types that reading all rows at once gives."""
     first = next((groups for groups in found if groups.n_rows), None)
     if first is None:
         return False
@@ -161,27 +161,27 @@ def is_steady(kind: pa.DataType) -> bool:
 
 
 def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
-    """Return the row groups that have rows, of these sizes, in parts of at most so many bytes, or of one row group."""
-    parts: list[list[int]] = []
+    """Return the row groups that have rows, of these sizes, in chunks of at most so many bytes, or of one row group."""
+    chunks: list[list[int]] = []
     room = 0
     for group, size in enumerate(sizes):
         if not size:
             continue
         if size > room:
-            parts.append([])
+            chunks.append([])
             room = most
-        parts[-1].append(group)
+        chunks[-1].append(group)
         room -= size
-    return [tuple(part) for part in parts]
+    return [tuple(chunk) for chunk in chunks]
 
 
-def _plain_parts(
-    file: SourceFile, parts: Sequence[tuple[int, ...]], wanted: Wanted, notes: Notes
+def _plain_chunks(
+    file: SourceFile, chunks: Sequence[tuple[int, ...]], wanted: ColumnFilter, notes: Notes
 ) -> Iterator[pa.Table]:
-    """Yield the parts of a file as plain tables, and say what there is to say of the file when it is over."""
+    """Yield the chunks of a file as plain tables, and say what there is to say of the file when it is over."""
     found = FileNotes()
-    for table in read_groups(file, wanted, found.about_file, parts):
+    for table in read_groups(file, wanted, found.about_file, chunks):
         found.n_rows += table.num_rows
         if table.num_rows:
-            yield plain_part(table, file, wanted, found)
+            yield clean_chunk(table, file, wanted, found)
     found.say(file, notes)

@@ -1,4 +1,4 @@
-"""Where a file of lines can be cut: at the ends of rows, which newlines in quotes are not.
+"""Row boundaries of a text file, at which it can be split; newlines in quotes are not row ends.
 
 A quotation mark opens a quoted field only where the field begins; elsewhere it is text. So whether a byte is in quotes
 depends on all bytes before it, and not on how many quotation marks these have alone. But where every mark that would
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpupipe.io.file_streams import Span
+from gpupipe.io.file_streams import ByteRange
 
 BLOCK_BYTES = 1 << 18  # they stay in the cache with what is made of them
 BITS, ONE, LAST = 64, np.uint64(1), np.uint64(63)
@@ -23,15 +23,15 @@ NEWLINE, RETURN = 10, 13
 
 
 @dataclass(frozen=True)
-class Scan:
-    """What is found in a span of a file, if it begins out of quotes, and if it begins in quotes.
+class RowScan:
+    """The row ends and quotes of a span, for a span that begins outside of quotes and for one that begins inside.
 
     Attributes
     ----------
     n_quotes : int
         0 or 1: whether their number is even or odd.
     first_end : (int or None, int or None)
-        The byte behind the first row that ends in the span.
+        The byte after the first row that ends in the span.
     is_regular : (bool, bool)
         Whether every quotation mark is where pairs of marks would have it.
     holds_break : (bool, bool)
@@ -45,8 +45,8 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class RowSpans:
-    """Spans of a file that hold whole rows.
+class RowRanges:
+    """Byte ranges of a file that hold whole rows.
 
     Attributes
     ----------
@@ -55,12 +55,12 @@ class RowSpans:
         Whether no line ends in quotes, so that each is a row.
     """
 
-    spans: list[Span]
+    spans: list[ByteRange]
     lines_are_rows: bool
 
 
-def data_start(path: str, n_lines: int) -> int:
-    """Return the byte behind the first `n_lines` lines of a file that is not empty."""
+def find_data_start(path: str, n_lines: int) -> int:
+    """Return the offset after the first `n_lines` lines of a file that is not empty."""
     at = 0
     with open(path, "rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for _ in range(n_lines):
@@ -73,15 +73,15 @@ def data_start(path: str, n_lines: int) -> int:
     return at
 
 
-def even_spans(start: int, stop: int, most: int) -> list[Span]:
-    """Return the bytes from `start` up to `stop` in equal parts of at most so many."""
+def split_evenly(start: int, stop: int, most: int) -> list[ByteRange]:
+    """Return equal byte ranges from `start` up to `stop`, each of at most `most` bytes."""
     n = max(1, -(-(stop - start) // most))
     ends = [start + (stop - start) * i // n for i in range(n + 1)]
     return [(a, b) for a, b in pairwise(ends) if b > a]
 
 
-def scan(path: str, span: Span, quote: int | None = None, delimiter: int = NEWLINE) -> Scan:
-    """Look through a span of a file; `quote` and `delimiter` are bytes.
+def scan_rows(path: str, span: ByteRange, quote: int | None = None, delimiter: int = NEWLINE) -> RowScan:
+    """Scan a span of a file for row ends and quotation marks; `quote` and `delimiter` are bytes.
 
     Without a quotation mark only as far as the end of the first row.
     """
@@ -92,11 +92,11 @@ def scan(path: str, span: Span, quote: int | None = None, delimiter: int = NEWLI
             break
     ends = tuple(None if end is None else span[0] + end for end in found.first_end)
     regular, breaks = found.is_regular, found.holds_break
-    return Scan(found.n_quotes, (ends[0], ends[1]), (regular[0], regular[1]), (breaks[0], breaks[1]))
+    return RowScan(found.n_quotes, (ends[0], ends[1]), (regular[0], regular[1]), (breaks[0], breaks[1]))
 
 
-def whole_rows(spans: Sequence[Span], scans: Sequence[Scan]) -> RowSpans | None:
-    """Return the spans with their ends moved to those of rows; None if the file must not be cut, or ends in quotes.
+def align_to_rows(spans: Sequence[ByteRange], scans: Sequence[RowScan]) -> RowRanges | None:
+    """Return the spans with their ends moved to row ends; None if the file must not be split, or ends in quotes.
 
     The first span begins with a row, the last ends with the file. One in which no row ends becomes a part of the one
     before.
@@ -111,7 +111,7 @@ def whole_rows(spans: Sequence[Span], scans: Sequence[Scan]) -> RowSpans | None:
         in_quotes ^= found.n_quotes
     if in_quotes:
         return None
-    return RowSpans(list(zip(starts, [*starts[1:], spans[-1][1]], strict=True)), not holds_break)
+    return RowRanges(list(zip(starts, [*starts[1:], spans[-1][1]], strict=True)), not holds_break)
 
 
 class _Scanning:
@@ -170,7 +170,7 @@ def _first(bits: np.ndarray) -> int | None:
     return int(words[0]) * BITS + (word & -word).bit_length() - 1
 
 
-def _blocks(path: str, span: Span) -> Iterator[tuple[np.ndarray, int]]:
+def _blocks(path: str, span: ByteRange) -> Iterator[tuple[np.ndarray, int]]:
     """Yield the bytes of a span, each block with the byte before it."""
     room, before = memoryview(bytearray(BLOCK_BYTES)), NEWLINE
     with open(path, "rb", buffering=0) as raw:  # not mapped: a file that is cut short meanwhile would end the process

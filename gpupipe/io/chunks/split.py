@@ -1,4 +1,4 @@
-"""Into which pieces a source is cut: by the bytes that they take, where its files can be cut at all."""
+"""Splitting of a source into chunks of about equal bytes, where its files can be split."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pyarrow import orc
 
 from gpupipe.errors import GpupipeError
-from gpupipe.io.chunks.chunk import Piece
+from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.parquet_stream import is_steady
-from gpupipe.io.chunks.row_boundaries import NEWLINE, data_start, even_spans
-from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.chunks.row_boundaries import NEWLINE, find_data_start, split_evenly
+from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
@@ -24,14 +24,14 @@ from gpupipe.io.settings import WHITESPACE, TableSource
 
 PACKED = 5  # about how many times its size a compressed file unpacks to
 ROW_BYTES = 200  # about those of a generated row
-FULL_PART_ROWS = 262_144  # what makes generated pieces end where statistics want them to
+FULL_CHUNK_ROWS = 262_144  # what makes generated chunks end where statistics want them to
 # A newline, a quotation mark and a delimiter are one byte each in these, and no byte of anything else.
 CUTTABLE_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252")
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A file, and where it may be cut.
+class SplittableFile:
+    """A file, and the points at which it may be split.
 
     Attributes
     ----------
@@ -49,37 +49,37 @@ class Cut:
     file: SourceFile
     n_bytes: int
     groups: Sequence[int] | None = None
-    span: Span | None = None
+    span: ByteRange | None = None
     quote: int | None = None
     delimiter: int = NEWLINE
 
     @property
     def is_text(self) -> bool:
-        """Whether the ends of its pieces must be moved to those of rows: see `gpupipe.io.chunks.row_boundaries`."""
+        """Whether chunk ends must be moved to row ends: see `gpupipe.io.chunks.row_boundaries`."""
         return self.span is not None and self.file.format != "generator"
 
-    def even(self, most: int) -> list[Span]:
-        """Return equal parts of `span` that take at most so many bytes."""
+    def split_text(self, most: int) -> list[ByteRange]:
+        """Return equal byte ranges of `span`, each of at most `most` bytes."""
         assert self.span is not None
-        return even_spans(*self.span, most)
+        return split_evenly(*self.span, most)
 
-    def pieces(self, most: int) -> list[Piece]:
-        """Return pieces of about so many bytes each, of a row group or a stripe at least; of text there is one."""
+    def chunks(self, most: int) -> list[SourceChunk]:
+        """Return chunks of about `most` bytes, each of a row group or stripe at least; a text file gives one chunk."""
         n = max(1, -(-self.n_bytes // most))
         if self.groups is not None:
             runs = _runs(self.groups, n)
-            return [Piece(self.file, groups=run) for run in runs] if len(runs) > 1 else [Piece(self.file)]
+            return [SourceChunk(self.file, groups=run) for run in runs] if len(runs) > 1 else [SourceChunk(self.file)]
         if self.span is None or self.is_text:
-            return [Piece(self.file)]
+            return [SourceChunk(self.file)]
         stop = self.span[1]
         height = -(-stop // n)
-        if height > FULL_PART_ROWS:
-            height -= height % FULL_PART_ROWS
-        return [Piece(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
+        if height > FULL_CHUNK_ROWS:
+            height -= height % FULL_CHUNK_ROWS
+        return [SourceChunk(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
 
 
-def cuts(source: TableSource, base_dir: BaseDir = None) -> list[Cut]:
-    """Return the files of a source, and where each may be cut. What cannot be read is found out when it is.
+def find_splittable_files(source: TableSource, base_dir: BaseDir = None) -> list[SplittableFile]:
+    """Return the files of a source as splittable files. A damaged file raises its error when it is read.
 
     Raises
     ------
@@ -90,11 +90,11 @@ def cuts(source: TableSource, base_dir: BaseDir = None) -> list[Cut]:
     return [_cut_of(file, source) for file in input_files(source, base_dir) if file.format in (*FORMATS, "generator")]
 
 
-def _cut_of(file: SourceFile, source: TableSource) -> Cut:
+def _cut_of(file: SourceFile, source: TableSource) -> SplittableFile:
     size = file.size * (PACKED if compression_of(file.path) else 1)
     try:
         if file.format == "generator":
-            return Cut(file, file.size * ROW_BYTES, span=(0, file.size))
+            return SplittableFile(file, file.size * ROW_BYTES, span=(0, file.size))
         if file.format == "parquet":
             return _parquet(file, source)
         if file.format == "orc":
@@ -103,37 +103,39 @@ def _cut_of(file: SourceFile, source: TableSource) -> Cut:
             return _text(file, source)
     except GpupipeError:
         pass
-    return Cut(file, size)
+    return SplittableFile(file, size)
 
 
-def _parquet(file: SourceFile, source: TableSource) -> Cut:
+def _parquet(file: SourceFile, source: TableSource) -> SplittableFile:
     groups = read_groups_of(file, source)
     steady = all(map(is_steady, groups.schema.types))
-    return Cut(file, sum(groups.decoded), groups.decoded if steady else None)
+    return SplittableFile(file, sum(groups.decoded), groups.decoded if steady else None)
 
 
-def _orc(file: SourceFile) -> Cut:
-    with opened(file) as stream:
+def _orc(file: SourceFile) -> SplittableFile:
+    with open_file(file) as stream:
         reader = orc.ORCFile(stream)
         steady = all(map(is_steady, reader.schema.types)) and reader.nrows > 0
     n_bytes = file.size * PACKED
-    return Cut(file, n_bytes, [n_bytes // reader.nstripes + 1] * reader.nstripes if steady else None)
+    return SplittableFile(file, n_bytes, [n_bytes // reader.nstripes + 1] * reader.nstripes if steady else None)
 
 
-def _text(file: SourceFile, source: TableSource) -> Cut:
+def _text(file: SourceFile, source: TableSource) -> SplittableFile:
     if file.format == "jsonl":
-        return Cut(file, file.size, span=(0, file.size))
+        return SplittableFile(file, file.size, span=(0, file.size))
     settings = source.csv
     header = header_of(file, source, Notes())
     if header is None or codecs.lookup(settings.encoding).name not in CUTTABLE_ENCODINGS:
-        return Cut(file, file.size)
+        return SplittableFile(file, file.size)
     # Of runs of blanks the scan knows one blank: quotes after the other kind are irregular to it, so nothing is cut.
     delimiter = " " if header.delimiter == WHITESPACE else header.delimiter
     marks = [mark.encode(settings.encoding) for mark in (delimiter, settings.quote or delimiter)]
     if any(len(mark) > 1 for mark in marks):
-        return Cut(file, file.size)
-    span = data_start(file.path, header.n_lines), file.size
-    return Cut(file, file.size, span=span, quote=marks[1][0] if settings.quote else None, delimiter=marks[0][0])
+        return SplittableFile(file, file.size)
+    span = find_data_start(file.path, header.n_lines), file.size
+    return SplittableFile(
+        file, file.size, span=span, quote=marks[1][0] if settings.quote else None, delimiter=marks[0][0]
+    )
 
 
 def _runs(sizes: Sequence[int], n: int) -> list[tuple[int, ...]]:

@@ -20,23 +20,23 @@ from gpupipe.io.device.numbers import storage
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.table.device.columns import Numbers, TextCodes, distinct_texts, strings
+from gpupipe.table.device.columns import DeviceNumbers, TextCodes, distinct_texts, strings
 from gpupipe.table.device.encode import SAMPLE, TextRules
 
 
 @dataclass(frozen=True)
-class FileColumns:
-    """The rows of one file.
+class DeviceFileColumns:
+    """The columns of one file on the device.
 
     Attributes
     ----------
     file : SourceFile
     n_rows : int
         At least one.
-    columns : mapping of str to (Series, TextCodes or Numbers)
+    columns : mapping of str to (Series, TextCodes or DeviceNumbers)
         The wanted columns, numbers where that is known already.
     written : callable
-        The names of some of those that are Numbers to mapping of str to (Series or TextCodes): as they are written.
+        Maps names of columns of DeviceNumbers to their texts as written (a Series or TextCodes each).
     rules : TextRules
         What the texts mean in this file.
     """
@@ -51,12 +51,12 @@ class FileColumns:
 def columns_of(
     label: str,
     files: Sequence[SourceFile],
-    read: Callable[[SourceFile], FileColumns | None],
+    read: Callable[[SourceFile], DeviceFileColumns | None],
     rules_of_all: Callable[[list[str]], TextRules],
     notes: Notes,
     backend: Backend,
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the columns of files, each of texts (Series or TextCodes) or Numbers, and what the texts mean.
+    """Return the columns of files, each of texts (Series or TextCodes) or DeviceNumbers, and what the texts mean.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def columns_of(
 class _Found(NamedTuple):
     """What a column of a file holds: its numbers, None where it is text; and a row that has its type."""
 
-    numbers: Numbers | None
+    numbers: DeviceNumbers | None
     row: pa.Array
 
 
@@ -101,7 +101,7 @@ def _a_text() -> _Found:
     return _Found(None, pa.array(["text"]).dictionary_encode())
 
 
-def _combine(parts: Sequence[FileColumns], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
+def _combine(parts: Sequence[DeviceFileColumns], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
     found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
     mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
@@ -120,9 +120,9 @@ def _combine(parts: Sequence[FileColumns], notes: Notes, backend: Backend) -> tu
     }, texts
 
 
-def _written(texts: Sequence[str], part: FileColumns) -> dict[str, Any]:
+def _written(texts: Sequence[str], part: DeviceFileColumns) -> dict[str, Any]:
     """Return those of the columns named in `texts` that the file has, as texts."""
-    numbers = [name for name in texts if isinstance(part.columns.get(name), Numbers)]
+    numbers = [name for name in texts if isinstance(part.columns.get(name), DeviceNumbers)]
     found = {name: part.columns[name] for name in texts if name in part.columns and name not in numbers}
     return {**found, **(part.written(numbers) if numbers else {})}
 
@@ -132,7 +132,7 @@ def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
 
 
 def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found:
-    numbers = column if isinstance(column, Numbers) else None
+    numbers = column if isinstance(column, DeviceNumbers) else None
     if numbers is None:
         codes, distinct = distinct_texts(column, backend)
         some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
@@ -152,15 +152,15 @@ def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
     return bool(pc.all(missing).as_py())
 
 
-def _looked_up(values: pa.Array, codes: Any, backend: Backend) -> Numbers:
+def _looked_up(values: pa.Array, codes: Any, backend: Backend) -> DeviceNumbers:
     kind = storage(values.type)
     table = np.append(np.asarray(values.cast(pa.from_numpy_dtype(kind)).fill_null(0)), np.zeros(1, kind))
     known = np.append(np.asarray(values.is_valid()), False)  # position -1, a null, is the last one
     rows, valid = (backend.xp.take(backend.to_device(part), codes) for part in (table, known))
-    return Numbers(rows, valid, values.type)
+    return DeviceNumbers(rows, valid, values.type)
 
 
-def _row_of(column: Numbers) -> pa.Array:
+def _row_of(column: DeviceNumbers) -> pa.Array:
     """Return a row that has the type of a column; it is null where all of them are."""
     if bool(column.valid.any()):
         return pa.array([0]).cast(column.type)
@@ -169,9 +169,9 @@ def _row_of(column: Numbers) -> pa.Array:
 
 
 def _all_texts(
-    name: str, parts: Sequence[FileColumns], written: Sequence[Mapping[str, Any]], backend: Backend
+    name: str, parts: Sequence[DeviceFileColumns], written: Sequence[Mapping[str, Any]], backend: Backend
 ) -> TextCodes:
-    def texts_of(part: FileColumns, texts: Mapping[str, Any]) -> TextCodes:
+    def texts_of(part: DeviceFileColumns, texts: Mapping[str, Any]) -> TextCodes:
         if name in texts:
             return TextCodes.of(texts[name], backend)
         # The file lacks the column: an empty text is missing by any rule.
@@ -181,8 +181,8 @@ def _all_texts(
 
 
 def _all_numbers(
-    field: pa.Field, parts: Sequence[FileColumns], found: Sequence[Mapping[str, Any]], backend: Backend
-) -> Numbers:
+    field: pa.Field, parts: Sequence[DeviceFileColumns], found: Sequence[Mapping[str, Any]], backend: Backend
+) -> DeviceNumbers:
     xp = backend.xp
     kind = pa.float64() if pa.types.is_null(field.type) else field.type
     name = storage(kind)
@@ -190,7 +190,7 @@ def _all_numbers(
     for part, columns in zip(parts, found, strict=True):
         column = columns[field.name].numbers if field.name in columns else None
         if column is None:
-            column = Numbers(xp.zeros(part.n_rows, name), xp.zeros(part.n_rows, "bool"), kind)
+            column = DeviceNumbers(xp.zeros(part.n_rows, name), xp.zeros(part.n_rows, "bool"), kind)
         values.append(column.values.astype(name))
         valid.append(column.valid)
-    return Numbers(xp.concatenate(values), xp.concatenate(valid), kind)
+    return DeviceNumbers(xp.concatenate(values), xp.concatenate(valid), kind)

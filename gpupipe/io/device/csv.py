@@ -20,18 +20,18 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.device.combine import FileColumns, are_missing, columns_of
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.device.combine import DeviceFileColumns, are_missing, columns_of
 from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merged, plain_numbers
-from gpupipe.io.device.obstacles import Obstacle, reading_on_device
+from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.text_values import CsvTexts
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.header import Header, read_header
+from gpupipe.io.formats.csv.header import CsvHeader, read_header
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import Numbers, TextCodes, strings
+from gpupipe.table.device.columns import DeviceNumbers, TextCodes, strings
 from gpupipe.table.device.encode import SAMPLE, TextRules
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
@@ -40,13 +40,13 @@ FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are look
 
 
 def csv_columns(
-    files: Sequence[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
     """Return the wanted columns of CSV files, numbers or texts, and what the texts mean.
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If the rows of a file are not regular, and not to be skipped: the host reader says which are not.
     DataError
         If there are no rows, or a file is in another encoding.
@@ -56,7 +56,7 @@ def csv_columns(
     whole = SourceFile(source.label, 0, 0, "csv")
     n_chunks: list[int] = []
 
-    def read(file: SourceFile) -> FileColumns | None:
+    def read(file: SourceFile) -> DeviceFileColumns | None:
         reader = _CsvReader.of(file, wanted, source, backend, notes)
         if reader is None:
             return None
@@ -113,7 +113,7 @@ class _CsvReader:
     """
 
     def __init__(
-        self, file: SourceFile, header: Header, names: list[str], texts: CsvTexts, backend: Backend, notes: Notes
+        self, file: SourceFile, header: CsvHeader, names: list[str], texts: CsvTexts, backend: Backend, notes: Notes
     ) -> None:
         self.file, self.header, self.names, self.texts, self.backend = file, header, names, texts, backend
         self.notes, self.csv = notes, texts.source.csv
@@ -122,10 +122,10 @@ class _CsvReader:
 
     @classmethod
     def of(
-        cls, file: SourceFile, wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+        cls, file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
     ) -> _CsvReader | None:
         """Return the reader of a file, or None if no row follows its header."""
-        with opened(file) as stream:
+        with open_file(file) as stream:
             header = read_header(stream, file, source.csv, notes)
         if header is None:
             return None
@@ -134,7 +134,7 @@ class _CsvReader:
             raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
         return cls(file, header, names, CsvTexts(file, wanted, source, notes), backend, notes)
 
-    def read(self) -> FileColumns | None:
+    def read(self) -> DeviceFileColumns | None:
         """Return the columns of the file, or None if it has no rows."""
         parts: dict[str, list[_ChunkColumn]] = {name: [] for name in self.names}
         may_skip = self.csv.bad_rows == "skip"
@@ -152,16 +152,16 @@ class _CsvReader:
         found = {name: self._column(name, parts.pop(name)) for name in self.names}
         again = self._written([name for name, column in found.items() if column is None])
         columns = {name: again.get(name, column) for name, column in found.items()}
-        return FileColumns(self.file, n_rows, columns, self._written, self.texts.rules)
+        return DeviceFileColumns(self.file, n_rows, columns, self._written, self.texts.rules)
 
     def _fields(self, chunk: CsvChunk, names: list[str]) -> dict[str, Any]:
         """Return the fields of the named columns of a chunk, each a Series of texts."""
         header, quote = self.header, self.csv.quote
-        with reading_on_device(self.file):
+        with guard_device_read(self.file):
             content = chunk.content(self.file)
             frame = self.backend.read_texts(content, header.names, names, header.delimiter, quote)
         if len(frame) != chunk.n_rows:
-            raise Obstacle(
+            raise UnsupportedOnDevice(
                 f"the device's reader finds {len(frame):,} rows, not {chunk.n_rows:,}", "source.path",
                 "write the file as Parquet",
             )  # fmt: skip
@@ -203,7 +203,7 @@ class _CsvReader:
         some = strings(self.backend.to_arrow(others.iloc[:SAMPLE]))
         return not are_missing(some, self.texts.rules) and self.texts.is_text(name, some)
 
-    def _column(self, name: str, parts: list[_ChunkColumn]) -> Numbers | TextCodes | None:
+    def _column(self, name: str, parts: list[_ChunkColumn]) -> DeviceNumbers | TextCodes | None:
         """Return a column as numbers, or as texts if it has no plain number; None if it must be read again as text."""
         xp, backend = self.backend.xp, self.backend
         has_plain = any(part.plain is not None for part in parts)
@@ -221,7 +221,7 @@ class _CsvReader:
         if found.type not in (pa.int64(), pa.float64()):
             return None
         plain = [xp.zeros(n_rows) if part.plain is None else part.plain for part, n_rows in sized]
-        return merged(plain[0] if len(plain) == 1 else xp.concatenate(plain), others.codes, found, backend)
+        return merge_numbers(plain[0] if len(plain) == 1 else xp.concatenate(plain), others.codes, found, backend)
 
     def _others(self, part: _ChunkColumn, n_rows: int) -> TextCodes:
         if part.others is not None:

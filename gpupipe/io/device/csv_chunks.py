@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.header import Header
+from gpupipe.io.formats.csv.header import CsvHeader
 
 CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
 LEAST_BYTES = 1 << 20
@@ -71,7 +71,7 @@ def chunk_bytes(free_bytes: int) -> int:
 
 
 def regular_chunks(
-    file: SourceFile, header: Header, quote: str | None, backend: Backend, may_skip: bool = False
+    file: SourceFile, header: CsvHeader, quote: str | None, backend: Backend, may_skip: bool = False
 ) -> Iterator[CsvChunk]:
     """Check the rows after the header, and yield them in chunks.
 
@@ -79,7 +79,7 @@ def regular_chunks(
     ----------
     file : SourceFile
         A local, uncompressed file.
-    header : Header
+    header : CsvHeader
     quote : str, optional
     backend : Backend
         Where the bytes are looked at.
@@ -88,16 +88,18 @@ def regular_chunks(
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If a row has another number of fields and may not be skipped, a quotation mark is not at the edge of a field,
         or a line ends in a lone carriage return.
     """
     if header.n_lines > 1:
-        raise Obstacle("the header takes up several lines", "source.path", "write it in the first line")
+        raise UnsupportedOnDevice("the header takes up several lines", "source.path", "write it in the first line")
     with open(file.path, "rb") as raw:
         has_mark = raw.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
     if has_mark and header.n_lines == 0:
-        raise Obstacle("a byte order mark is before the first value", "source.path", "write the file without")
+        raise UnsupportedOnDevice(
+            "a byte order mark is before the first value", "source.path", "write the file without"
+        )
     content = np.memmap(file.path, np.uint8, "r")
     marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
     start = _after_line(content) if header.n_lines else 0
@@ -108,7 +110,7 @@ def regular_chunks(
             is_last = start + wanted >= len(content)
             size = marks.check(content[start : start + wanted], is_last)
             if not size and (is_last or wanted >= LONGEST_ROW):
-                raise Obstacle("a quotation mark is never closed", "source.path", FIX)
+                raise UnsupportedOnDevice("a quotation mark is never closed", "source.path", FIX)
             wanted *= 2
         stop = min(start + size, len(content))  # a last line without an end was given one
         skipped = [(start + first, min(start + end, stop)) for first, end in marks.skipped]
@@ -166,7 +168,7 @@ class _Marks:
         blank = (lengths == 0) | ((lengths == 1) & (raw[xp.maximum(at - 1, 0)] == RETURN))
         bad = xp.flatnonzero(~blank & (widths != self.n_columns))
         if len(bad) and not self.may_skip:
-            raise Obstacle("a row has another number of fields", "source.path", FIX)
+            raise UnsupportedOnDevice("a row has another number of fields", "source.path", FIX)
         spans = [self.backend.to_host(edges[bad]).tolist() for edges in (at - lengths, at + 1)]
         self.skipped = list(zip(*spans, strict=True))
         self.n_rows = len(at) - int(blank.sum()) - len(bad)
@@ -174,7 +176,9 @@ class _Marks:
     def _check_returns(self, raw: Array) -> None:
         at = self.backend.xp.flatnonzero(raw[:-1] == RETURN)
         if bool((raw[at + 1] != NEWLINE).any()):
-            raise Obstacle("a line ends in a lone carriage return", "source.path", "end lines with a line feed")
+            raise UnsupportedOnDevice(
+                "a line ends in a lone carriage return", "source.path", "end lines with a line feed"
+            )
 
     def _check_quotes(self, raw: Array) -> None:
         """Check that marks open behind, and close before, the edge of a field or another mark."""
@@ -185,4 +189,4 @@ class _Marks:
         after = raw[xp.minimum(closes + 1, len(raw) - 1)]
         edges = xp.asarray([self.delimiter, NEWLINE, RETURN, self.quote], "uint8")
         if not bool(xp.isin(before, edges).all()) or not bool(xp.isin(after, edges).all()):
-            raise Obstacle("a quotation mark is inside a field", "source.path", FIX)
+            raise UnsupportedOnDevice("a quotation mark is inside a field", "source.path", FIX)

@@ -12,18 +12,18 @@ from gpupipe.datasets.churn.columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.read import generated
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.read import generate_rows
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import Coded, Numbers
+from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers
 
 BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
 
-Columns = dict[str, Numbers | Coded]
+Columns = dict[str, DeviceNumbers | DeviceDictionary]
 
 
-def generated_columns(source: TableSource, wanted: Wanted, backend: Backend) -> Columns:
-    """Return the wanted columns of a generated source, for `gpupipe.table.device.encode.encode_frame`.
+def generate_columns(source: TableSource, wanted: ColumnFilter, backend: Backend) -> Columns:
+    """Generate the selected columns of a source, for `gpupipe.table.device.encode.encode_frame`.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def generated_columns(source: TableSource, wanted: Wanted, backend: Backend) -> 
     if source.generate == "churn":
         return _customers(source, wanted.pick(SCHEMA.names), backend)
     backend.remark(f"{source.generate}: generated on the host, then moved to the device")
-    table = generated(source, wanted, (0, source.rows))
+    table = generate_rows(source, wanted, (0, source.rows))
     if not table.num_rows:
         raise DataError("there are no rows", where=source.label, fix="generate more")
     return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
@@ -50,25 +50,25 @@ def _customers(source: TableSource, names: list[str], backend: Backend) -> Colum
     return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
 
 
-def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> Numbers | Coded:
+def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> DeviceNumbers | DeviceDictionary:
     found = xp.concatenate([values for values, _ in parts])
     if name in LEVELS:
-        return Coded(found, LEVELS[name])
+        return DeviceDictionary(found, LEVELS[name])
     some = name in MISSING
     valid = ~xp.concatenate([missing for _, missing in parts]) if some else xp.ones(len(found), "bool")
-    return Numbers(found, valid, SCHEMA.field(name).type)
+    return DeviceNumbers(found, valid, SCHEMA.field(name).type)
 
 
-def _ids(source: TableSource, backend: Backend) -> Coded:
+def _ids(source: TableSource, backend: Backend) -> DeviceDictionary:
     """Return identifiers, each of which is a text of its own: texts are the host's."""
     backend.remark(f"{ID}: written on the host")
-    return Coded(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
+    return DeviceDictionary(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
 
 
-def _moved(column: pa.ChunkedArray, backend: Backend) -> Numbers | Coded:
+def _moved(column: pa.ChunkedArray, backend: Backend) -> DeviceNumbers | DeviceDictionary:
     if pa.types.is_dictionary(column.type):
         coded = column.unify_dictionaries().combine_chunks()
-        return Coded(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)
+        return DeviceDictionary(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)
     held = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     found, valid = held.fill_null(0).to_numpy(), np.asarray(column.is_valid())
-    return Numbers(backend.to_device(found), backend.to_device(valid), column.type)
+    return DeviceNumbers(backend.to_device(found), backend.to_device(valid), column.type)

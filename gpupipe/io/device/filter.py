@@ -20,7 +20,15 @@ from gpupipe.backends.base import Array, Backend
 from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.where import COMPARISONS, links, parse_where
-from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers, TextCodes, distinct_texts, strings
+from gpupipe.table.device.columns import (
+    MICROS,
+    DeviceColumn,
+    DeviceDictionary,
+    DeviceNumbers,
+    TextCodes,
+    distinct_texts,
+    strings,
+)
 from gpupipe.table.device.encode import TextRules
 
 PLACE = "place in the table"  # no name in an expression
@@ -44,9 +52,9 @@ class _Truth:
 
 
 def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: Backend) -> dict[str, Any]:
-    """Return the rows of `columns` (Series, TextCodes or Numbers) for which the filter is true, in their order.
+    """Return the rows of `columns` (Series, TextCodes or DeviceNumbers) for which the filter is true, in their order.
 
-    What texts mean is decided before: by all rows of the file. So they are Coded afterwards.
+    What texts mean is decided before: by all rows of the file. So they are a DeviceDictionary afterwards.
 
     Raises
     ------
@@ -62,30 +70,30 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
     return {name: _taken(column, rows, backend) for name, column in known.items()}
 
 
-def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, Known]:
-    """Return columns (Series, Numbers, TextCodes or Coded) as what the rules make of them."""
+def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, DeviceColumn]:
+    """Return columns (Series, DeviceNumbers, TextCodes or DeviceDictionary) as what the rules make of them."""
     return {name: _known(name, column, rules, backend) for name, column in columns.items()}
 
 
-def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Known:
-    if isinstance(column, Numbers | Coded):
+def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> DeviceColumn:
+    if isinstance(column, DeviceNumbers | DeviceDictionary):
         return column
     if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
-        return Numbers.of(column, backend)
+        return DeviceNumbers.of(column, backend)
     codes, found = distinct_texts(column, backend)
-    return Coded(codes, rules.read(name, strings(backend.to_arrow(found))))
+    return DeviceDictionary(codes, rules.read(name, strings(backend.to_arrow(found))))
 
 
-def _taken(column: Known, rows: Array, backend: Backend) -> Known:
-    if isinstance(column, Numbers):
-        return Numbers(column.values[rows], column.valid[rows], column.type)
-    return Coded(column.codes[rows], column.values).trimmed(backend)
+def _taken(column: DeviceColumn, rows: Array, backend: Backend) -> DeviceColumn:
+    if isinstance(column, DeviceNumbers):
+        return DeviceNumbers(column.values[rows], column.valid[rows], column.type)
+    return DeviceDictionary(column.codes[rows], column.values).trimmed(backend)
 
 
 class _Judge:
     """Says of each row whether a checked expression is true; `columns` are those of its names."""
 
-    def __init__(self, columns: dict[str, Known], backend: Backend) -> None:
+    def __init__(self, columns: dict[str, DeviceColumn], backend: Backend) -> None:
         self.columns, self.backend = columns, backend
 
     def truth(self, node: ast.expr) -> _Truth:
@@ -97,22 +105,24 @@ class _Judge:
         (name,) = names_in(node)
         column = self.columns[name]
         return (
-            self._of_numbers(node, name, column) if isinstance(column, Numbers) else self._of_codes(node, name, column)
+            self._of_numbers(node, name, column)
+            if isinstance(column, DeviceNumbers)
+            else self._of_codes(node, name, column)
         )
 
-    def _of_codes(self, node: ast.expr, name: str, coded: Coded) -> _Truth:
+    def _of_codes(self, node: ast.expr, name: str, coded: DeviceDictionary) -> _Truth:
         values = pa.concat_arrays([coded.values, pa.nulls(1, coded.values.type)])  # where position -1 looks
         tables = [self.backend.to_device(table) for table in _judged(node, name, values)]
         return _Truth(*(self.backend.xp.take(table, coded.codes) for table in tables))
 
-    def _of_numbers(self, node: ast.expr, name: str, numbers: Numbers) -> _Truth:
+    def _of_numbers(self, node: ast.expr, name: str, numbers: DeviceNumbers) -> _Truth:
         _judged(node, name, numbers.summary().combine_chunks())  # raises where types do not fit
         if isinstance(node, ast.Name):
             return _compared(numbers, lambda values: values == 1)
         assert isinstance(node, ast.Compare)
         return reduce(_Truth.__and__, (self._link(numbers, *link) for link in links(node)))
 
-    def _link(self, numbers: Numbers, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> _Truth:
+    def _link(self, numbers: DeviceNumbers, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> _Truth:
         if isinstance(operator, ast.Is | ast.IsNot):
             null = _Truth(~numbers.valid, numbers.valid)
             return null if isinstance(operator, ast.Is) else ~null
@@ -128,7 +138,7 @@ class _Judge:
         return _compared(numbers, lambda values: compare(literal, values))
 
 
-def _compared(numbers: Numbers, compare: Callable[[Array], Array]) -> _Truth:
+def _compared(numbers: DeviceNumbers, compare: Callable[[Array], Array]) -> _Truth:
     # As Arrow compares: float32 as float64, and no literal is too large for a narrow integer.
     result = compare(numbers.values.astype("float64" if numbers.values.dtype.kind == "f" else "int64"))
     return _Truth(numbers.valid & result, numbers.valid & ~result)

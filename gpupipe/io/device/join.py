@@ -11,14 +11,18 @@ from gpupipe.backends.base import Array, Backend
 from gpupipe.io.device.filter import known_columns
 from gpupipe.io.join import joined_names, match_note, require_column, require_unique
 from gpupipe.io.settings import JoinedTable
-from gpupipe.table.device.columns import Coded, Known, Numbers
+from gpupipe.table.device.columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.keys import key_codes
 
 
 def join_columns(
-    left: Mapping[str, Known], right: Mapping[str, Known], name: str, joined: JoinedTable, backend: Backend
-) -> tuple[dict[str, Known], str]:
+    left: Mapping[str, DeviceColumn],
+    right: Mapping[str, DeviceColumn],
+    name: str,
+    joined: JoinedTable,
+    backend: Backend,
+) -> tuple[dict[str, DeviceColumn], str]:
     """Return the columns of the main table with those of the table `name` at its rows, and what there is to say.
 
     Raises
@@ -45,21 +49,26 @@ def join_columns(
 
 def key_columns(
     columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend
-) -> dict[str, Known]:
-    """Return the columns called `names`, of Series, Numbers, TextCodes or Coded, as keys are made of them."""
+) -> dict[str, DeviceColumn]:
+    """Return the columns called `names`, of any device type, as numbers or dictionaries to build keys of."""
     chosen = [name for name in dict.fromkeys(names) if name in columns]
     known = known_columns({name: columns[name] for name in chosen}, rules, backend)
     return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))
 
 
-def _trimmed(columns: Mapping[str, Known], names: Sequence[str], backend: Backend) -> list[Known]:
+def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: Backend) -> list[DeviceColumn]:
     """Return columns whose values are those of their rows alone."""
     chosen = (columns[name] for name in names)
-    return [column if isinstance(column, Numbers) else column.trimmed(backend) for column in chosen]
+    return [column if isinstance(column, DeviceNumbers) else column.trimmed(backend) for column in chosen]
 
 
 def _require_unique(
-    codes: Array, columns: Mapping[str, Known], names: Sequence[str], joined: JoinedTable, label: str, backend: Backend
+    codes: Array,
+    columns: Mapping[str, DeviceColumn],
+    names: Sequence[str],
+    joined: JoinedTable,
+    label: str,
+    backend: Backend,
 ) -> None:
     present = codes[codes >= 0]
     if len(backend.xp.unique(present)) == len(present):
@@ -69,8 +78,8 @@ def _require_unique(
     require_unique(pa.array(on_host, mask=on_host < 0), table, names, joined, label)  # says which rows they are
 
 
-def _rows(column: Known, backend: Backend) -> pa.Array:
-    codes, values = column.distinct(backend) if isinstance(column, Numbers) else (column.codes, column.values)
+def _rows(column: DeviceColumn, backend: Backend) -> pa.Array:
+    codes, values = column.distinct(backend) if isinstance(column, DeviceNumbers) else (column.codes, column.values)
     on_host = backend.to_host(codes)
     return values.take(pa.array(on_host, mask=on_host < 0))
 
@@ -84,11 +93,11 @@ def _matches(left: Array, right: Array, size: int, backend: Backend) -> Array:
     return xp.where(left < 0, -1, xp.take(row_of, xp.maximum(left, 0)))
 
 
-def _gathered(column: Known, matches: Array, kind: str, backend: Backend) -> Known:
+def _gathered(column: DeviceColumn, matches: Array, kind: str, backend: Backend) -> DeviceColumn:
     xp = backend.xp
     has_match, rows = matches >= 0, xp.maximum(matches, 0)
-    if isinstance(column, Numbers):
-        return Numbers(column.values[rows], column.valid[rows] & has_match, column.type)
-    coded = Coded(xp.where(has_match, column.codes[rows], -1), column.values)
+    if isinstance(column, DeviceNumbers):
+        return DeviceNumbers(column.values[rows], column.valid[rows] & has_match, column.type)
+    coded = DeviceDictionary(xp.where(has_match, column.codes[rows], -1), column.values)
     # As in an Arrow dictionary, the levels of rows without a match are kept.
     return coded.trimmed(backend, keep_unused=kind == "categorical" and pa.types.is_string(coded.values.type))

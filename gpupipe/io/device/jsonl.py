@@ -16,33 +16,33 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.device.combine import FileColumns, columns_of
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merged, plain_numbers
-from gpupipe.io.device.obstacles import Obstacle, reading_on_device
-from gpupipe.io.device.plain_json import FIX, Lines, plain_lines
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.device.combine import DeviceFileColumns, columns_of
+from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
+from gpupipe.io.device.plain_json import FIX, JsonLines, plain_lines
 from gpupipe.io.device.text_values import JsonTexts, text_rules
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import Numbers, distinct_texts, strings
+from gpupipe.table.device.columns import DeviceNumbers, distinct_texts, strings
 from gpupipe.table.device.encode import TextRules
 
-PART_BYTES = 64 << 20  # what is read at once: on a device it takes many times as much
+CHUNK_BYTES = 64 << 20  # what is read at once: on a device it takes many times as much
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 NULL = "null"
 
 
 def json_columns(
-    files: Sequence[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes
+    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
     """Return the wanted columns of JSON lines, numbers or texts, and what the texts mean.
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If lines are not plain, or a column holds values of several types: the host reader reads them, or says where.
     DataError
         If there are no rows.
@@ -59,7 +59,7 @@ def json_columns(
     )
 
 
-def _read(file: SourceFile, wanted: Wanted, backend: Backend, notes: Notes) -> FileColumns | None:
+def _read(file: SourceFile, wanted: ColumnFilter, backend: Backend, notes: Notes) -> DeviceFileColumns | None:
     frame = _written(file, backend)
     if frame is None:
         return None
@@ -70,7 +70,7 @@ def _read(file: SourceFile, wanted: Wanted, backend: Backend, notes: Notes) -> F
         notes.say(line)
     columns = {name: typed[name] for name in names}
     rules = JsonTexts(file, wanted, notes).rules
-    return FileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
+    return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 
 def _written(file: SourceFile, backend: Backend) -> Any:
@@ -88,11 +88,11 @@ def _written(file: SourceFile, backend: Backend) -> Any:
 
 def _contents(file: SourceFile) -> Iterator[bytes]:
     """Yield the file in parts of whole lines."""
-    with reading_on_device(file), open(file.path, "rb") as raw:
+    with guard_device_read(file), open(file.path, "rb") as raw:
         rest = b""
         if raw.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
             raw.seek(0)
-        while len(found := raw.read(PART_BYTES)) == PART_BYTES:
+        while len(found := raw.read(CHUNK_BYTES)) == CHUNK_BYTES:
             whole, end, behind = found.rpartition(b"\n")
             if end:
                 yield rest + whole + end
@@ -101,17 +101,19 @@ def _contents(file: SourceFile) -> Iterator[bytes]:
         yield rest + found + b"\n"
 
 
-def _frame(content: bytes, lines: Lines, file: SourceFile, backend: Backend) -> Any:
+def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: Backend) -> Any:
     if not lines.names:
-        raise Obstacle("objects have no values", "source.path", FIX)
+        raise UnsupportedOnDevice("objects have no values", "source.path", FIX)
     try:
-        with reading_on_device(file):
+        with guard_device_read(file):
             frame = backend.read_json_texts(BytesIO(content), lines.names)
     except DataError as error:  # though the lines are plain
-        raise Obstacle(f"the device's reader fails: {error.what}", "source.path", "write the file as Parquet") from None
+        raise UnsupportedOnDevice(
+            f"the device's reader fails: {error.what}", "source.path", "write the file as Parquet"
+        ) from None
     found = len(frame), sum(int(frame[name].count()) for name in lines.names)
     if found != (lines.n_rows, lines.n_values):
-        raise Obstacle(
+        raise UnsupportedOnDevice(
             f"the device's reader finds {found[0]:,} rows with {found[1]:,} values, not {lines.n_rows:,} with "
             f"{lines.n_values:,}", "source.path", "write the file as Parquet",
         )  # fmt: skip
@@ -125,15 +127,17 @@ def _column(name: str, written: Any, texts: JsonTexts, backend: Backend) -> Any:
     if not bool(is_text.any()):
         return _numbers(name, filled, texts, backend)
     if not bool((is_text | backend.values(filled == NULL, "bool")).all()):
-        raise Obstacle(f"column {name!r} holds texts and other values", "source.path", "write them in one type")
+        raise UnsupportedOnDevice(
+            f"column {name!r} holds texts and other values", "source.path", "write them in one type"
+        )
     return written.str.slice(1, -1)
 
 
-def _numbers(name: str, written: Any, texts: JsonTexts, backend: Backend) -> Numbers:
+def _numbers(name: str, written: Any, texts: JsonTexts, backend: Backend) -> DeviceNumbers:
     plain = backend.values(is_plain_number(written, PLAIN_NUMBER), "bool")
     codes, others = distinct_texts(written.where(backend.frame.Series(~plain)), backend)
     values, has_point = plain_numbers(written.where(backend.frame.Series(plain), "0"), backend)
     listed = strings(backend.to_arrow(others)) if len(others) else pa.array([], pa.string())
     stand_in = WORDS[has_point] if bool(plain.any()) else NULL
     found = texts.values(name, pa.concat_arrays([listed, pa.array([stand_in])]))
-    return merged(values, codes, found, backend)
+    return merge_numbers(values, codes, found, backend)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.table.device.columns import Numbers
+from gpupipe.table.device.columns import DeviceNumbers
 
 MOST_DIGITS = 15  # a float64 holds each of them exactly
 POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
@@ -37,8 +37,8 @@ def plain_numbers(series: Any, backend: Backend) -> tuple[Array, bool]:
     return xp.where(negative, -size, size), bool((point >= 0).any())
 
 
-def merged(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> Numbers:
-    """Return the plain numbers, and at the rows of the others what these are; the last of `others` has no row.
+def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> DeviceNumbers:
+    """Merge plain numbers with the values of the other rows; the last of `others` has no row.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ def merged(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> Nu
     known = np.asarray(others.is_valid())
     table = backend.to_device(np.asarray(others.cast(pa.from_numpy_dtype(name)).fill_null(0)))
     values = xp.where(codes >= 0, xp.take(table, codes), plain.astype(name))
-    return Numbers(values, xp.take(backend.to_device(known), codes), others.type)
+    return DeviceNumbers(values, xp.take(backend.to_device(known), codes), others.type)
 
 
 def storage(kind: pa.DataType) -> str:
-    """Return the NumPy dtype in which Numbers hold an Arrow type."""
+    """Return the NumPy dtype of `DeviceNumbers.values` for an Arrow type."""
     if pa.types.is_boolean(kind):
         return "int8"
     return "int64" if pa.types.is_timestamp(kind) else str(kind.to_pandas_dtype().__name__)

@@ -16,10 +16,10 @@ from gpupipe.datasets.churn.columns import ID, SCHEMA
 from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_changes import unchanged
-from gpupipe.io.file_streams import opened
-from gpupipe.io.files import SourceFile, reading
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.file_streams import open_file
+from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.registry import FORMATS, compression_of
 from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.read import BaseDir, input_files
@@ -29,7 +29,7 @@ from gpupipe.io.where import parse_where
 FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
 
 
-class Obstacle(Exception):
+class UnsupportedOnDevice(Exception):
     """Why the host must read a source. Never leaves the pipeline: it becomes `Backend.fall_back`.
 
     Attributes
@@ -54,10 +54,10 @@ def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile
 
 
 @contextmanager
-def reading_on_device(file: SourceFile) -> Iterator[None]:
-    """As `gpupipe.io.file_streams.opened` for a device's own reader; memory that runs out is not the file's fault."""
+def guard_device_read(file: SourceFile) -> Iterator[None]:
+    """Guard a device's own read as `open_file` guards the host's; running out of memory is not the file's fault."""
     try:
-        with reading(file.path), unchanged(file):
+        with convert_read_errors(file.path), require_unchanged(file):
             yield
     except DataError as error:
         if isinstance(error.__cause__, MemoryError):
@@ -68,7 +68,7 @@ def reading_on_device(file: SourceFile) -> Iterator[None]:
 def require_plain(
     source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
 ) -> None:
-    """Raise Obstacle if the host must read a source or a table that is joined to it.
+    """Raise UnsupportedOnDevice if the host must read a source or a table that is joined to it.
 
     It is found in the settings and in the footers of the files. What only the rows of CSV or the lines of JSON tell is
     found when they are read.
@@ -84,7 +84,7 @@ def require_plain(
 
 
 def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable]) -> None:
-    """Raise Obstacle if a setting of a source, or of a table joined to it, asks for what the host alone does."""
+    """Raise UnsupportedOnDevice if a setting of a source or of a joined table works on the host alone."""
     for table in [source, *joined_tables(tables).values()]:
         _require_plain_settings(table)
 
@@ -92,19 +92,23 @@ def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable
 def _require_plain_settings(source: TableSource) -> None:
     if source.isolate and source.path:
         what = "isolated files are read by Arrow, whose readers were tried on them in a child process"
-        raise Obstacle(what, "source.isolate", "leave it out for files that you trust")
+        raise UnsupportedOnDevice(what, "source.isolate", "leave it out for files that you trust")
     if source.prepare:
-        raise Obstacle("a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before")
+        raise UnsupportedOnDevice(
+            "a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before"
+        )
     if isinstance(source, Source) and source.entities is not None:
         fix = "write the rows and labels to a file before"
-        raise Obstacle("Arrow makes the rows and labels of events", "source.entities", fix)
+        raise UnsupportedOnDevice("Arrow makes the rows and labels of events", "source.entities", fix)
     if isinstance(source, JoinedTable) and source.has_steps:
-        raise Obstacle("Arrow computes and groups the rows of events", "source", "do so before, and read the result")
+        raise UnsupportedOnDevice(
+            "Arrow computes and groups the rows of events", "source", "do so before, and read the result"
+        )
     if source.where:
         _require_simple_filter(source.where)
-    if source.generate == "churn" and source.rows > MOST_IDS and ID in Wanted(source).pick(SCHEMA.names):
+    if source.generate == "churn" and source.rows > MOST_IDS and ID in ColumnFilter(source).pick(SCHEMA.names):
         what = f"{ID} of more than {MOST_IDS:,} customers is written in parts"
-        raise Obstacle(what, "source.rows", f"leave it out: drop: [{ID}]")
+        raise UnsupportedOnDevice(what, "source.rows", f"leave it out: drop: [{ID}]")
 
 
 def names_in(node: ast.expr) -> list[str]:
@@ -117,15 +121,15 @@ def _require_simple_filter(where: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and len(names_in(node)) > 1:
             what = f"two columns are compared by Arrow: {ast.unparse(node)}"
-            raise Obstacle(what, "source.where", "compare each with a value")
+            raise UnsupportedOnDevice(what, "source.where", "compare each with a value")
 
 
 def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> None:
-    """Raise Obstacle if a file is of a kind, or in a form, that the host alone reads."""
+    """Raise UnsupportedOnDevice if a file is of a kind, or in a form, that the host alone reads."""
     for file in files:
         _require_local(file)
         if file.format in TEXT_FORMATS and compression_of(file.path):
-            raise Obstacle(
+            raise UnsupportedOnDevice(
                 f"compressed {file.format} is unpacked by Arrow", "source.path", "unpack it, or write Parquet"
             )
         if file.format == "csv":
@@ -134,33 +138,35 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
     if not set(formats) & set(TEXT_FORMATS):
         _require_same_columns(files, source)
     elif len(formats) > 1:
-        raise Obstacle(
+        raise UnsupportedOnDevice(
             f"the files are of several formats: {', '.join(formats)}", "source.path", "write them all in one"
         )
 
 
 def _require_local(file: SourceFile) -> None:
     if file.remote is not None:
-        raise Obstacle("remote files are read by fsspec", "source.path", "copy the files to this machine")
+        raise UnsupportedOnDevice("remote files are read by fsspec", "source.path", "copy the files to this machine")
     if file.format not in FORMATS_ON_DEVICE:
         what = f"{file.format} files are read by Arrow"
-        raise Obstacle(what, "source.format", f"write them as {', '.join(FORMATS_ON_DEVICE)}")
+        raise UnsupportedOnDevice(what, "source.format", f"write them as {', '.join(FORMATS_ON_DEVICE)}")
     if file.partitions:
         what = f"folders say columns ({', '.join(file.partitions)})"
-        raise Obstacle(what, "source.path", "write the columns into the files")
+        raise UnsupportedOnDevice(what, "source.path", "write the columns into the files")
 
 
 def _require_plain_csv(settings: CsvSettings) -> None:
     if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
-        raise Obstacle(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
+        raise UnsupportedOnDevice(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
     if settings.decimal != ".":
-        raise Obstacle(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
+        raise UnsupportedOnDevice(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
     if settings.thousands is not None:
-        raise Obstacle("thousands are set apart", "source.csv.thousands", "write the numbers without")
+        raise UnsupportedOnDevice("thousands are set apart", "source.csv.thousands", "write the numbers without")
     if settings.delimiter == WHITESPACE:
-        raise Obstacle("fields are separated by runs of blanks", "source.csv.delimiter", "write the file with commas")
+        raise UnsupportedOnDevice(
+            "fields are separated by runs of blanks", "source.csv.delimiter", "write the file with commas"
+        )
     if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
-        raise Obstacle("a mark is no ASCII character", "source.csv", "use ASCII marks")
+        raise UnsupportedOnDevice("a mark is no ASCII character", "source.csv", "use ASCII marks")
 
 
 def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> None:
@@ -170,22 +176,24 @@ def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> N
         for name, kind in kinds.items():
             if not is_plain(kind):
                 fix = f"drop the column, or write it as another type: drop: [{name}]"
-                raise Obstacle(f"column {name!r} holds {kind}", "source.path", fix)
+                raise UnsupportedOnDevice(f"column {name!r} holds {kind}", "source.path", fix)
         if all(map(pa.types.is_null, kinds.values())):
-            raise Obstacle("no column has a type: there are nulls alone", "source.path", "write the columns with types")
+            raise UnsupportedOnDevice(
+                "no column has a type: there are nulls alone", "source.path", "write the columns with types"
+            )
         if first is not None and kinds != first:
-            raise Obstacle("the files differ in columns or types", "source.path", "write them all alike")
+            raise UnsupportedOnDevice("the files differ in columns or types", "source.path", "write them all alike")
         first = kinds
 
 
 def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataType]:
-    with opened(file) as stream:
+    with open_file(file) as stream:
         if file.format == "orc":
             schema, old = orc.ORCFile(stream).schema, set()
         else:
             parquet = pq.ParquetFile(stream)
             schema, old = parquet.schema_arrow, _int96(parquet)
-    names = [name for name in Wanted(source).pick(schema.names) if not is_nested(schema.field(name).type)]
+    names = [name for name in ColumnFilter(source).pick(schema.names) if not is_nested(schema.field(name).type)]
     return {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
 
 

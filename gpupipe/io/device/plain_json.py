@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 
 FIX = "write one flat object a line; the host reader reads the lines, or says which one is wrong"
 QUOTE, BACKSLASH, BLANK_CODE = b'"\\ '
@@ -36,8 +36,8 @@ WIDTH = 8  # bytes of a name that are compared at once
 
 
 @dataclass(frozen=True)
-class Lines:
-    """What plain lines hold.
+class JsonLines:
+    """The structure of a block of plain JSON lines.
 
     Attributes
     ----------
@@ -54,20 +54,20 @@ class Lines:
     n_values: int
 
 
-def plain_lines(content: bytes, backend: Backend) -> Lines:
+def plain_lines(content: bytes, backend: Backend) -> JsonLines:
     """Return what whole lines hold, each of which ends in a line feed.
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If one is not plain, or no JSON.
     """
     if len(content) > MOST_BYTES:
-        raise Obstacle("a line is very long", "source.path", "write the file as Parquet")
+        raise UnsupportedOnDevice("a line is very long", "source.path", "write the file as Parquet")
     try:
         content.decode()
     except UnicodeDecodeError:
-        raise Obstacle("the text is not UTF-8", "source.path", FIX) from None
+        raise UnsupportedOnDevice("the text is not UTF-8", "source.path", FIX) from None
     xp = backend.xp
     raw = backend.to_device(np.frombuffer(content, np.uint8))
     escaped = _escaped(raw, backend)
@@ -75,9 +75,9 @@ def plain_lines(content: bytes, backend: Backend) -> Lines:
     is_mark[escaped] = False
     inside = (xp.cumsum(is_mark, dtype="uint8") & 1) == 1  # from a mark that opens up to the one that closes
     if bool((inside & (raw < BLANK_CODE)).any()):
-        raise Obstacle("a text goes on in the next line, or has a control character", "source.path", FIX)
+        raise UnsupportedOnDevice("a text goes on in the next line, or has a control character", "source.path", FIX)
     if not bool(inside[escaped].all()):
-        raise Obstacle("a backslash is outside of texts", "source.path", FIX)
+        raise UnsupportedOnDevice("a backslash is outside of texts", "source.path", FIX)
     places = _tokens(raw, inside, backend)
     kinds = xp.asarray(KINDS)[raw[places]]
     is_name = _names_of(kinds, backend)
@@ -86,7 +86,7 @@ def plain_lines(content: bytes, backend: Backend) -> Lines:
     rows = xp.cumsum(kinds == OPEN)[is_name]
     names = _named(content, raw, opens[which] + 1, closes[which], rows, escaped, backend)
     n_nulls = int((raw[places[kinds == WORD]] == ord("n")).sum())
-    return Lines(names, int((kinds == OPEN).sum()), int((kinds == COLON).sum()) - n_nulls)
+    return JsonLines(names, int((kinds == OPEN).sum()), int((kinds == COLON).sum()) - n_nulls)
 
 
 def _escaped(raw: Array, backend: Backend) -> Array:
@@ -99,7 +99,7 @@ def _escaped(raw: Array, backend: Backend) -> Array:
     first = slashes[begins][xp.cumsum(begins) - 1]  # of a run of them every other one is meant
     places = slashes[(slashes - first) % 2 == 0] + 1
     if not bool(xp.isin(raw[places], xp.asarray(ESCAPES)).all()):
-        raise Obstacle("a backslash is before what needs none", "source.path", FIX)
+        raise UnsupportedOnDevice("a backslash is before what needs none", "source.path", FIX)
     _require_characters(raw, places[raw[places] == ord("u")], backend)
     return places
 
@@ -110,10 +110,10 @@ def _require_characters(raw: Array, places: Array, backend: Backend) -> None:
     digits = xp.asarray(HEX)[raw[xp.minimum(places[:, None] + xp.arange(1, 5), len(raw) - 1)]]
     codes = (digits * xp.asarray([4096, 256, 16, 1])).sum(axis=1)
     if bool((digits < 0).any()) or bool((codes == 0).any()):
-        raise Obstacle("a character that is written as a number is none, or NUL", "source.path", FIX)
+        raise UnsupportedOnDevice("a character that is written as a number is none, or NUL", "source.path", FIX)
     high, low = places[codes >> 10 == 0b110110], places[codes >> 10 == 0b110111]
     if len(high) != len(low) or bool((high + len("u0000\\") != low).any()):
-        raise Obstacle("a text has half of a surrogate pair", "source.path", FIX)
+        raise UnsupportedOnDevice("a text has half of a surrogate pair", "source.path", FIX)
 
 
 def _tokens(raw: Array, inside: Array, backend: Backend) -> Array:
@@ -132,11 +132,13 @@ def _names_of(kinds: Array, backend: Backend) -> Array:
     end = xp.full(1, END, "uint8")
     before, after = xp.concatenate([end, kinds[:-1]]), xp.concatenate([kinds[1:], end])
     if bool(((kinds == NESTED) | ((kinds == OPEN) & (before == COLON))).any()):
-        raise Obstacle("a value is nested", "source.path", "leave lists and objects out, or write them as text")
+        raise UnsupportedOnDevice(
+            "a value is nested", "source.path", "leave lists and objects out, or write them as text"
+        )
     is_name = (kinds == TEXT) & ((before == OPEN) | (before == COMMA))
     is_wrong = ~xp.asarray(FOLLOWS)[before, kinds] | ((kinds == TEXT) & (is_name != (after == COLON)))
     if bool(is_wrong.any()):
-        raise Obstacle("a line is no flat object", "source.path", FIX)
+        raise UnsupportedOnDevice("a line is no flat object", "source.path", FIX)
     return is_name
 
 
@@ -150,10 +152,10 @@ def _named(
     lengths = ends - starts
     has_escapes = len(escaped) and bool((escaped < ends[xp.searchsorted(starts, escaped, side="right") - 1]).any())
     if has_escapes or int(lengths.max()) > LONGEST_NAME or not int(lengths.min()):
-        raise Obstacle("a name is empty, very long, or has escapes", "source.path", "write it as letters")
+        raise UnsupportedOnDevice("a name is empty, very long, or has escapes", "source.path", "write it as letters")
     first, which = _distinct(raw, starts, lengths, backend)
     if len(xp.unique(rows * len(first) + which)) < len(which):
-        raise Obstacle("a line has a name more than once", "source.path", FIX)
+        raise UnsupportedOnDevice("a line has a name more than once", "source.path", FIX)
     found = sorted(zip(*(backend.to_host(part[first]).tolist() for part in (starts, ends)), strict=True))
     return tuple(content[start:end].decode() for start, end in found)
 

@@ -1,6 +1,6 @@
 """Read a source into device memory with the backend's own readers; the host sees footers, headers and distinct texts.
 
-Sources that a device would read differently raise `Obstacle`, and the host reads them: see
+Sources that a device would read differently raise `UnsupportedOnDevice`, and the host reads them: see
 `gpupipe.io.device.obstacles`.
 
 Two things rest on cuDF and need a GPU to be proven: its Parquet and ORC readers return the values of Arrow's readers
@@ -26,22 +26,22 @@ from pyarrow import orc
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import BEYOND_INT64
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.csv import csv_columns
-from gpupipe.io.device.datasets import generated_columns
+from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.jsonl import json_columns
-from gpupipe.io.device.obstacles import data_files, joined_tables, reading_on_device, require_plain
+from gpupipe.io.device.obstacles import data_files, guard_device_read, joined_tables, require_plain
 from gpupipe.io.device.text_values import text_rules
-from gpupipe.io.file_changes import unchanged
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.table.device.columns import Numbers
+from gpupipe.table.device.columns import DeviceNumbers
 from gpupipe.table.device.encode import TextRules
 
 Columns = dict[str, Any]
@@ -50,11 +50,11 @@ LARGEST_INT64 = 2**63 - 1
 
 @dataclass(frozen=True)
 class LoadedFrame:
-    """A table in a backend's memory, and where it is from.
+    """A table in a backend's memory, with its origin.
 
     Attributes
     ----------
-    columns : dict of str to (Series, Numbers, TextCodes or Coded)
+    columns : dict of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
         For `gpupipe.table.device.encode.encode_frame`. Rows: files in sorted order, rows as in the file.
     rules : TextRules
         What its texts mean.
@@ -79,7 +79,7 @@ def read_frame(
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If the host must read one of them.
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
@@ -92,9 +92,9 @@ def read_frame(
 
 
 def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
-    wanted, notes = Wanted(source), Notes()
+    wanted, notes = ColumnFilter(source), Notes()
     if source.generate:
-        columns = _finish(generated_columns(source, wanted, backend), TextRules(), wanted, source, backend)
+        columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
         return LoadedFrame(columns, TextRules(), input_files(source, base_dir), notes)
     files = data_files(source, base_dir)
     if files[0].format == "csv":
@@ -115,7 +115,7 @@ def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFram
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
-def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSource, backend: Backend) -> Columns:
+def _finish(columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: Backend) -> Columns:
     """Filter the rows, then keep the columns that are asked for."""
     if source.where:
         columns = filter_columns(columns, source.where, rules, backend)
@@ -125,12 +125,14 @@ def _finish(columns: Columns, rules: TextRules, wanted: Wanted, source: TableSou
     return {name: column for name, column in columns.items() if wanted.is_wanted(name)}
 
 
-def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, backend: Backend, notes: Notes) -> Columns:
+def _read_all(
+    files: list[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+) -> Columns:
     filled: list[SourceFile] = []
     layouts: list[Any] = []
     kinds: dict[str, pa.DataType] = {}
     for file in files:
-        with opened(file) as stream:
+        with open_file(file) as stream:
             schema, layout, n_rows = _footer(file, stream)
         names = usable_names(schema, file, wanted, notes)
         if n_rows:
@@ -146,7 +148,7 @@ def _read_all(files: list[SourceFile], wanted: Wanted, source: TableSource, back
     frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
     for name, column in columns.items():
-        if isinstance(column, Numbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
+        if isinstance(column, DeviceNumbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
             notes.say(f"column {name!r} has {BEYOND_INT64}")
     return columns
 
@@ -168,7 +170,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
     try:
         with ExitStack() as checks:
             for file in files:
-                checks.enter_context(unchanged(file))
+                checks.enter_context(require_unchanged(file))
             return backend.read_columns("parquet", [file.path for file in files], names)
     except MemoryError:
         raise
@@ -182,7 +184,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
 def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
     frames = []
     for file in files:
-        with reading_on_device(file):
+        with guard_device_read(file):
             frames.append(backend.read_columns(file.format, [file.path], names))
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
@@ -191,9 +193,9 @@ def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) ->
     """Return a column of a frame; numbers of a type that tables do not have as the host reads them."""
     xp = backend.xp
     if pa.types.is_null(kind):
-        return Numbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
+        return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())
     if not pa.types.is_uint64(kind.value_type if pa.types.is_dictionary(kind) else kind):
         return frame[name]
-    numbers = Numbers.of(frame[name], backend)
+    numbers = DeviceNumbers.of(frame[name], backend)
     storage = "float64" if bool((numbers.values > LARGEST_INT64).any()) else "int64"
-    return Numbers(numbers.values.astype(storage), numbers.valid, pa.from_numpy_dtype(storage))
+    return DeviceNumbers(numbers.values.astype(storage), numbers.valid, pa.from_numpy_dtype(storage))

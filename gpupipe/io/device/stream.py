@@ -1,4 +1,4 @@
-"""Parquet files read part by part by a backend's own reader: where all of them would not fit on a device."""
+"""Parquet files read chunk by chunk by a backend's own reader, where all rows would not fit on the device."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
-from gpupipe.io.device.obstacles import reading_on_device, require_plain
+from gpupipe.io.device.obstacles import guard_device_read, require_plain
 from gpupipe.io.device.read import device_column
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import say_missing, usable_names
+from gpupipe.io.plain_tables import report_missing, usable_names
 from gpupipe.io.read import BaseDir
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
@@ -30,18 +30,18 @@ Columns = dict[str, Any]
 
 @dataclass
 class FrameStream:
-    """A source in parts that a device reads.
+    """A Parquet source that a device reads in chunks.
 
     Attributes
     ----------
-    stream : Stream
-        Which parts there are.
+    stream : ParquetStream
+        Which chunks there are.
     backend : Backend
     notes : Notes
-        What was left out, once the parts have been read; encoding them says more.
+        What was left out, once the chunks have been read; encoding them says more.
     """
 
-    stream: Stream
+    stream: ParquetStream
     backend: Backend
     notes: Notes = field(default_factory=Notes)
     _missing: dict[str, set[str]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class FrameStream:
         return TextRules(self._read, NULL_VALUES)
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the rows of each part that has some, as `gpupipe.io.device.read.read_frame` would return them.
+        """Yield the rows of each chunk that has some, as `gpupipe.io.device.read.read_frame` would return them.
 
         Raises
         ------
@@ -61,9 +61,9 @@ class FrameStream:
         SchemaError
             If a column is absent.
         """
-        source, wanted, n_rows = self.stream.source, Wanted(self.stream.source), 0
-        for file, parts in zip(self.stream.files, self.stream.parts, strict=True):
-            for columns in self._of_file(file, parts, wanted):
+        source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
+        for file, chunks in zip(self.stream.files, self.stream.chunks, strict=True):
+            for columns in self._of_file(file, chunks, wanted):
                 if source.where:
                     columns = filter_columns(columns, source.where, self.rules, self.backend)
                 wanted.check(list(columns), mask(source.label))
@@ -75,20 +75,20 @@ class FrameStream:
             raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
 
     def lines(self) -> list[str]:
-        """Return what there is to say, once the parts have been read and encoded."""
+        """Return what there is to say, once the chunks have been read and encoded."""
         for name, texts in self._missing.items():
-            say_missing(name, sorted(texts), self.notes)
+            report_missing(name, sorted(texts), self.notes)
         return self.notes.lines()
 
-    def _of_file(self, file: SourceFile, parts: list[tuple[int, ...]], wanted: Wanted) -> Iterator[Columns]:
-        with opened(file) as handle:
+    def _of_file(self, file: SourceFile, chunks: list[tuple[int, ...]], wanted: ColumnFilter) -> Iterator[Columns]:
+        with open_file(file) as handle:
             schema = pq.read_schema(handle)
         names = usable_names(schema, file, wanted, self.notes)
         typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]
-        if not parts:
+        if not chunks:
             self.notes.say(f"no rows in {mask(file.path)}")
-        for groups in parts:
-            with reading_on_device(file):
+        for groups in chunks:
+            with guard_device_read(file):
                 frame = self.backend.read_columns("parquet", [file.path], typed, groups)
             if len(frame):
                 yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
@@ -99,17 +99,17 @@ class FrameStream:
         return cleaned.cast(pa.string()).combine_chunks()
 
 
-def frame_stream(
+def open_frame_stream(
     source: TableSource,
     backend: Backend,
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
 ) -> FrameStream | None:
-    """Return the parts in which a device reads a source; None where it fits, is generated, or must be read whole.
+    """Return a stream of the source's chunks; None if the source fits, is generated, or must be read as a whole.
 
     Raises
     ------
-    Obstacle
+    UnsupportedOnDevice
         If the host must read it.
     DataError, SchemaError
         As reading it would.
@@ -117,5 +117,5 @@ def frame_stream(
     require_plain(source, tables, base_dir)
     if source.generate:
         return None
-    stream = in_parts(source, tables or {}, backend.free_bytes(), base_dir, on_device=True)
+    stream = open_parquet_stream(source, tables or {}, backend.free_bytes(), base_dir, on_device=True)
     return None if stream is None else FrameStream(stream, backend)

@@ -11,10 +11,10 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import MICROS
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.encoding import wrong_encoding
+from gpupipe.io.formats.csv.encoding import encoding_error
 from gpupipe.io.formats.csv.reader import TEXT_KINDS, read_typed
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
@@ -46,7 +46,7 @@ class CsvTexts:
     ----------
     file : SourceFile
         The file that they are of, for messages.
-    wanted : Wanted
+    wanted : ColumnFilter
     source : TableSource
     notes : Notes
     as_text : sequence of str
@@ -54,7 +54,7 @@ class CsvTexts:
     """
 
     def __init__(
-        self, file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+        self, file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
     ) -> None:
         self.file, self.wanted, self.source, self.notes = file, wanted, source, notes
         declared = source.declarations().items()
@@ -97,14 +97,14 @@ class CsvTexts:
         settings = self.source.csv.model_copy(update={"names": (name,), "delimiter": ",", "quote": '"'})
         source = self.source.model_copy(update={"csv": settings})
         file = _in_memory(self.file, made.getvalue())
-        table = read_typed(file, Wanted(source, [name]), source, notes, tuple(self.stay_texts))
+        table = read_typed(file, ColumnFilter(source, [name]), source, notes, tuple(self.stay_texts))
         return plain_table(table, file, self.wanted, notes).column(name)
 
     def _require_utf8(self, texts: pa.StringArray) -> None:
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid:
-            raise wrong_encoding(self.file, self.source.csv.encoding) from None
+            raise encoding_error(self.file, self.source.csv.encoding) from None
 
 
 class JsonTexts:
@@ -114,11 +114,11 @@ class JsonTexts:
     ----------
     file : SourceFile
         The file that it is of, for messages.
-    wanted : Wanted
+    wanted : ColumnFilter
     notes : Notes
     """
 
-    def __init__(self, file: SourceFile, wanted: Wanted, notes: Notes) -> None:
+    def __init__(self, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> None:
         self.file, self.wanted, self.notes = file, wanted, notes
 
     @property
@@ -142,14 +142,16 @@ class JsonTexts:
 
         Raises
         ------
-        Obstacle
+        UnsupportedOnDevice
             If they are neither, or of several types: the host reader says in which line.
         """
         try:
             column = self._as_column(name, written, self.notes)
         except DataError:
             what = f"column {name!r} holds values of several types, or what is no JSON"
-            raise Obstacle(what, "source.path", "write them in one type; the host reader says where") from None
+            raise UnsupportedOnDevice(
+                what, "source.path", "write them in one type; the host reader says where"
+            ) from None
         _say_many(name, written, self.notes)
         return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
 

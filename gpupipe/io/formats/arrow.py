@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import feather, ipc
 
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
@@ -19,7 +19,7 @@ FILE_MARK = b"ARROW1"
 FEATHER_1_MARK = b"FEA1"
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the wanted columns of an Arrow file, stream or Feather file.
 
     Raises
@@ -29,7 +29,7 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     SchemaError
         If a column that is asked for by name is nested.
     """
-    with opened(file) as stream:
+    with open_file(file) as stream:
         if is_feather_1(stream):
             table = feather.read_table(stream)
             table = table.select(usable_names(table.schema, file, wanted, notes))

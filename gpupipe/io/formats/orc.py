@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the wanted columns of an ORC file; nested ones are never decoded.
 
     Raises
@@ -28,9 +28,9 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     return read_stripes(file, wanted, notes, None)
 
 
-def read_stripes(file: SourceFile, wanted: Wanted, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
+def read_stripes(file: SourceFile, wanted: ColumnFilter, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
     """Return what `read` returns, of these stripes of the file alone; None means all of them."""
-    with opened(file) as stream:
+    with open_file(file) as stream:
         reader = orc.ORCFile(stream)
         names = usable_names(reader.schema, file, wanted, notes)
         if stripes is None:

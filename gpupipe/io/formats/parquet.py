@@ -10,18 +10,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import BEYOND_MICROS, is_bytes, is_text
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import is_left_out, usable_names
+from gpupipe.io.plain_tables import is_dropped, usable_names
 from gpupipe.io.settings import TableSource
 
 PROBE_ROWS = 256
 MAX_SECONDS = (2**63 - 1) // 1_000_000
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
     """Return the wanted columns of a Parquet file; nested ones and bytes that are no text are never decoded.
 
     Raises
@@ -35,16 +35,16 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
 
 
 def read_groups(
-    file: SourceFile, wanted: Wanted, notes: Notes, parts: Iterable[Sequence[int] | None]
+    file: SourceFile, wanted: ColumnFilter, notes: Notes, chunks: Iterable[Sequence[int] | None]
 ) -> Iterator[pa.Table]:
-    """Yield what `read` returns, of these row groups of the file alone, for each of `parts`; None means all of them."""
-    with opened(file) as handle:
+    """Yield what `read` returns for each of `chunks`, which are row groups of the file; None means all of them."""
+    with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         schema = probe.schema_arrow  # made anew at each access
         names = column_names(probe, schema, file, wanted, notes)
         dictionaries = _dictionary_columns(schema, names)
         ancient = _int96_columns(probe, names)
-        for groups in parts:
+        for groups in chunks:
             # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
@@ -61,7 +61,9 @@ def read_groups(
             yield table
 
 
-def column_names(probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: Wanted, notes: Notes) -> list[str]:
+def column_names(
+    probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes
+) -> list[str]:
     """Return the columns that are read of a file with this Arrow schema; see `read`."""
     return _without_blobs(probe, schema, usable_names(schema, file, wanted, notes), file, wanted, notes)
 
@@ -85,7 +87,7 @@ def _read(
 
 
 def _without_blobs(
-    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: Wanted, notes: Notes
+    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: ColumnFilter, notes: Notes
 ) -> list[str]:
     """Drop columns of bytes that are not text: images and the like could fill the memory for nothing."""
     in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
@@ -94,7 +96,7 @@ def _without_blobs(
     first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
     values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
     blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
-    gone = {name for name in blobs if is_left_out(name, "bytes that are no text", file, wanted, notes)}
+    gone = {name for name in blobs if is_dropped(name, "bytes that are no text", file, wanted, notes)}
     return [name for name in names if name not in gone]
 
 

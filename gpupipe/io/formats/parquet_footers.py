@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpupipe.io.arrow_types import is_text
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import PROBE_ROWS, column_names
 from gpupipe.io.notes import Notes
@@ -26,8 +26,8 @@ WIDEST = 8
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The row groups of a file, as far as its wanted columns go.
+class RowGroups:
+    """The row groups of a Parquet file, restricted to the selected columns.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Groups:
     encoded: int
 
 
-def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = False) -> Groups:
+def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = False) -> RowGroups:
     """Return what the footer of `file` says; no value is read but some of columns of bytes.
 
     Parameters
@@ -61,10 +61,10 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
     DataError, SchemaError
         As `gpupipe.io.formats.parquet.read`.
     """
-    with opened(file) as handle:
+    with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
         whole = probe.schema_arrow  # made anew at each access
-        names = column_names(probe, whole, file, Wanted(source), Notes())
+        names = column_names(probe, whole, file, ColumnFilter(source), Notes())
         schema = pa.schema([whole.field(name) for name in names])
         metadata = probe.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -72,7 +72,7 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
         decoded = [_row_group(group, schema, lengths) for group in groups]
     n_rows = int(metadata.num_rows)
     encoded = n_rows * sum(CODE if _is_coded(kind) else min(WIDEST, max(4, _width(kind))) for kind in schema.types)
-    return Groups(schema, n_rows, decoded, encoded)
+    return RowGroups(schema, n_rows, decoded, encoded)
 
 
 def _row_group(group: pq.RowGroupMetaData, schema: pa.Schema, lengths: Mapping[str, float]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.untrusted import most_bytes
-from gpupipe.artifact.untrusted.ubjson import Reader, render
+from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.tree_checks import check_nodes
 from gpupipe.models.task import CLASSIFICATION, Task
@@ -74,7 +74,7 @@ def rewrite_model(data: bytes, said: Description) -> bytearray:
         gives other outputs than `said`.
     """
     try:
-        document = _fields(Reader(data).document(), "the model", ("learner", "version"))
+        document = _fields(UbjsonReader(data).document(), "the model", ("learner", "version"))
         version = [_within(part, 0, INT32, "a part of the version") for part in _list(document["version"], "version")]
         if len(version) != 3:
             raise ValueError(f"its version has {len(version)} parts")

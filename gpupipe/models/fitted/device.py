@@ -19,7 +19,7 @@ from gpupipe.models.task import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend
-    from gpupipe.backends.gpu.translation import Refusal
+    from gpupipe.backends.gpu.translation import EstimatorRefusal
     from gpupipe.tensors.receipt import Receipt
 
 # cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
@@ -191,12 +191,12 @@ class HostModel(FittedModel):
     ----------
     backend : Backend
         Of the device, where the matrices are.
-    refusal : Refusal
+    refusal : EstimatorRefusal
         Why it is on the host.
     """
 
     backend: Backend | None = None
-    refusal: Refusal | None = None
+    refusal: EstimatorRefusal | None = None
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X` on the host, and say so; the matrix is moved there, and the predictions back."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.errors import ConfigError
 from gpupipe.models.neural.broadcast_training import Job, lead
 from gpupipe.models.neural.checkpoint import Checkpoint
@@ -100,12 +100,14 @@ def fit_network(
     )
 
 
-def refusal(backend: Backend) -> Refusal | None:
+def refusal(backend: Backend) -> EstimatorRefusal | None:
     """Return why the device of a backend cannot train networks, or None where it can."""
     if backend.name == "cpu" or torch.cuda.is_available():
         return None
     what = f"PyTorch {torch.__version__} sees no CUDA device"
-    return Refusal(what, "install a build for CUDA: pip install 'torch>=2.14' from PyTorch's index for your CUDA")
+    return EstimatorRefusal(
+        what, "install a build for CUDA: pip install 'torch>=2.14' from PyTorch's index for your CUDA"
+    )
 
 
 def _n_processes(context: FitContext) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.builder import View
@@ -38,7 +38,9 @@ TAKEN_UP = "taken from the interrupted run"
 # result, and loading the library that writes scikit-learn's models.
 SHARE = 0.02
 RESULT_SECONDS, LIBRARY_SECONDS = 0.02, 2.0
-ON_THE_HOST = Refusal("the model was taken from the interrupted run, in its portable form", "run without --resume")
+ON_THE_HOST = EstimatorRefusal(
+    "the model was taken from the interrupted run, in its portable form", "run without --resume"
+)
 
 
 @dataclass(eq=False)

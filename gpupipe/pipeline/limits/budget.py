@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.energy import READ_EVERY, Meter, Unmeasured
+from gpupipe.backends.energy import READ_EVERY, EnergyMeter, EnergyUnavailable
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
@@ -101,7 +101,7 @@ class Budget:
         Whose clock counts, and which says what was done.
     n_gpus : callable
         Returns how many GPUs the run holds now.
-    meters : sequence of (str, Meter)
+    meters : sequence of (str, EnergyMeter)
         Of the run's energy, each with whose it is: "cpu", "gpu".
     """
 
@@ -110,7 +110,7 @@ class Budget:
         limits: Limits,
         timeline: Timeline,
         n_gpus: Callable[[], int] = lambda: 0,
-        meters: Sequence[tuple[str, Meter]] = (),
+        meters: Sequence[tuple[str, EnergyMeter]] = (),
     ) -> None:
         self.limits, self.timeline, self.n_gpus, self.meters = limits, timeline, n_gpus, tuple(meters)
         self._lock, self._over = threading.Lock(), threading.Event()
@@ -171,13 +171,13 @@ class Budget:
         try:
             with self._lock:
                 return sum(meter.joules() for _, meter in self.meters)
-        except Unmeasured as error:
+        except EnergyUnavailable as error:
             what = f"the energy of the run can no longer be measured: {error}"
             raise DeviceError(what, where="limits.energy", fix=GIVE_WATTS) from error
 
     def _read_on(self) -> None:
         while not self._over.wait(READ_EVERY):
-            with self._lock, suppress(Unmeasured):  # the next safe point meets it again, and says so
+            with self._lock, suppress(EnergyUnavailable):  # the next safe point meets it again, and says so
                 for _, meter in self.meters:
                     meter.joules()
 

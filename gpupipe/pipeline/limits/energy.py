@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.energy import GivenPower, Meter, NvmlMeter, Rapl, Unmeasured
+from gpupipe.backends.energy import ConstantPower, EnergyMeter, EnergyUnavailable, NvmlMeter, RaplMeter
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError
@@ -50,7 +50,7 @@ class Machines:
         return cls(n_gpus_of_workers, max(1, len(hosts)), True)
 
 
-def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, Meter]]:
+def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, EnergyMeter]]:
     """Return the meters of a run whose energy has a limit or a price, each with whose it is ("cpu", "gpu"), else none.
 
     Raises
@@ -61,7 +61,7 @@ def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, Meter]]:
     if limits.energy is None and not limits.price.kwh:
         return []
     n_gpus = machines.n_gpus()
-    meters = [("cpu", _meter("cpu", Rapl, limits, machines.n_machines, machines))]
+    meters = [("cpu", _meter("cpu", RaplMeter, limits, machines.n_machines, machines))]
     if n_gpus:
         meters.append(("gpu", _meter("gpu", lambda: NvmlMeter(n_gpus), limits, n_gpus, machines)))
     return meters
@@ -73,14 +73,14 @@ def refuse_unmeasured(limits: Limits, n_gpus: int) -> None:
         meter.close()
 
 
-def _meter(whose: str, measured: Callable[[], Meter], limits: Limits, n: int, machines: Machines) -> Meter:
+def _meter(whose: str, measured: Callable[[], EnergyMeter], limits: Limits, n: int, machines: Machines) -> EnergyMeter:
     try:
         if machines.are_elsewhere:
-            raise Unmeasured("the run computes on other machines")
+            raise EnergyUnavailable("the run computes on other machines")
         return measured()
-    except Unmeasured as error:
+    except EnergyUnavailable as error:
         watts = getattr(limits.power, whose)
         if watts is not None:
-            return GivenPower(watts * n)
+            return ConstantPower(watts * n)
         what = f"the energy of the {whose.upper()} cannot be measured: {error}"
         raise ConfigError(what, where=f"limits.{'energy' if limits.energy else 'price.kwh'}", fix=GIVE_WATTS) from None

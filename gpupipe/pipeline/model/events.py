@@ -11,7 +11,7 @@ import pyarrow as pa
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError
 from gpupipe.features.history.derivation import Derivation
-from gpupipe.io.entities import entity_rows, with_cut_off
+from gpupipe.io.entities import add_cut_off, entity_rows
 from gpupipe.io.event_settings import AS_OF, Entities
 from gpupipe.io.row_steps import raw_columns
 from gpupipe.io.settings import JoinedTable
@@ -112,7 +112,7 @@ class ServedEvents:
         if self.entities is None or AS_OF not in inputs:
             return rows
         if as_of is not None:
-            return with_cut_off(rows, as_of)
+            return add_cut_off(rows, as_of)
         if AS_OF not in rows.column_names:
             raise ConfigError(
                 "the cut-off is missing: up to when features see events",

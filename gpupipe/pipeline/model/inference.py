@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.backends.out_of_memory import by_parts
+from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import Prediction, predict_loaded
 from gpupipe.models.fitted.device import joined, matrix_on_host
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merged, report_rows
@@ -30,7 +30,7 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
     if model.features.derivation is not None:  # a history must not be cut
         return _predict_batch(model, rows)
     n_rows = rows.arrow.num_rows
-    parts = by_parts(
+    parts = map_row_ranges(
         lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
     )
     return joined([prediction for prediction, _ in parts]), merged([report for _, report in parts])
@@ -42,7 +42,7 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
         return no_predictions(model.goal), report
     X = model.features.transform(table, model.backend, model.engine)
     X = matrix_on_host(X, model.backend)  # the estimator is the host's
-    parts = by_parts(
+    parts = map_row_ranges(
         lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
     )
     return model.decision.apply(joined(parts)), report

@@ -15,7 +15,7 @@ from gpupipe.features.statistics.training_summary import TrainedColumn, Training
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
 from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
-from gpupipe.table.strings import as_dictionary, used
+from gpupipe.table.strings import as_dictionary, used_texts
 
 N_EXAMPLES = 3  # of unseen levels
 N_LINES = 10  # on the console
@@ -268,7 +268,7 @@ def _count(
 
 def _unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     known = set(column.levels or ())
-    levels = used(as_dictionary(plain_values(arrow, column.source)))
+    levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import ModelEntry
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.neural.architecture import Architecture
@@ -68,7 +68,7 @@ class ModelCosts(ABC):
         return ()
 
     @abstractmethod
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> EstimatorRefusal | None:
         """Return why a device cannot train it, as far as settings and sample tell, or None."""
 
 
@@ -122,7 +122,7 @@ class EstimatorCosts(ModelCosts):
         is_own = isinstance(self.entry.params, Estimator)
         return ("an estimator of your own: what it takes beside two copies of the matrix is not predicted",) * is_own
 
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> EstimatorRefusal | None:
         """Return what the table of the device's estimators says."""
         return estimator_refusal(self.entry, self._name, self._params(self.seen.n_rows), self.seen)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.config import ModelEntry
-from gpupipe.io.chunks.split import Cut, cuts
+from gpupipe.io.chunks.split import SplittableFile, find_splittable_files
 from gpupipe.models.boosting import XGBoost
 from gpupipe.partitions.linear import is_learned_in_passes
 from gpupipe.partitions.source_chunks import PIECE_BYTES
@@ -26,7 +26,7 @@ class OnDiskPlanner(Planner):
         if seen.n_derived or whole:  # these need all rows at once
             super()._read()
             return
-        found = cuts(self.config.source)
+        found = find_splittable_files(self.config.source)
         total = max(1, sum(cut.n_bytes for cut in found))  # of what is generated too, which has no file
         size = min(max(map(_piece, found)), total)
         n_pieces = -(-total // size)
@@ -78,7 +78,7 @@ class OnDiskPlanner(Planner):
         return gathered, "it learns from one matrix, which must be in memory"
 
 
-def _piece(cut: Cut) -> int:
+def _piece(cut: SplittableFile) -> int:
     """Return about the bytes of the largest piece that a file is read in."""
     if cut.groups is not None:
         return max(PIECE_BYTES, *cut.groups)

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config, ModelEntry
-from gpupipe.io.cache import Cache
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.cache import TableCache
+from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.device.csv import chunks_remark
 from gpupipe.io.device.csv_chunks import BYTES_A_BYTE, chunk_bytes
 from gpupipe.io.device.datasets import BLOCK_ROWS
-from gpupipe.io.device.jsonl import PART_BYTES
+from gpupipe.io.device.jsonl import CHUNK_BYTES
 from gpupipe.io.read import input_files
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.models.base import View
@@ -60,7 +60,7 @@ class PlannedStage:
 
 def is_kept(config: Config) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
-    cache = Cache.of(config.source, config.tables)
+    cache = TableCache.of(config.source, config.tables)
     return cache is not None and cache.has_entry
 
 
@@ -85,7 +85,7 @@ class Planner:
     stages : list of PlannedStage
     shortages : list of str
         What does not fit.
-    refusals : list of (str, Refusal)
+    refusals : list of (str, EstimatorRefusal)
         Stages that the device cannot do, and why.
     disk_bytes : int
         Of the rows that are on the disk, at most.
@@ -101,7 +101,7 @@ class Planner:
     available: int = field(default_factory=lambda: machine.memory().available)
     stages: list[PlannedStage] = field(default_factory=list)
     shortages: list[str] = field(default_factory=list)
-    refusals: list[tuple[str, Refusal]] = field(default_factory=list)
+    refusals: list[tuple[str, EstimatorRefusal]] = field(default_factory=list)
     disk_bytes: int = 0
 
     def walk(self) -> None:
@@ -125,7 +125,7 @@ class Planner:
         return self.host if self.device is None else self.device
 
     def _add(
-        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: Refusal | None = None,
+        self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: EstimatorRefusal | None = None,
         parts: int = 1, notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Add a stage with what it needs for itself, beside what is held."""
@@ -161,7 +161,7 @@ class Planner:
         refusal = None if self.device is None else read_refusal(self.config)
         on_device = self.device if refusal is None and not self.config.has_frames else None
         stream = self._stream(on_device)
-        arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.part_bytes
+        arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
         texts = int(seen.n_read * seen.text_row)
         host = costs.read_bytes(seen.file_format, seen.file_bytes, arrow, texts, encoded)
         notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
@@ -172,7 +172,7 @@ class Planner:
         if self.config.source.prepare:
             notes.append("what the prepare hook takes for itself is not predicted")
         (self.host if on_device is None else on_device).hold("tables as they were read", seen.events_bytes)
-        n_parts = 1 if stream is None else stream.n_parts
+        n_parts = 1 if stream is None else stream.n_chunks
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         elif seen.file_format == "csv" and not is_kept(self.config):
@@ -184,7 +184,7 @@ class Planner:
         else:
             plain = int(seen.n_read * seen.plain_row) // n_parts
             drawn = costs.DRAWN_ROW * min(seen.n_read, BLOCK_ROWS) if self.config.source.generate else 0
-            parsed = costs.JSON_PART * min(seen.file_bytes, PART_BYTES) if seen.file_format == "jsonl" else 0
+            parsed = costs.JSON_PART * min(seen.file_bytes, CHUNK_BYTES) if seen.file_format == "jsonl" else 0
             need = seen.file_bytes // n_parts + drawn + parsed + plain + encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
@@ -200,12 +200,12 @@ class Planner:
         n_chunks = sum(-(-size // most) for size in sizes)
         return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
 
-    def _stream(self, device: Ledger | None) -> Stream | None:
+    def _stream(self, device: Ledger | None) -> ParquetStream | None:
         """Return the parts that will be read, None where all rows are read at once or none."""
         if self.seen.n_derived or is_kept(self.config):
             return None
         free = self.available if device is None else device.limit - device.total
-        return in_parts(self.config.source, self.config.tables, free, on_device=device is not None)
+        return open_parquet_stream(self.config.source, self.config.tables, free, on_device=device is not None)
 
     def _derive(self) -> None:
         seen = self.seen

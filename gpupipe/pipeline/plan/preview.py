@@ -15,7 +15,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.join import read_joined
 from gpupipe.io.read import read_arrow
-from gpupipe.io.row_sample import SAMPLE_ROWS, Sampled
+from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.models import FitContext
 from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned
@@ -162,7 +162,7 @@ def _look(config: Config, device: str, most: int) -> Preview:
         )  # fmt: skip
 
 
-def _bytes_of_all(part: Sampled) -> int:
+def _bytes_of_all(part: SourceSample) -> int:
     """Return what Arrow would hold of a further table."""
     return int(read_arrow(part.source).table.nbytes / part.n_sample_rows * part.n_rows)
 
@@ -174,7 +174,9 @@ def _entries(config: Config, job: Job, device: str) -> tuple[ModelEntry, ...]:
     return tuple(ModelEntry(name=ON_A_GPU.get(entry.name, entry.name)) for entry in entries)
 
 
-def _measured(config: Config, main: Sampled, arrow: pa.Table, job: Job, entries: tuple[ModelEntry, ...]) -> Preview:
+def _measured(
+    config: Config, main: SourceSample, arrow: pa.Table, job: Job, entries: tuple[ModelEntry, ...]
+) -> Preview:
     rows = job.rows(np.ones(job.table.n_rows, bool))
     views: list[View] = list(dict.fromkeys(entry.params.view for entry in entries))
     matrices = {view: fit_view(rows, view, config.features, job.backend)[1] for view in views}

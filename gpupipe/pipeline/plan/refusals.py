@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
-from gpupipe.backends.gpu.translation import Refusal
+from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.features import op_name
 from gpupipe.features.history.derivation import derived_ops, of_the_host
-from gpupipe.io.device.obstacles import Obstacle, require_plain
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
 
 
-def texts_refusal(config: Config) -> Refusal | None:
+def texts_refusal(config: Config) -> EstimatorRefusal | None:
     """Return why a device leaves derived columns to the host, or None where it does not."""
     texts = ", ".join(dict.fromkeys(map(op_name, of_the_host(derived_ops(config.features)))))
-    return Refusal(f"{texts}: texts are read by Arrow", "leave these ops out") if texts else None
+    return EstimatorRefusal(f"{texts}: texts are read by Arrow", "leave these ops out") if texts else None
 
 
-def read_refusal(config: Config) -> Refusal | None:
+def read_refusal(config: Config) -> EstimatorRefusal | None:
     """Return why a device cannot read the tables, or None where it can."""
     if refusal := texts_refusal(config):
         return refusal
@@ -33,12 +33,14 @@ def read_refusal(config: Config) -> Refusal | None:
         require_plain(config.source, config.tables)
         for table in config.tables.values():
             require_plain(table)
-    except Obstacle as obstacle:
-        return Refusal(obstacle.what, obstacle.fix)
+    except UnsupportedOnDevice as obstacle:
+        return EstimatorRefusal(obstacle.what, obstacle.fix)
     return None
 
 
-def estimator_refusal(entry: ModelEntry, name: str, params: Mapping[str, Any], seen: Preview) -> Refusal | None:
+def estimator_refusal(
+    entry: ModelEntry, name: str, params: Mapping[str, Any], seen: Preview
+) -> EstimatorRefusal | None:
     """Return why a device cannot train an estimator: by its parameters, or by what is missing in the sample.
 
     Whether the XGBoost that is installed here knows CUDA is not asked: the GPU may be another machine's.
@@ -60,4 +62,4 @@ def estimator_refusal(entry: ModelEntry, name: str, params: Mapping[str, Any], s
         return None
     view = entry.params.view
     missing = missing_columns(seen.matrices[view], tuple(seen.features[view].names), np)
-    return Refusal(missing_text(missing), MISSING_FIX) if missing else None
+    return EstimatorRefusal(missing_text(missing), MISSING_FIX) if missing else None

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.join import read_joined
-from gpupipe.io.row_sample import Sampled, take_sample
+from gpupipe.io.row_sample import SourceSample, take_sample
 from gpupipe.io.settings import Source
 
 
@@ -25,16 +25,16 @@ class SampledTables:
     ----------
     config : Config
         The same configuration, on the CPU, with the samples as its tables.
-    main : Sampled
-    further : mapping of str to Sampled
+    main : SourceSample
+    further : mapping of str to SourceSample
         Of `tables`, by name.
     folder : Path
         Where the samples are.
     """
 
     config: Config
-    main: Sampled
-    further: dict[str, Sampled]
+    main: SourceSample
+    further: dict[str, SourceSample]
     folder: Path
 
     @property
@@ -85,7 +85,7 @@ def _folder(folder: str, name: str) -> Path:
     return path
 
 
-def _of_sampled_events(source: Source, sampled: Mapping[str, Sampled]) -> Source:
+def _of_sampled_events(source: Source, sampled: Mapping[str, SourceSample]) -> Source:
     """Return a source whose rows are made of sampled events; the last events may not be among these."""
     entities = source.entities
     assert entities is not None
@@ -94,14 +94,14 @@ def _of_sampled_events(source: Source, sampled: Mapping[str, Sampled]) -> Source
     return source.model_copy(update={"entities": entities, "cache": False})
 
 
-def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, Sampled]) -> Sampled:
+def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, SourceSample]) -> SourceSample:
     """Return the rows of sampled events as a sample, with an estimate of how many all events would make."""
     assert source.entities is not None
     events, n_cut_offs = sampled[source.entities.table], len(source.entities.as_of)
     if _share(events) == 1:
-        return Sampled(source, n_rows, n_rows, 0, True)
+        return SourceSample(source, n_rows, n_rows, 0, True)
     n_all = n_cut_offs * _n_keys_of_all(n_rows / n_cut_offs, events.n_sample_rows, events.n_rows)
-    return Sampled(source, round(n_all), n_rows, 0, False)
+    return SourceSample(source, round(n_all), n_rows, 0, False)
 
 
 def _n_keys_of_all(n_keys: float, n_sampled: int, n_events: int) -> float:
@@ -113,5 +113,5 @@ def _n_keys_of_all(n_keys: float, n_sampled: int, n_events: int) -> float:
     return min(-high * math.expm1(-n_events / high), n_keys * n_events / n_sampled)
 
 
-def _share(part: Sampled) -> float:
+def _share(part: SourceSample) -> float:
     return part.n_sample_rows / part.n_rows

@@ -26,12 +26,12 @@ from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_o
 from gpupipe.io.formats.csv.texts import parse_marked_numbers
 from gpupipe.io.notes import Notes
 from gpupipe.io.raw_columns import count_rows, read_stored, require_rows
-from gpupipe.io.read import Loaded
+from gpupipe.io.read import LoadedTable
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells
-from gpupipe.table.cell_checks import check_cells, expected, unexpected
+from gpupipe.table.cell_checks import check_cells, describe_bad_cells, describe_expected
 from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 
@@ -105,13 +105,13 @@ def require_own_file(path: Path) -> None:
         )
 
 
-def screen(model: LoadedModel, loaded: Loaded, source: TableSource, on_error: OnError) -> ScreenedRows:
+def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_error: OnError) -> ScreenedRows:
     """Find the rows that a model cannot score.
 
     Parameters
     ----------
     model : LoadedModel
-    loaded : Loaded
+    loaded : LoadedTable
         The input, read by `source`.
     source : TableSource
     on_error : {"error", "reject", "null"}
@@ -170,7 +170,7 @@ def errors_in(label: str) -> Iterator[None]:
         raise
 
 
-def _require_inputs(model: LoadedModel, loaded: Loaded, label: str) -> None:
+def _require_inputs(model: LoadedModel, loaded: LoadedTable, label: str) -> None:
     """Raise SchemaError if the input lacks columns of the model."""
     found = loaded.table.column_names
     absent = [name for name in model.inputs if name not in found]
@@ -209,14 +209,14 @@ def _check_columns(table: pa.Table, columns: dict[str, Column], source: TableSou
         checked = check_cells(columns[name], table.column(name), numbers) if name in columns else None
         if checked is not None:
             table = table.set_column(i, name, checked.values)
-            found.append(BadCells(name, f"expected {expected(columns[name])}", checked.bad))
+            found.append(BadCells(name, f"expected {describe_expected(columns[name])}", checked.bad))
     return table, found
 
 
 def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
     """Raise SchemaError if there are bad cells: for each column the values and their rows."""
     if cells:
-        shown = [unexpected(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
+        shown = [describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
         shown = shown[:COLUMNS_SHOWN] + [f"and {len(shown) - COLUMNS_SHOWN} more columns"][: len(shown) > COLUMNS_SHOWN]
         raise SchemaError("\n".join(shown), where=f"{label}; data rows are counted from 1", fix=FIX)
 
@@ -238,7 +238,7 @@ def _without_values(
     return table, nulled, left
 
 
-def _malformed(loaded: Loaded, source: TableSource) -> list[tuple[int, MalformedRow]]:
+def _malformed(loaded: LoadedTable, source: TableSource) -> list[tuple[int, MalformedRow]]:
     """Return the rows with another number of fields than the header, each with its place in the whole input."""
     if not loaded.n_skipped:
         return []
@@ -264,7 +264,7 @@ def _set_aside(
     table: pa.Table,
     cells: Sequence[BadCells],
     malformed: Sequence[tuple[int, MalformedRow]],
-    loaded: Loaded,
+    loaded: LoadedTable,
     source: TableSource,
     label: str,
 ) -> ScreenedRows:
@@ -315,7 +315,7 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
     return [None if value is None else str(value) for value in column.to_pylist()]
 
 
-def _raw_rows(table: pa.Table, loaded: Loaded, source: TableSource) -> list[str]:
+def _raw_rows(table: pa.Table, loaded: LoadedTable, source: TableSource) -> list[str]:
     """Return rows as lines of CSV, written as the input is; of typed formats as JSON objects."""
     files = [file for file in loaded.files if file.format == "csv"]
     if not files:

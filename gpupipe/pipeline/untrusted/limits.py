@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.backends import machine
-from gpupipe.config.finding_text import described
+from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.limits import parse_duration
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.pipeline.arguments import read_size
@@ -57,7 +57,7 @@ class UntrustedLimits:
         """
         if not isinstance(settings, Mapping | None):
             fix = 'limits={"memory": "4GiB", "time": "5min"}'
-            raise ConfigError(f"limits: expected a dict; got {described(settings)}", fix=fix)
+            raise ConfigError(f"limits: expected a dict; got {describe_python_value(settings)}", fix=fix)
         settings = settings or {}
         if unknown := [name for name in settings if name not in ("memory", "time")]:
             fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "the limits are memory and time"
@@ -83,5 +83,7 @@ def _seconds(value: Any) -> float:
     except ValueError as error:
         raise ConfigError(str(error), where="limits.time") from None
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
-        raise ConfigError(f'expected seconds, or a text such as "5min"; got {described(value)}', where="limits.time")
+        raise ConfigError(
+            f'expected seconds, or a text such as "5min"; got {describe_python_value(value)}', where="limits.time"
+        )
     return float(found)

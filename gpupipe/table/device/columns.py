@@ -20,8 +20,8 @@ PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Numbers, booleans or times of a column.
+class DeviceNumbers:
+    """A column of numbers, booleans or times.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Numbers:
     type: pa.DataType
 
     @classmethod
-    def of(cls, series: Any, backend: Backend) -> Numbers:
+    def of(cls, series: Any, backend: Backend) -> DeviceNumbers:
         """Return the values of a series of numbers, booleans or times."""
         if series.dtype.kind == "M":
             micros = to_micros(*backend.ticks(series), backend.xp)
@@ -86,8 +86,8 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Coded:
-    """Values of a column that are known to the host, each once or more.
+class DeviceDictionary:
+    """A dictionary-encoded column: codes on the device, values on the host.
 
     Attributes
     ----------
@@ -115,16 +115,18 @@ class Coded:
         is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last
         return backend.xp.take(backend.to_device(is_null), self.codes)
 
-    def trimmed(self, backend: Backend, keep_unused: bool = False) -> Coded:
+    def trimmed(self, backend: Backend, keep_unused: bool = False) -> DeviceDictionary:
         """Return the same rows without nulls among the values; nor any that no row has, unless these are kept."""
         keep = np.asarray(self.values.is_valid())
         if not keep_unused:
             keep = keep & self.used(backend)
         places = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype("int32")
-        return Coded(backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep)))
+        return DeviceDictionary(
+            backend.xp.take(backend.to_device(places), self.codes), self.values.filter(pa.array(keep))
+        )
 
 
-Known = Numbers | Coded
+DeviceColumn = DeviceNumbers | DeviceDictionary
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,8 @@ class DeviceText:
         return DeviceText(self.missing[self._backend.to_device(np.asarray(mask))], self._backend)
 
 
-def joined(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
-    """Return the rows of all, one below the other."""
+def concatenate(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
+    """Return the rows of all columns in order."""
     return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
-from gpupipe.table.device.columns import Coded, DeviceText, Numbers, TextCodes, distinct_texts, strings
-from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
+from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers, DeviceText, TextCodes, distinct_texts, strings
+from gpupipe.table.encode import FEW_LEVELS, EncodePlan, enforce, infer, require, require_distinct
 from gpupipe.table.numbers import LARGEST
-from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
+from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn, Schema
 
 # What Arrow trims: the white space of Unicode.
 BLANKS = (
@@ -54,7 +54,7 @@ class TextRules:
 def encode_frame(
     frame: Any,
     backend: Backend,
-    declared: Mapping[str, Declared] | None = None,
+    declared: Mapping[str, DeclaredColumn] | None = None,
     frozen: Schema | None = None,
     rules: TextRules = TextRules(),
 ) -> Table:
@@ -62,11 +62,11 @@ def encode_frame(
 
     Parameters
     ----------
-    frame : DataFrame of `backend.frame`, or dict of str to Series, Numbers, TextCodes or Coded
-        Columns of numbers, booleans, times (of any unit) or strings; Coded columns hold what the rules have made.
+    frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers, TextCodes or DeviceDictionary
+        Columns of numbers, booleans, times (of any unit) or strings; a DeviceDictionary holds what the rules have made.
         Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
     backend : Backend
-    declared : mapping of str to Declared, optional
+    declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the others are inferred.
     frozen : Schema, optional
         Encode to exactly these columns, in this layout, with these levels.
@@ -93,7 +93,7 @@ def encode_frame(
     names = [str(name) for name in frame]
     require_distinct(names)
     n_rows = len(frame[names[0]]) if names else 0
-    plans: list[tuple[str, Callable[[ColumnEncoder], Plan]]]
+    plans: list[tuple[str, Callable[[ColumnEncoder], EncodePlan]]]
     if frozen is not None:
         require(names, [column.source for column in frozen], "the model needs")
         plans = [(column.source, partial(ColumnEncoder.enforced, column=column)) for column in frozen]
@@ -121,7 +121,7 @@ def encode_frame(
 
 
 def _encoded(
-    encoder: ColumnEncoder, plan: Callable[[ColumnEncoder], Plan], n_rows: int
+    encoder: ColumnEncoder, plan: Callable[[ColumnEncoder], EncodePlan], n_rows: int
 ) -> tuple[Column, Array | None, Any]:
     """Return a column's schema with its encoded rows, or with its `DeviceText`; the plan, which holds codes, ends."""
     made = plan(encoder)
@@ -138,15 +138,15 @@ class ColumnEncoder:
     def __init__(self, name: str, column: Any, backend: Backend, rules: TextRules) -> None:
         self.name, self.backend, self.rules = name, backend, rules
         self.series: Any = None
-        self.numbers = column if isinstance(column, Numbers) else None
-        self.coded = column if isinstance(column, Coded) else None
+        self.numbers = column if isinstance(column, DeviceNumbers) else None
+        self.coded = column if isinstance(column, DeviceDictionary) else None
         if self.numbers is None and self.coded is None:
             if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
-                self.numbers = Numbers.of(column, backend)
+                self.numbers = DeviceNumbers.of(column, backend)
             else:
                 self.series = column
 
-    def inferred(self, declared: Declared | None) -> Plan:
+    def inferred(self, declared: DeclaredColumn | None) -> EncodePlan:
         if self.coded is not None:
             return self._inferred_codes(self.coded, declared)
         if self.numbers is None:
@@ -156,14 +156,14 @@ class ColumnEncoder:
         if declared and not self._is_arithmetic(self.numbers, declared.kind):
             return self._by_value(*self.numbers.distinct(self.backend), lambda rows: infer(self.name, rows, declared))
         found = infer(self.name, self.numbers.summary(), declared).column
-        return Plan(found, self._writer(self.numbers, found))
+        return EncodePlan(found, self._writer(self.numbers, found))
 
-    def enforced(self, column: Column) -> Plan:
+    def enforced(self, column: Column) -> EncodePlan:
         if self.numbers is not None:
             if column.kind == "text":
                 return self._text(column, ~self.numbers.valid)
             if self._is_arithmetic(self.numbers, column.kind):
-                return Plan(column, self._writer(self.numbers, column))
+                return EncodePlan(column, self._writer(self.numbers, column))
             codes, values = self.numbers.distinct(self.backend)
             return self._by_value(codes, values, lambda rows: enforce(column, rows))
         if column.kind == "text":
@@ -194,7 +194,7 @@ class ColumnEncoder:
         used = coded.values.filter(pa.array(coded.used(self.backend)))
         return _with_null(used, bool((coded.codes < 0).any()))
 
-    def _inferred_text(self, declared: Declared | None) -> Plan:
+    def _inferred_text(self, declared: DeclaredColumn | None) -> EncodePlan:
         first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
         if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
             codes, found = distinct_texts(self.series, self.backend)
@@ -203,18 +203,18 @@ class ColumnEncoder:
         missing = self._missing()
         return self._text(Column(self.name, "text", "string", bool(missing.any())), missing)
 
-    def _inferred_codes(self, coded: Coded, declared: Declared | None) -> Plan:
+    def _inferred_codes(self, coded: DeviceDictionary, declared: DeclaredColumn | None) -> EncodePlan:
         values = coded.values
         if not declared and pa.types.is_string(values.type):
             few = pc.count_distinct(values.filter(pa.array(coded.used(self.backend)))).as_py()
-            declared = Declared("categorical" if few <= max(FEW_LEVELS, len(coded) // 2) else "text")
+            declared = DeclaredColumn("categorical" if few <= max(FEW_LEVELS, len(coded) // 2) else "text")
         made = self._by_value(coded.codes, values, lambda rows: infer(self.name, rows, declared))
         return made if made.write else self._text(made.column, coded.missing(self.backend))
 
-    def _text(self, column: Column, missing: Array) -> Plan:
-        return Plan(column, None, DeviceText(missing, self.backend))
+    def _text(self, column: Column, missing: Array) -> EncodePlan:
+        return EncodePlan(column, None, DeviceText(missing, self.backend))
 
-    def _by_value(self, codes: Array, values: pa.Array, plan: Callable[[pa.ChunkedArray], Plan]) -> Plan:
+    def _by_value(self, codes: Array, values: pa.Array, plan: Callable[[pa.ChunkedArray], EncodePlan]) -> EncodePlan:
         """Encode the distinct values on the host, and look up those of the rows."""
         nulls = pa.nulls(int(bool((codes < 0).any())), values.type)
         distinct = pa.chunked_array([pa.concat_arrays([values, nulls])])
@@ -225,15 +225,15 @@ class ColumnEncoder:
             _written(plan, distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
             raise
         if table is None:
-            return Plan(made.column, None)
+            return EncodePlan(made.column, None)
         # Position -1, a null, is the last one.
-        return Plan(made.column, lambda out: self._look_up(table, codes, out))
+        return EncodePlan(made.column, lambda out: self._look_up(table, codes, out))
 
     def _look_up(self, table: Any, codes: Array, out: Array) -> None:
         if len(codes):
             out[:] = self.backend.xp.take(self.backend.to_device(table), codes)
 
-    def _writer(self, numbers: Numbers, column: Column) -> Callable[[Array], None]:
+    def _writer(self, numbers: DeviceNumbers, column: Column) -> Callable[[Array], None]:
         xp = self.backend.xp
 
         def write_numbers(out: Array) -> None:
@@ -249,15 +249,15 @@ class ColumnEncoder:
         return {"numeric": write_numbers, "boolean": write_codes, "datetime": write_times}[column.kind]
 
     @staticmethod
-    def _is_arithmetic(numbers: Numbers, kind: str) -> bool:
+    def _is_arithmetic(numbers: DeviceNumbers, kind: str) -> bool:
         return (
             kind == "numeric"
             or (kind == "boolean" and pa.types.is_boolean(numbers.type))
             or (kind == "datetime" and pa.types.is_timestamp(numbers.type))
         )
 
-    def _read(self, codes: Array, found: Any) -> Coded:
-        return Coded(codes, self.rules.read(self.name, strings(self.backend.to_arrow(found))))
+    def _read(self, codes: Array, found: Any) -> DeviceDictionary:
+        return DeviceDictionary(codes, self.rules.read(self.name, strings(self.backend.to_arrow(found))))
 
     def _is_free_text(self, found: Any, most: int) -> bool:
         """Whether there are too many distinct texts for categories, whatever cleaning makes of them."""
@@ -286,7 +286,7 @@ def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
     return pa.chunked_array([values, pa.nulls(int(has_null), values.type)])
 
 
-def _written(plan: Callable[[pa.ChunkedArray], Plan], values: pa.ChunkedArray) -> tuple[Plan, Any]:
+def _written(plan: Callable[[pa.ChunkedArray], EncodePlan], values: pa.ChunkedArray) -> tuple[EncodePlan, Any]:
     """Return the plan of a column, and what it writes for these values; None where it writes nothing."""
     made = plan(values)
     if made.write is None:

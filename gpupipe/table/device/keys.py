@@ -15,19 +15,19 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table import keys
-from gpupipe.table.device.columns import Coded, Known, Numbers
+from gpupipe.table.device.columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.schema import NAT
 
 Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
 Pair = tuple[Array, Array, int]  # the same of two columns
 
 
-def row_codes(columns: Sequence[Known], backend: Backend) -> Part:
+def row_codes(columns: Sequence[DeviceColumn], backend: Backend) -> Part:
     """Return a code for the key of each row, -1 where a part of it is null, and how many codes there may be.
 
     Parameters
     ----------
-    columns : sequence of (Numbers or Coded)
+    columns : sequence of (DeviceNumbers or DeviceDictionary)
         The parts of the key, at least one.
 
     Returns
@@ -45,15 +45,19 @@ def row_codes(columns: Sequence[Known], backend: Backend) -> Part:
 
 
 def key_codes(
-    left: Sequence[Known], right: Sequence[Known], names: Sequence[tuple[str, str]], label: str, backend: Backend
+    left: Sequence[DeviceColumn],
+    right: Sequence[DeviceColumn],
+    names: Sequence[tuple[str, str]],
+    label: str,
+    backend: Backend,
 ) -> Pair:
     """Return a code for each row of both tables, and how many there may be; keys that the right lacks are -1.
 
     Parameters
     ----------
-    left, right : sequence of (Numbers or Coded)
-        The key columns of the two, in the same order; what is Coded has no values but those of its rows
-        (`Coded.trimmed`), or types could differ by them.
+    left, right : sequence of (DeviceNumbers or DeviceDictionary)
+        The key columns of the two, in the same order; a DeviceDictionary has no values but those of its rows
+        (`DeviceDictionary.trimmed`), or types could differ by them.
     names : sequence of (str, str)
         What the columns are called, for messages.
     label : str
@@ -76,16 +80,16 @@ def key_codes(
     return mine, theirs, size
 
 
-def coded(column: pa.ChunkedArray, backend: Backend) -> Coded:
-    """Return a column of the host on the device: its codes move, its distinct values stay."""
+def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDictionary:
+    """Move the codes of a host column to the device; its distinct values stay on the host."""
     values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     found = values.drop_null().unique()
     codes = pc.index_in(values, value_set=found, skip_nulls=True).fill_null(-1)
-    return Coded(backend.to_device(codes.to_numpy().astype(np.int32)), found)
+    return DeviceDictionary(backend.to_device(codes.to_numpy().astype(np.int32)), found)
 
 
-def in_order(codes: Array, times: Array, xp: Any) -> Array:
-    """Return the rows that have a key and a time by key, then time, then their place: int32.
+def sort_by_key(codes: Array, times: Array, xp: Any) -> Array:
+    """Return the numbers of the rows that have a key and a time, sorted by key, time and position: int32.
 
     Parameters
     ----------
@@ -102,8 +106,8 @@ def in_order(codes: Array, times: Array, xp: Any) -> Array:
     return rows.astype("int32")
 
 
-def _own(column: Known, backend: Backend) -> Part:
-    if isinstance(column, Numbers):
+def _own(column: DeviceColumn, backend: Backend) -> Part:
+    if isinstance(column, DeviceNumbers):
         values = _simple(column, backend.xp)
         universe = backend.xp.unique(values.values[values.valid])
         return _placed(values.values, values.valid, universe, backend.xp), len(universe)
@@ -111,8 +115,8 @@ def _own(column: Known, backend: Backend) -> Part:
     return _looked_up(codes, column.codes, backend), len(column.values)
 
 
-def _pair(a: Known, b: Known, names: tuple[str, str], label: str, backend: Backend) -> Pair:
-    if isinstance(a, Numbers) and isinstance(b, Numbers):
+def _pair(a: DeviceColumn, b: DeviceColumn, names: tuple[str, str], label: str, backend: Backend) -> Pair:
+    if isinstance(a, DeviceNumbers) and isinstance(b, DeviceNumbers):
         ours, theirs = _simple(a, backend.xp), _simple(b, backend.xp)
         if ours.type == theirs.type:
             universe = backend.xp.unique(theirs.values[theirs.valid])
@@ -125,21 +129,21 @@ def _pair(a: Known, b: Known, names: tuple[str, str], label: str, backend: Backe
     return mine, other, len(values_b)
 
 
-def _simple(numbers: Numbers, xp: Any) -> Numbers:
+def _simple(numbers: DeviceNumbers, xp: Any) -> DeviceNumbers:
     """Return whole numbers as int64, floats among them, other floats as float64, and the rest as it is."""
     if pa.types.is_integer(numbers.type):
-        return Numbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
+        return DeviceNumbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
     if not pa.types.is_floating(numbers.type):
         return numbers
     present = numbers.values[numbers.valid]
     is_whole = (present == xp.trunc(present)) & (present >= -(2.0**63)) & (present < 2.0**63)
     kind = pa.int64() if bool(is_whole.all()) else pa.float64()
     known = xp.where(numbers.valid, numbers.values, 0)  # a null is NaN, which is no whole number
-    return Numbers(known.astype(str(kind.to_pandas_dtype().__name__)), numbers.valid, kind)
+    return DeviceNumbers(known.astype(str(kind.to_pandas_dtype().__name__)), numbers.valid, kind)
 
 
-def _distinct(column: Known, backend: Backend) -> tuple[Array, pa.Array]:
-    return column.distinct(backend) if isinstance(column, Numbers) else (column.codes, column.values)
+def _distinct(column: DeviceColumn, backend: Backend) -> tuple[Array, pa.Array]:
+    return column.distinct(backend) if isinstance(column, DeviceNumbers) else (column.codes, column.values)
 
 
 def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:

@@ -13,21 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.io.chunks import row_boundaries
-from gpupipe.io.chunks.agreement import NoAgreement, file_columns, to_read_again
-from gpupipe.io.chunks.chunk import FileColumns, Parsed
-from gpupipe.io.chunks.chunk_steps import read_again, read_piece
-from gpupipe.io.chunks.packed_tables import in_one_chunk, packed, unpacked
-from gpupipe.io.chunks.row_boundaries import RowSpans, data_start, even_spans, scan, whole_rows
-from gpupipe.io.chunks.split import cuts
+from gpupipe.io.chunks.agreement import NoAgreement, agree_on_columns, find_columns_to_reparse
+from gpupipe.io.chunks.chunk import FileColumns, ParsedChunk
+from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk
+from gpupipe.io.chunks.packed_tables import merge_chunks, narrow_codes, widen_codes
+from gpupipe.io.chunks.row_boundaries import RowRanges, align_to_rows, find_data_start, scan_rows, split_evenly
+from gpupipe.io.chunks.split import find_splittable_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import CsvSettings, Source
 
 QUOTE, COMMA = ord('"'), ord(",")
 
 
-def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowSpans | None:
-    even = even_spans(0, path.stat().st_size, most)
-    return whole_rows(even, [scan(str(path), span, quote, COMMA) for span in even])
+def row_spans(path: Path, most: int, quote: int | None = QUOTE) -> RowRanges | None:
+    even = split_evenly(0, path.stat().st_size, most)
+    return align_to_rows(even, [scan_rows(str(path), span, quote, COMMA) for span in even])
 
 
 def cut(path: Path, most: int, quote: int | None = QUOTE) -> list[bytes] | None:
@@ -96,13 +96,13 @@ def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: P
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_rows_begin_behind_the_lines_of_the_header(tmp_path: Path, end: str) -> None:
     (tmp_path / "t.csv").write_bytes(end.join(["", "a", "1", "2"]).encode())
-    starts = [data_start(str(tmp_path / "t.csv"), n) for n in range(5)]
+    starts = [find_data_start(str(tmp_path / "t.csv"), n) for n in range(5)]
     n = len(end)
     assert starts == [0, n, 2 * n + 1, 3 * n + 2, 3 * n + 3]
 
 
 def pieces_of(source: Source, most: int) -> list[int]:
-    return [len(cut.even(most) if cut.is_text else cut.pieces(most)) for cut in cuts(source)]
+    return [len(cut.even(most) if cut.is_text else cut.pieces(most)) for cut in find_splittable_files(source)]
 
 
 def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
     assert pieces_of(Source(path=str(tmp_path / "t.csv")), 1_000) == [4]
     wide = CsvSettings(encoding="utf-16")
     assert pieces_of(Source(path=str(tmp_path / "t.csv"), csv=wide), 1_000) == [1]
-    generated = cuts(Source(generate="churn", rows=1_000_000))[0].pieces(70_000_000)
+    generated = find_splittable_files(Source(generate="churn", rows=1_000_000))[0].pieces(70_000_000)
     assert [piece.span[0] % 262_144 for piece in generated if piece.span] == [0] * 4
 
 
-def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[Parsed]:
-    return [Parsed(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
+def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[ParsedChunk]:
+    return [ParsedChunk(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -136,49 +136,51 @@ def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list
     ],
 )
 def test_pieces_agree_on_the_type_that_comes_last(kinds: list[pa.DataType], expected: pa.DataType) -> None:
-    columns = file_columns(of_kinds(*kinds), "csv", set(), [])
+    columns = agree_on_columns(of_kinds(*kinds), "csv", set(), [])
     assert columns.kinds == {"x": expected}
-    again = [to_read_again(piece, columns) for piece in of_kinds(*kinds)]
+    again = [find_columns_to_reparse(piece, columns) for piece in of_kinds(*kinds)]
     assert again == [{} if kind in (expected, pa.null()) else {"x": expected} for kind in kinds]
 
 
 def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
     pieces = of_kinds(pa.bool_(), pa.int64(), refused=(pa.bool_(), pa.date32()))
-    assert file_columns(pieces, "csv", set(), []).kinds == {"x": pa.time32("s")}
+    assert agree_on_columns(pieces, "csv", set(), []).kinds == {"x": pa.time32("s")}
     with pytest.raises(NoAgreement):
-        file_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
+        agree_on_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
     with pytest.raises(NoAgreement):
-        file_columns([*of_kinds(pa.null()), Parsed(1, {}, left_out=("x",))], "jsonl", set(), [])
+        agree_on_columns([*of_kinds(pa.null()), ParsedChunk(1, {}, left_out=("x",))], "jsonl", set(), [])
 
 
 def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
     source = Source(path=str(tmp_path / "t.csv"))
-    (piece,) = cuts(source)[0].pieces(1 << 30)
-    table, parsed = read_piece(piece, source)
-    table, parsed = read_again(piece, source, table, parsed, {"a": pa.bool_(), "b": pa.float64()})
+    (piece,) = find_splittable_files(source)[0].pieces(1 << 30)
+    table, parsed = parse_chunk(piece, source)
+    table, parsed = reparse_chunk(piece, source, table, parsed, {"a": pa.bool_(), "b": pa.float64()})
     assert parsed.kinds == {"a": pa.int64(), "b": pa.float64()}
     assert parsed.refused == {"a": frozenset([pa.bool_()])}
     assert str(table.column("b")[1].as_py()) == "-0.0"
-    _, again = read_again(piece, source, table, parsed, {"a": pa.date32()})
+    _, again = reparse_chunk(piece, source, table, parsed, {"a": pa.date32()})
     assert again.refused == {"a": frozenset([pa.bool_(), pa.date32()])}
-    assert to_read_again(parsed, FileColumns({"a": pa.float64(), "b": pa.float64()}, {})) == {"a": pa.float64()}
+    assert find_columns_to_reparse(parsed, FileColumns({"a": pa.float64(), "b": pa.float64()}, {})) == {
+        "a": pa.float64()
+    }
 
 
 @pytest.mark.parametrize("n_levels", [0, 1, 128, 129, 2**15, 2**15 + 1])
 def test_a_packed_table_is_unpacked_to_what_it_was(n_levels: int) -> None:
     texts = pa.array([None, *map(str, range(n_levels))], pa.string()).dictionary_encode()
     table = pa.table({"t": texts, "n": range(n_levels + 1)})
-    small = packed(table)
+    small = narrow_codes(table)
     kind = pa.int8() if n_levels <= 2**7 else pa.int16() if n_levels <= 2**15 else pa.int32()
     assert small.field("t").type.index_type == kind
-    assert unpacked(small).equals(table) and unpacked(small).schema == table.schema
+    assert widen_codes(small).equals(table) and widen_codes(small).schema == table.schema
 
 
 def test_chunks_become_one_with_the_levels_of_all() -> None:
     chunks = [pa.array([None, str(i), "x"], pa.string()).dictionary_encode() for i in range(3)]
     table = pa.table({"t": pa.chunked_array(chunks), "n": pa.chunked_array([[i, None, 1] for i in range(3)])})
-    one = in_one_chunk(table)
+    one = merge_chunks(table)
     assert [column.num_chunks for column in one.columns] == [1, 1] and one.schema == table.schema
     assert one.to_pylist() == table.to_pylist()
     assert one.column("t").chunk(0).dictionary.to_pylist() == ["0", "x", "1", "2"]

@@ -14,13 +14,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from gpupipe.backends import Backend, DeviceOptions, Memory, choose
+from gpupipe.backends import Backend, DeviceOptions, MemoryFigures, choose
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.io.chunks.parquet_stream import Stream, in_parts
+from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.pipeline.plan import costs
@@ -30,7 +30,7 @@ from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
-from gpupipe.table.encode_chunks import encode_parts
+from gpupipe.table.encode_chunks import encode_chunks
 
 GIB = 1 << 30
 
@@ -45,7 +45,7 @@ class SmallMachine(CpuBackend):
 
     available = 1
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryFigures:
         return replace(super().memory(), available=self.available)
 
 
@@ -59,13 +59,13 @@ def assert_same(got: Table, expected: Table) -> None:
     assert all(got.texts[name].to_pylist() == text.to_pylist() for name, text in expected.texts.items())
 
 
-def streamed(source: Source, available: int = 1) -> Stream:
-    stream = in_parts(source, {}, available)
+def streamed(source: Source, available: int = 1) -> ParquetStream:
+    stream = open_parquet_stream(source, {}, available)
     assert stream is not None
     return stream
 
 
-def compare(source: Source, backend: Backend, available: int = 1) -> Stream:
+def compare(source: Source, backend: Backend, available: int = 1) -> ParquetStream:
     """Read both ways; both refuse with the same message, or both give the same table and remarks."""
     try:
         loaded = read_arrow(source)
@@ -73,11 +73,11 @@ def compare(source: Source, backend: Backend, available: int = 1) -> Stream:
     except GpupipeError as error:
         with pytest.raises(type(error)) as caught:
             stream = streamed(source, available)
-            encode_parts(stream.tables, backend, stream.n_rows, source.declarations())
+            encode_chunks(stream.tables, backend, stream.n_rows, source.declarations())
         assert str(caught.value) == str(error)
         raise
     stream = streamed(source, available)
-    assert_same(encode_parts(stream.tables, backend, stream.n_rows, source.declarations()), expected)
+    assert_same(encode_chunks(stream.tables, backend, stream.n_rows, source.declarations()), expected)
     assert stream.notes == loaded.notes
     return stream
 
@@ -101,7 +101,7 @@ def test_parts_of_every_size_make_the_same_table(churn: Path, backend: Backend, 
     source = Source(path=str(churn), target="Churn")
     n_bytes = streamed(source).decoded_bytes
     stream = compare(source, backend, available=int(8 * share * n_bytes))
-    assert stream.n_parts == {0.0: 12, 0.1: 12, 0.3: 4, 0.4: 3}[share]
+    assert stream.n_chunks == {0.0: 12, 0.1: 12, 0.3: 4, 0.4: 3}[share]
 
 
 @pytest.mark.data
@@ -131,7 +131,7 @@ def test_several_files_with_partitions_and_an_empty_one(churn: Path, tmp_path: P
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.slice(i * 500, rows), folder / f"{i}.parquet", row_group_size=700)
     stream = compare(Source(path=str(tmp_path), target="Churn"), backend)
-    assert stream.n_parts == 5
+    assert stream.n_chunks == 5
     assert [note for note in stream.notes if "no rows" in note]
 
 
@@ -153,7 +153,7 @@ def test_the_levels_of_rows_that_a_filter_drops_are_no_levels(
     pq.write_table(table, path, row_group_size=2, use_dictionary=use_dictionary)
     source = Source(path=str(path), where="day == 2")
     stream = compare(source, backend)
-    assert encode_parts(stream.tables, backend, 4).schema["x"].levels == ("c",)
+    assert encode_chunks(stream.tables, backend, 4).schema["x"].levels == ("c",)
 
 
 def test_remarks_come_as_if_all_rows_had_been_read_at_once(tmp_path: Path, backend: Backend) -> None:
@@ -184,7 +184,7 @@ def test_every_arrow_type_comes_out_the_same_or_is_read_at_once(data_dir: Path, 
             table = pq.read_table(file)
             pq.write_table(table, path, row_group_size=max(1, table.num_rows // 3))
             source = Source(path=str(path))
-            if in_parts(source, {}, 1) is None:
+            if open_parquet_stream(source, {}, 1) is None:
                 continue
         except (pa.ArrowException, OSError, GpupipeError):  # no table that the host reads either
             continue
@@ -221,14 +221,14 @@ def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings
     (tmp_path / "unlike").mkdir()
     pq.write_table(rows, tmp_path / "unlike" / "a.parquet", row_group_size=1)
     pq.write_table(rows.cast(pa.schema({"x": pa.float64()})), tmp_path / "unlike" / "b.parquet")
-    assert in_parts(Source.model_validate(settings), {}, 1, tmp_path) is None
+    assert open_parquet_stream(Source.model_validate(settings), {}, 1, tmp_path) is None
 
 
 def test_what_fits_or_is_joined_is_read_at_once(churn: Path) -> None:
     source = Source(path=str(churn))
-    assert in_parts(source, {}, 64 * GIB) is None
+    assert open_parquet_stream(source, {}, 64 * GIB) is None
     joined = JoinedTable(path=str(churn), on="customerID", cardinality="many_to_one")
-    assert in_parts(source, {"other": joined}, 1) is None
+    assert open_parquet_stream(source, {"other": joined}, 1) is None
 
 
 def test_a_damaged_file_is_refused_by_name(churn: Path, tmp_path: Path, backend: Backend) -> None:
@@ -238,7 +238,7 @@ def test_a_damaged_file_is_refused_by_name(churn: Path, tmp_path: Path, backend:
     path.write_bytes(content)
     stream = streamed(Source(path=str(path)))
     with pytest.raises(DataError, match=r"damaged\.parquet"):
-        encode_parts(stream.tables, backend, stream.n_rows)
+        encode_chunks(stream.tables, backend, stream.n_rows)
 
 
 def test_a_run_reads_in_parts_where_memory_is_short_and_says_so(churn: Path, tmp_path: Path) -> None:

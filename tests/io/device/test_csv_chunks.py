@@ -17,10 +17,10 @@ from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.device import csv_chunks
 from gpupipe.io.device.csv_chunks import chunk_bytes, regular_chunks
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.read import read_frame
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.header import Header
+from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import Source
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.planner import Planner
@@ -80,9 +80,9 @@ def test_a_messy_file_is_the_same_or_is_left_to_the_host_by_every_size(
         monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", path.stat().st_size // 3 + 1)
         try:
             compare(source, backend)
-        except (Obstacle, GpupipeError):
+        except (UnsupportedOnDevice, GpupipeError):
             monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1 << 30)
-            with pytest.raises((Obstacle, GpupipeError)):
+            with pytest.raises((UnsupportedOnDevice, GpupipeError)):
                 on_device(source, backend)
             continue
         n_same += 1
@@ -127,7 +127,7 @@ def test_rows_end_where_they_do(tmp_path: Path, backend: Backend, content: str) 
     source = text_file(tmp_path, content)
     try:
         compare(source, backend)
-    except Obstacle as obstacle:
+    except UnsupportedOnDevice as obstacle:
         assert "several lines" in obstacle.what and content.startswith("\n")
 
 
@@ -178,7 +178,7 @@ def test_chunks_are_whole_rows_and_all_of_them(tmp_path: Path, monkeypatch: pyte
     file = SourceFile(str(path), path.stat().st_size, 0, "csv")
     for size in (1, 30, 100):
         monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", size)
-        chunks = list(regular_chunks(file, Header(["x", "y"], ",", 1), '"', backend))
+        chunks = list(regular_chunks(file, CsvHeader(["x", "y"], ",", 1), '"', backend))
         assert "".join(chunk.content(file).read().decode() for chunk in chunks) == "".join(rows[1:])
         assert sum(chunk.n_rows for chunk in chunks) == 50
         assert len(chunks) > 1000 // (size + 50)
@@ -193,7 +193,7 @@ def test_rows_that_the_devices_reader_finds_otherwise_are_the_hosts(tmp_path: Pa
         def read_texts(self, *given: Any) -> Any:
             return super().read_texts(*given).iloc[1:]
 
-    with pytest.raises(Obstacle, match="finds 1 rows, not 2"):
+    with pytest.raises(UnsupportedOnDevice, match="finds 1 rows, not 2"):
         read_frame(text_file(tmp_path, "x,y\n1,2\n3,4\n"), Short())
 
 

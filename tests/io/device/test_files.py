@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.read import read_frame
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
@@ -153,7 +153,7 @@ def test_a_file_of_nothing_but_such_rows_has_no_rows(tmp_path: Path, backend: Ba
 
 
 def test_they_are_an_obstacle_where_they_are_errors(tmp_path: Path, backend: Backend) -> None:
-    with pytest.raises(Obstacle, match="another number of fields"):
+    with pytest.raises(UnsupportedOnDevice, match="another number of fields"):
         read_frame(source_of(tmp_path, ["x,y\n1,2\n", "x,y\n1\n2,3\n"], csv={"delimiter": ","}), backend)
 
 

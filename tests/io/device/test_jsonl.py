@@ -17,10 +17,10 @@ from gpupipe.backends import Backend, choose
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DataError, GpupipeError, SchemaError
-from gpupipe.io.column_filter import Wanted
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device import jsonl, plain_json
-from gpupipe.io.device.obstacles import Obstacle
-from gpupipe.io.device.plain_json import Lines, plain_lines
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
+from gpupipe.io.device.plain_json import JsonLines, plain_lines
 from gpupipe.io.device.text_values import JsonTexts
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
@@ -112,7 +112,7 @@ def test_names_come_in_the_order_in_which_they_first_appear(
     ids=str,
 )  # fmt: skip
 def test_lines_that_are_not_plain_are_left_to_the_host(backend: Backend, content: str | bytes, why: str) -> None:
-    with pytest.raises(Obstacle, match=why):
+    with pytest.raises(UnsupportedOnDevice, match=why):
         plain_lines((content if isinstance(content, bytes) else content.encode()) + b"\n", backend)
 
 
@@ -128,14 +128,14 @@ def test_lines_that_are_not_plain_are_left_to_the_host(backend: Backend, content
 def test_what_only_the_host_reader_judges_is_left_to_it_though_nobody_wants_the_column(
     tmp_path: Path, backend: Backend, content: str, why: str
 ) -> None:
-    with pytest.raises(Obstacle, match=why):
+    with pytest.raises(UnsupportedOnDevice, match=why):
         on_device(source_of(tmp_path, content, columns=["y"]), backend)
 
 
 @pytest.mark.parametrize("word", ["01", "1.", ".5", "+1", "-", "1e", "tru", "True", "nul", "NULL", "0x1", "1_0"])
 def test_a_word_that_is_no_json_is_left_to_the_host(backend: Backend, word: str) -> None:
-    texts = JsonTexts(SourceFile("t.jsonl", 0, 0, "jsonl"), Wanted(Source(path="t.jsonl")), Notes())
-    with pytest.raises(Obstacle, match="no JSON"):
+    texts = JsonTexts(SourceFile("t.jsonl", 0, 0, "jsonl"), ColumnFilter(Source(path="t.jsonl")), Notes())
+    with pytest.raises(UnsupportedOnDevice, match="no JSON"):
         jsonl._column("x", pd.Series(["2", word, None], dtype="str"), texts, backend)
 
 
@@ -199,11 +199,11 @@ def test_a_file_without_rows_is_refused(tmp_path: Path, backend: Backend, conten
         on_device(source_of(tmp_path, content), backend)
 
 
-@pytest.mark.parametrize("part_bytes", [1, 7, 30, 100, 10_000])
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 30, 100, 10_000])
 def test_parts_are_put_together_wherever_they_end(
-    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr(jsonl, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
     rows = [{"n": 1, "s": "a\n"}, {"late": 0.25, "n": None}, {"s": "\u00e9", "n": 3}, {"flag": True, "late": 1}]
     compare(source_of(tmp_path, "\n".join(json.dumps(row) for row in rows)), backend)
 
@@ -212,8 +212,8 @@ def test_a_line_of_more_bytes_than_a_device_counts_is_the_hosts(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain_json, "MOST_BYTES", 8)
-    assert plain_lines(b'{"a":1}\n', backend) == Lines(("a",), 1, 1)
-    with pytest.raises(Obstacle, match="very long"):
+    assert plain_lines(b'{"a":1}\n', backend) == JsonLines(("a",), 1, 1)
+    with pytest.raises(UnsupportedOnDevice, match="very long"):
         plain_lines(b'{"a":11}\n', backend)
 
 
@@ -245,18 +245,18 @@ def test_lines_of_any_values_are_the_same_or_the_hosts(
     source = source_of(tmp_path, "\n".join(json.dumps(row, ensure_ascii=ascii_alone) for row in rows))
     try:
         compare(source, backend)
-    except Obstacle:
+    except UnsupportedOnDevice:
         with pytest.raises(GpupipeError):
             on_host(source, backend)
     except GpupipeError:
-        with pytest.raises(Obstacle):
+        with pytest.raises(UnsupportedOnDevice):
             on_device(source, backend)
 
 
 PIECES = [*'{}:,"\\[]\n\r ', "1", "null", "true", '"a"', '"a":', '"b":"', '{"a":1}\n', '{"b":', ',"b":true}']
 
 
-def flat(content: str) -> Lines | None:
+def flat(content: str) -> JsonLines | None:
     """Return what lines hold if Python finds each of them to be a flat object, with names that have no escapes."""
     names, n_values, lines = dict[str, None](), 0, [line for line in content.split("\n") if line.strip(" \t\r")]
     for line in lines:
@@ -271,7 +271,7 @@ def flat(content: str) -> Lines | None:
             return None
         names.update(dict.fromkeys(found))
         n_values += sum(value is not None for value in found.values())
-    return Lines(tuple(names), len(lines), n_values)
+    return JsonLines(tuple(names), len(lines), n_values)
 
 
 @settings(deadline=None, max_examples=200)
@@ -280,7 +280,7 @@ def test_lines_are_plain_where_each_is_a_flat_object(backend: Backend, pieces: l
     content = "".join(pieces) + "\n"
     try:
         found = plain_lines(content.encode(), backend)
-    except Obstacle:
+    except UnsupportedOnDevice:
         found = None
     assert found == flat(content)
 
@@ -305,5 +305,5 @@ class OtherReader(CpuBackend):
 def test_a_reader_that_loses_rows_or_values_of_plain_lines_is_not_believed(
     tmp_path: Path, loses: str, why: str
 ) -> None:
-    with pytest.raises(Obstacle, match=why):
+    with pytest.raises(UnsupportedOnDevice, match=why):
         on_device(source_of(tmp_path, lines("1") + "{}"), OtherReader(loses))

@@ -24,7 +24,7 @@ from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.io.device import datasets
 from gpupipe.io.device.csv_chunks import _Marks
-from gpupipe.io.device.obstacles import Obstacle, reading_on_device, require_plain
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read, require_plain
 from gpupipe.io.device.read import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.read import read_arrow
@@ -99,7 +99,7 @@ def compare(source: Source, backend: Backend) -> Table:
 def obstacle_of(source: Source, tables: Any = None, folder: Path | None = None) -> str:
     try:
         require_plain(source, tables, folder)
-    except Obstacle as obstacle:
+    except UnsupportedOnDevice as obstacle:
         return obstacle.what
     return ""
 
@@ -127,12 +127,12 @@ def test_every_parquet_file_of_the_zoo_is_the_same_or_is_refused_by_both_or_is_t
         except GpupipeError as error:
             if "checksum" in str(error):  # neither pandas nor cuDF looks at it
                 continue
-            with pytest.raises((type(error), Obstacle)):
+            with pytest.raises((type(error), UnsupportedOnDevice)):
                 on_device(source, backend)
             continue
         try:
             found, _ = on_device(source, backend)
-        except Obstacle as obstacle:
+        except UnsupportedOnDevice as obstacle:
             assert obstacle_of(source) == obstacle.what
             assert "holds" in obstacle.what
             continue
@@ -387,13 +387,13 @@ def test_generated_churn_data_is_the_same(tmp_path: Path, backend: Backend, kind
 def test_rows_that_only_the_host_reader_judges_are_left_to_it(
     tmp_path: Path, backend: Backend, content: str, why: str
 ) -> None:
-    with pytest.raises(Obstacle, match=why):
+    with pytest.raises(UnsupportedOnDevice, match=why):
         read_frame(text_file(tmp_path, content, csv={"delimiter": ","}), backend)
 
 
 def test_identifiers_of_more_customers_than_one_array_has_are_the_hosts() -> None:
     source = Source(generate="churn", rows=MOST_IDS + 1, target="Churn")
-    with pytest.raises(Obstacle, match="customerID of more than 214,748,364 customers"):
+    with pytest.raises(UnsupportedOnDevice, match="customerID of more than 214,748,364 customers"):
         require_plain(source)
     require_plain(source.model_copy(update={"drop": ["customerID"]}))
 
@@ -428,9 +428,9 @@ def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: Backend) -
 
 
 def test_memory_that_runs_out_is_not_the_fault_of_the_file() -> None:
-    with pytest.raises(MemoryError, match="out_of_memory"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+    with pytest.raises(MemoryError, match="out_of_memory"), guard_device_read(SourceFile("t.parquet", 0, 0, "parquet")):
         raise MemoryError("std::bad_alloc: out_of_memory")
-    with pytest.raises(DataError, match=r"t\.parquet"), reading_on_device(SourceFile("t.parquet", 0, 0, "parquet")):
+    with pytest.raises(DataError, match=r"t\.parquet"), guard_device_read(SourceFile("t.parquet", 0, 0, "parquet")):
         raise RuntimeError("no magic bytes")
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import Source
 
 ROWS = [
@@ -20,7 +20,7 @@ ROWS = [
 ]
 
 
-def read(folder: Path, content: str | bytes, name: str = "t.jsonl", **settings: object) -> Loaded:
+def read(folder: Path, content: str | bytes, name: str = "t.jsonl", **settings: object) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return read_arrow(Source(path=name, **settings), folder)  # type: ignore[arg-type]
 

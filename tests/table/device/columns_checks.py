@@ -13,12 +13,12 @@ from gpupipe.backends import choose
 from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.join import join_columns
-from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.plain_json import plain_lines
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.csv.header import Header
+from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import JoinedTable
-from gpupipe.table.device.columns import MICROS, Coded, Numbers, to_micros
+from gpupipe.table.device.columns import MICROS, DeviceDictionary, DeviceNumbers, to_micros
 from gpupipe.table.device.encode import TextRules, encode_frame
 from gpupipe.table.schema import NAT, declare
 from tests.backends.double import DeviceDouble, uncounted
@@ -32,9 +32,9 @@ COLUMNS = {
 }
 
 
-def columns(backend: Any) -> dict[str, Numbers]:
+def columns(backend: Any) -> dict[str, DeviceNumbers]:
     there = backend.to_device
-    return {n: Numbers(there(v), there(ok), kind) for n, (v, ok, kind) in COLUMNS.items()}
+    return {n: DeviceNumbers(there(v), there(ok), kind) for n, (v, ok, kind) in COLUMNS.items()}
 
 
 @pytest.mark.parametrize("declared", [{}, {"small": "category", "b": "category", "f": "category", "t": "category"}])
@@ -57,7 +57,7 @@ def test_numbers_are_encoded_where_they_are(declared: dict[str, str]) -> None:
 
 def test_texts_are_looked_up_where_their_codes_are() -> None:
     device, values = DeviceDouble(), pa.array(["b", None, "a", "unused"])
-    coded = Coded(device.to_device(np.array([2, 0, -1, 1])), values).trimmed(device)
+    coded = DeviceDictionary(device.to_device(np.array([2, 0, -1, 1])), values).trimmed(device)
     assert coded.values.to_pylist() == ["b", "a"]
     table = encode_frame({"c": coded}, device)
     assert table.schema["c"].levels == ("a", "b")
@@ -86,19 +86,19 @@ def test_times_are_converted_where_they_are(unit: str) -> None:
 def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obstacle: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"a,b\n{rows}")
-    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
+    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), CsvHeader(["a", "b"], ",", 1)
     if not obstacle:
         chunks = list(regular_chunks(file, header, '"', DeviceDouble()))
         assert [(chunk.start, chunk.stop) for chunk in chunks] == [(4, path.stat().st_size)]
         return
-    with pytest.raises(Obstacle, match=obstacle):
+    with pytest.raises(UnsupportedOnDevice, match=obstacle):
         list(regular_chunks(file, header, '"', DeviceDouble()))
 
 
 def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3\n4,5,6\n7,8")
-    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), Header(["a", "b"], ",", 1)
+    file, header = SourceFile(str(path), path.stat().st_size, 0, "csv"), CsvHeader(["a", "b"], ",", 1)
     (chunk,) = regular_chunks(file, header, '"', DeviceDouble(), may_skip=True)
     assert chunk == CsvChunk(4, 19, 2, [(8, 10), (10, 16)])
     assert chunk.content(file).read() == b"1,2\n7,8\n"
@@ -115,7 +115,7 @@ def test_lines_of_json_are_proven_plain_where_they_are(lines: str) -> None:
     for backend in (choose("cpu"), DeviceDouble()):
         try:
             found.append(plain_lines(lines.encode(), backend))
-        except Obstacle as obstacle:
+        except UnsupportedOnDevice as obstacle:
             found.append(obstacle.what)
     assert found[0] == found[1]
 
@@ -134,9 +134,11 @@ def test_tables_are_joined_where_they_are(keys: list[str]) -> None:
 
 def test_texts_are_joined_by_their_codes() -> None:
     device = DeviceDouble()
-    left = {"k": Coded(device.to_device(np.array([2, 0, -1, 1])), pa.array(["b", None, "a", "unused"]))}
-    values = {"v": Numbers(device.to_device(np.array([7, 8])), device.to_device(np.array([True, False])), pa.int64())}
-    right = {"k": Coded(device.to_device(np.array([1, 0])), pa.array(["b", "a"])), **values}
+    left = {"k": DeviceDictionary(device.to_device(np.array([2, 0, -1, 1])), pa.array(["b", None, "a", "unused"]))}
+    values = {
+        "v": DeviceNumbers(device.to_device(np.array([7, 8])), device.to_device(np.array([True, False])), pa.int64())
+    }
+    right = {"k": DeviceDictionary(device.to_device(np.array([1, 0])), pa.array(["b", "a"])), **values}
     found, _ = join_columns(left, right, "r", JoinedTable(path="r", on="k", cardinality="many_to_one"), device)
     np.testing.assert_array_equal(device.to_host(found["v"].valid), [True, False, False, False])
     assert device.to_host(found["v"].values)[0] == 7

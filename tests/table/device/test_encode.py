@@ -22,10 +22,10 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.read import plain_arrow
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
-from gpupipe.table.device.columns import Numbers, to_micros
+from gpupipe.table.device.columns import DeviceNumbers, to_micros
 from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
 from gpupipe.table.encode import encode
-from gpupipe.table.schema import NAT, Column, Declared, Schema, declare
+from gpupipe.table.schema import NAT, Column, DeclaredColumn, Schema, declare
 
 CHECKS = Path(__file__).with_name("columns_checks.py")
 RULES = text_rules(Notes())
@@ -57,7 +57,7 @@ def assert_same(got: Table, expected: Table) -> None:
         assert found[known].tobytes() == block[known].tobytes(), name
 
 
-def compare(backend: Any, arrow: pa.Table, declared: dict[str, Declared] | None = None) -> Table:
+def compare(backend: Any, arrow: pa.Table, declared: dict[str, DeclaredColumn] | None = None) -> Table:
     expected = encode(plain_arrow(arrow), backend, declared)
     assert_same(encode_frame(as_frame(arrow), backend, declared, rules=RULES), expected)
     return expected
@@ -246,7 +246,7 @@ def test_times_of_every_unit_are_microseconds_cut_towards_zero(unit: str, ticks:
 
 
 def test_the_summary_of_numbers_has_their_type_bounds_and_nulls(backend) -> None:
-    numbers = Numbers(np.array([5, 99, -7]), np.array([True, False, True]), pa.int64())
+    numbers = DeviceNumbers(np.array([5, 99, -7]), np.array([True, False, True]), pa.int64())
     assert numbers.summary().to_pylist() == [-7, 5, None]
 
 
@@ -284,7 +284,7 @@ def test_sources_are_released_as_they_are_encoded(backend) -> None:
     tracemalloc.start()
     try:
         valid = np.ones(n_rows, bool)
-        columns = {f"n{i}": Numbers(np.arange(n_rows), valid, pa.int64()) for i in range(n_columns)}
+        columns = {f"n{i}": DeviceNumbers(np.arange(n_rows), valid, pa.int64()) for i in range(n_columns)}
         sources = tracemalloc.get_traced_memory()[0]
         peak = peak_bytes(columns, backend)
     finally:

@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 from gpupipe.backends import choose
 from gpupipe.errors import SchemaError
 from gpupipe.table import keys
-from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers
-from gpupipe.table.device.keys import coded, in_order, key_codes, row_codes
+from gpupipe.table.device.columns import MICROS, DeviceColumn, DeviceDictionary, DeviceNumbers
+from gpupipe.table.device.keys import dictionary_to_device, key_codes, row_codes, sort_by_key
 from gpupipe.table.schema import NAT
 
 HOST = choose("cpu")
 DTYPES = {pa.bool_(): "int8", MICROS: "int64", pa.float64(): "float64", pa.int16(): "int16", pa.int64(): "int64"}
 
 
-def there(column: pa.ChunkedArray) -> Known:
+def there(column: pa.ChunkedArray) -> DeviceColumn:
     """Return a column as a device reads it: texts by their distinct values, the rest as numbers."""
     if column.type not in DTYPES:
-        return coded(column, HOST)
+        return dictionary_to_device(column, HOST)
     plain = column.cast(pa.int64()) if column.type in (MICROS, pa.bool_()) else column
     values = plain.fill_null(0).to_numpy().astype(DTYPES[column.type])
     valid = column.is_valid().to_numpy()
     if column.type == pa.float64():  # frames do not tell NaN and null apart
         values, valid = np.where(valid, values, np.nan), valid & ~np.isnan(values)
-    return Numbers(values, valid, column.type)
+    return DeviceNumbers(values, valid, column.type)
 
 
 def assert_same_keys(found: np.ndarray, expected: pa.Array) -> None:
@@ -101,7 +101,7 @@ def test_several_columns_are_one_key() -> None:
 def test_events_are_in_the_order_of_key_time_and_place(rows: list[tuple[int, int]]) -> None:
     codes, times = np.array([r[0] for r in rows], np.int32), np.array([r[1] for r in rows], np.int64)
     kept = [i for i, (code, time) in enumerate(rows) if code >= 0 and time != NAT]
-    order = in_order(codes, times, np)
+    order = sort_by_key(codes, times, np)
     assert order.dtype == np.int32
     assert order.tolist() == sorted(kept, key=lambda i: (*rows[i], i))
 
@@ -110,7 +110,7 @@ def test_a_column_of_the_host_moves_as_codes_of_what_its_rows_hold() -> None:
     levels = pa.DictionaryArray.from_arrays(pa.array([1, None, 1, 0], pa.int8()), ["a", "b", "unused"])
     for chunks in ([levels], [levels[:2], levels[2:]], [levels[:0]]):
         column: Any = pa.chunked_array(chunks, levels.type)
-        found = coded(column, HOST)
-        assert isinstance(found, Coded)
+        found = dictionary_to_device(column, HOST)
+        assert isinstance(found, DeviceDictionary)
         assert found.values.take(pa.array(found.codes, mask=found.codes < 0)).to_pylist() == column.to_pylist()
         assert set(found.values.to_pylist()) == set(column.to_pylist()) - {None}

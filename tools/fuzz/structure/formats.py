@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpupipe.artifact.untrusted.ubjson import Reader
+from gpupipe.artifact.untrusted.ubjson import UbjsonReader
 
 NPY = b"\x93NUMPY\x01\x00"
 _LETTERS = {"i1": "i", "u1": "U", "i2": "I", "i4": "l", "i8": "L", "f4": "d", "f8": "D"}
@@ -225,7 +225,7 @@ def write_parquet(tree: Any) -> bytes:
 
 
 FORMATS: dict[str, Format] = {
-    "ubj": Format(lambda content: _own_arrays(Reader(content).document()), write_ubj),
+    "ubj": Format(lambda content: _own_arrays(UbjsonReader(content).document()), write_ubj),
     "skops": Format(read_skops, write_skops),
     "npz": Format(read_npz, write_npz),
     "safetensors": Format(read_safetensors, write_safetensors),

@@ -1,4 +1,4 @@
-"""Text that is not in the encoding that it should be in: where, and in which one it may be."""
+"""Encoding errors of text files: the first undecodable byte, and the likely encoding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gpupipe.errors import DataError, EncodingError
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 
 BLOCK_BYTES = 1 << 20
@@ -21,21 +21,21 @@ MANY_NULS = 0.2  # of the characters: in UTF-16 that is taken for another encodi
 
 
 @dataclass(frozen=True)
-class Place:
-    """The first byte of a file that cannot be decoded: its offset, its line (from 1), and its value."""
+class UndecodableByte:
+    """The first undecodable byte of a file: its offset, its line (from 1) and its value."""
 
     offset: int
     line: int
     byte: int
 
 
-def wrong_encoding(file: SourceFile, encoding: str) -> EncodingError:
+def encoding_error(file: SourceFile, encoding: str) -> EncodingError:
     """Return the error for a file whose bytes are not in `encoding`; the file is read again for it."""
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         head = bytes(stream.read(HEAD_BYTES))
-    if (marked := marked_encoding(head)) is not None:
+    if (marked := detect_bom_encoding(head)) is not None:
         return _error(file, encoding, f"it begins with the byte order mark of {marked}", marked)
-    place = first_bad_byte(file, encoding)
+    place = find_undecodable_byte(file, encoding)
     if codecs.lookup(encoding).name != "utf-8" and _is_utf8(head):
         likely = "utf8"
     else:
@@ -46,8 +46,8 @@ def wrong_encoding(file: SourceFile, encoding: str) -> EncodingError:
 
 
 @contextmanager
-def rows_that_are_no_text() -> Iterator[list[UnicodeDecodeError]]:
-    """Collect what Arrow could not show to its handler of bad rows, instead of having Python print it to stderr."""
+def collect_undecodable_rows() -> Iterator[list[UnicodeDecodeError]]:
+    """Collect the rows that Arrow cannot decode for its bad-row handler, which Python would print to stderr."""
     found: list[UnicodeDecodeError] = []
     before = sys.unraisablehook
 
@@ -70,8 +70,8 @@ def is_undecodable(error: BaseException | None) -> bool:
     return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)
 
 
-def marked_encoding(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark says, UTF-8 aside; None where there is no such mark."""
+def detect_bom_encoding(head: bytes) -> str | None:
+    """Return the encoding of the byte order mark, except UTF-8; None if there is no such mark."""
     return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
@@ -90,11 +90,11 @@ def require_no_nuls(text: str, file: SourceFile, encoding: str) -> None:
     )
 
 
-def first_bad_byte(file: SourceFile, encoding: str) -> Place | None:
-    """Return the first byte that is not in `encoding`, offsets in what a compressed file unpacks to; None: all are."""
+def find_undecodable_byte(file: SourceFile, encoding: str) -> UndecodableByte | None:
+    """Return the first undecodable byte, at its offset in the uncompressed content; None if there is none."""
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     n_bytes, line = 0, 1
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         while True:
             raw = bytes(stream.read(BLOCK_BYTES))
             n_bytes += len(raw)
@@ -103,7 +103,7 @@ def first_bad_byte(file: SourceFile, encoding: str) -> Place | None:
             except UnicodeDecodeError as error:
                 known = error.object  # what was left of the block before, and this one
                 line += known[: error.start].count(b"\n")
-                return Place(n_bytes - len(known) + error.start, line, known[error.start])
+                return UndecodableByte(n_bytes - len(known) + error.start, line, known[error.start])
             except UnicodeError:  # some codecs say no more
                 return None
             if not raw:

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from gpupipe.errors import DataError, QuoteError
-from gpupipe.io.files import SourceFile, mask, reading
-from gpupipe.io.formats.csv.encoding import marked_encoding, require_no_nuls, wrong_encoding
-from gpupipe.io.formats.csv.whitespace import is_blank_separated, parser_delimiter, tabbed
+from gpupipe.io.files import SourceFile, convert_read_errors, mask
+from gpupipe.io.formats.csv.encoding import detect_bom_encoding, encoding_error, require_no_nuls
+from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.names import duplicates, enumerate_names
@@ -27,8 +27,8 @@ BLANKS_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 
 
 @dataclass(frozen=True)
-class Header:
-    """What the first lines say.
+class CsvHeader:
+    """The column names and the delimiter of a CSV file.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Head:
-    """The first rows of a file, a header among them if it has one.
+class CsvHead:
+    """The first rows of a CSV file, including its header if it has one.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Head:
         return is_blank_separated("".join(islice(lines, HEAD_ROWS)), settings.quote)
 
 
-def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
+def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvHead:
     """Return the first rows of a CSV stream.
 
     Raises
@@ -91,10 +91,10 @@ def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> Head:
     rows = _rows(text, delimiter, settings.quote)
     if settings.names is None:  # a line of blanks is no header; a value it may be
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
-    return Head(delimiter, rows, is_all, text)
+    return CsvHead(delimiter, rows, is_all, text)
 
 
-def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> Header | None:
+def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> CsvHeader | None:
     """Return the header of a CSV stream, or None if no row follows.
 
     Raises
@@ -108,18 +108,18 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         return None
     if settings.names is not None:
         _check_width(settings, head, file)
-        return Header(list(settings.names), head.delimiter, 0)
+        return CsvHeader(list(settings.names), head.delimiter, 0)
     n_lines, names = head.rows[0]
     if head.is_all and len(head.rows) == 1:
         if any("\n" in name for name in names):
-            raise never_closed(file, 1)
+            raise unclosed_quote_error(file, 1)
         return None
     if len(names) == 1 and head.is_blank_separated(settings):
         notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
-    return Header(_checked(names, file, settings, notes), head.delimiter, n_lines)
+    return CsvHeader(_checked(names, file, settings, notes), head.delimiter, n_lines)
 
 
-def never_closed(file: SourceFile, row: int) -> QuoteError:
+def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
     """Return the error for a file that ends within quotes, which were opened in a row; the header is row 1."""
     return QuoteError(
         f"a quotation mark of row {row:,} is never closed: all that follows would be one value",
@@ -131,14 +131,14 @@ def never_closed(file: SourceFile, row: int) -> QuoteError:
 
 def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
     """Return the first lines, the last of them whole, and whether there are no others."""
-    with reading(file.path):
+    with convert_read_errors(file.path):
         raw = stream.read(HEAD_BYTES)
-    if marked_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
-        raise wrong_encoding(file, encoding)
+    if detect_bom_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
+        raise encoding_error(file, encoding)
     try:
         text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
     except UnicodeError:
-        raise wrong_encoding(file, encoding) from None
+        raise encoding_error(file, encoding) from None
     require_no_nuls(text, file, encoding)
     end = max(text.rfind("\n"), text.rfind("\r")) + 1
     is_all = len(raw) < HEAD_BYTES
@@ -148,7 +148,7 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
     csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
     if delimiter == WHITESPACE:
-        text = tabbed(text.encode(), quote).decode()
+        text = insert_tabs(text.encode(), quote).decode()
     delimiter = parser_delimiter(delimiter)
     lines = io.StringIO(text, newline="")
     if quote is None:
@@ -180,7 +180,7 @@ def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
     return best
 
 
-def _check_width(settings: CsvSettings, head: Head, file: SourceFile) -> None:
+def _check_width(settings: CsvSettings, head: CsvHead, file: SourceFile) -> None:
     """Raise DataError if the rows have another number of fields than there are names."""
     width = Counter(len(row) for _, row in head.rows).most_common(1)[0][0]
     if width != len(settings.names or ()):

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 
-class WithLastLine:
-    """A stream with one more line; as `pyarrow.PythonFile` reads it.
+class StreamWithLastLine:
+    """A stream with one line appended, as `pyarrow.PythonFile` reads it.
 
     Parameters
     ----------

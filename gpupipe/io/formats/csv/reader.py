@@ -17,14 +17,14 @@ import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
 from gpupipe.io.arrow_types import is_bytes
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.encoding import is_undecodable, rows_that_are_no_text, wrong_encoding
-from gpupipe.io.formats.csv.header import Header, never_closed, read_head, read_header
-from gpupipe.io.formats.csv.open_quotes import WithLastLine
-from gpupipe.io.formats.csv.stray_values import say_strays, textures
-from gpupipe.io.formats.csv.texts import cleaned, narrowest, with_numbers
+from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
+from gpupipe.io.formats.csv.header import CsvHeader, read_head, read_header, unclosed_quote_error
+from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
+from gpupipe.io.formats.csv.stray_values import profile_texts, report_stray_values
+from gpupipe.io.formats.csv.texts import choose_number_type, clean_column, convert_numbers
 from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT
@@ -37,14 +37,14 @@ TEXT_KINDS = ("categorical", "text")
 
 
 def read(
-    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
 ) -> pa.Table | None:
     """Return the wanted columns of a CSV file, or None if it has no rows.
 
     Parameters
     ----------
     file : SourceFile
-    wanted : Wanted
+    wanted : ColumnFilter
     source : TableSource
         Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
     notes : Notes
@@ -58,12 +58,12 @@ def read(
     """
     table = read_typed(file, wanted, source, notes, as_text)
     if table is not None:
-        say_strays(textures(table, {*declared_texts(source), *as_text}), notes)
+        report_stray_values(profile_texts(table, {*declared_texts(source), *as_text}), notes)
     return table
 
 
 def read_typed(
-    file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
 ) -> pa.Table | None:
     """As `read`, without a remark on what nearly is a number: it would need all texts of a column."""
     header = header_of(file, source, notes)
@@ -76,21 +76,21 @@ def read_typed(
     kinds, columns = {}, dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == TEXT:
-            columns[name], numbers = cleaned(column, source.csv)
-            if name not in keep_text and (kind := narrowest(numbers)):
+            columns[name], numbers = clean_column(column, source.csv)
+            if name not in keep_text and (kind := choose_number_type(numbers)):
                 kinds[name] = kind
-    return with_numbers(pa.table(columns), kinds, source.csv)
+    return convert_numbers(pa.table(columns), kinds, source.csv)
 
 
-def header_of(file: SourceFile, source: TableSource, notes: Notes) -> Header | None:
+def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
     """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         return read_header(stream, file, source.csv, notes)
 
 
 def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     """Return the names of the columns of a file that may have no rows; none where it is empty."""
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         rows = read_head(stream, file, settings).rows
     return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
 
@@ -102,22 +102,22 @@ def declared_texts(source: TableSource) -> set[str]:
 
 def read_rows(
     file: SourceFile,
-    header: Header,
-    wanted: Wanted,
+    header: CsvHeader,
+    wanted: ColumnFilter,
     source: TableSource,
     notes: Notes,
-    span: Span | None = None,
+    span: ByteRange | None = None,
     as_text: Sequence[str] = (),
     kinds: Mapping[str, pa.DataType] | None = None,
     lines_are_rows: bool = False,
 ) -> pa.Table:
-    """Return rows as Arrow's parser types them, text before it is `cleaned`.
+    """Return rows as Arrow's parser types them, text before it is `clean_column`.
 
     Parameters
     ----------
     file, wanted, source, notes, as_text
         As for `read`.
-    header : Header
+    header : CsvHeader
     span : (int, int), optional
         Parse these bytes of the file alone, which hold whole rows; else all rows behind the header.
     kinds : mapping of str to DataType, optional
@@ -147,7 +147,7 @@ def read_rows(
     table = _parse(file, header, settings, convert, notes, span, lines_are_rows)
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
-            raise wrong_encoding(file, settings.encoding)
+            raise encoding_error(file, settings.encoding)
     return table
 
 
@@ -203,7 +203,7 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
             block_size=block,
         )  # fmt: skip
         try:
-            with opened(file, unpack=True) as stream:
+            with open_file(file, unpack=True) as stream:
                 arrow_csv.read_csv(stream, layout, parse, convert)
             return found
         except RowSizeError:
@@ -234,11 +234,11 @@ class MalformedRow:
 
 def _parse(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     settings: CsvSettings,
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
-    span: Span | None,
+    span: ByteRange | None,
     lines_are_rows: bool,
 ) -> pa.Table:
     """Parse the file with ever larger blocks until every row fits into one."""
@@ -254,12 +254,12 @@ def _parse(
 
 def _parse_blocks(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     settings: CsvSettings,
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
     block: int,
-    span: Span | None,
+    span: ByteRange | None,
     lines_are_rows: bool,
 ) -> pa.Table:
     bad = _BadRows(settings.bad_rows == "skip")
@@ -277,22 +277,22 @@ def _parse_blocks(
         block_size=block,
     )
     try:
-        with rows_that_are_no_text() as unreadable, opened(file, unpack=True, span=span) as stream:
+        with collect_undecodable_rows() as unreadable, open_file(file, unpack=True, span=span) as stream:
             stream = _parsed(stream, header, settings)
             if quoted:
                 stream = _with_last_line(stream, header, settings, bad)
             table = arrow_csv.read_csv(stream, layout, parse, convert)
     except DataError as error:
         if unreadable:
-            raise wrong_encoding(file, settings.encoding) from None
+            raise encoding_error(file, settings.encoding) from None
         if bad.widths and not bad.may_skip:
             layout.encoding = _parsed_encoding(header, settings)
             raise _ragged(file, header, layout, parse, settings) from None
         if is_undecodable(error.__cause__):
-            raise wrong_encoding(file, settings.encoding) from None
+            raise encoding_error(file, settings.encoding) from None
         raise
     if quoted and not bad.has_ended:
-        raise never_closed(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
+        raise unclosed_quote_error(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
     if bad.widths:
         notes.skipped_rows(file.path, len(bad.widths))
     return table
@@ -327,14 +327,14 @@ class _BadRows:
         return "skip" if self.may_skip else "error"
 
 
-def _parsed(stream: Any, header: Header, settings: CsvSettings) -> Any:
+def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings) -> Any:
     """Return the stream that Arrow parses: the file's own, unless its fields are separated by runs of blanks."""
     if header.delimiter != WHITESPACE:
         return stream
     return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
 
 
-def _parsed_encoding(header: Header, settings: CsvSettings) -> str:
+def _parsed_encoding(header: CsvHeader, settings: CsvSettings) -> str:
     return "utf8" if header.delimiter == WHITESPACE else settings.encoding
 
 
@@ -342,21 +342,21 @@ def _as_utf8(stream: Any, encoding: str) -> Any:
     return stream if codecs.lookup(encoding).name == "utf-8" else pa.transcoding_input_stream(stream, encoding, "utf-8")
 
 
-def _with_last_line(stream: Any, header: Header, settings: CsvSettings, bad: _BadRows) -> Any:
+def _with_last_line(stream: Any, header: CsvHeader, settings: CsvSettings, bad: _BadRows) -> Any:
     stream = _as_utf8(stream, _parsed_encoding(header, settings))
-    marked = WithLastLine(stream, header.parser_delimiter, len(header.names))
+    marked = StreamWithLastLine(stream, header.parser_delimiter, len(header.names))
     bad.last_line = marked.line
     return marked.opened()
 
 
-def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Span | None) -> bool:
+def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: ByteRange | None) -> bool:
     """Rows are found faster where no newline can be in quotes: where there is no quotation mark at all."""
     if settings.quote is None:
         return False
     if file.remote is not None or compression_of(file.path):
         return True
     mark = settings.quote.encode(settings.encoding)[-1:]
-    with opened(file, span=span) as stream:
+    with open_file(file, span=span) as stream:
         while block := stream.read(BLOCK_BYTES):
             if mark in block:
                 return True
@@ -365,7 +365,7 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Spa
 
 def _ragged(
     file: SourceFile,
-    header: Header,
+    header: CsvHeader,
     layout: arrow_csv.ReadOptions,
     parse: arrow_csv.ParseOptions,
     settings: CsvSettings,
@@ -382,11 +382,11 @@ def _ragged(
     parse.invalid_row_handler = on_bad_row
     layout.use_threads = False
     layout.skip_rows = header.n_lines
-    with suppress(DataError), rows_that_are_no_text(), opened(file, unpack=True) as stream:
+    with suppress(DataError), collect_undecodable_rows(), open_file(file, unpack=True) as stream:
         stream = _parsed(stream, header, settings)
         arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
     if not bad:
-        return wrong_encoding(file, settings.encoding)
+        return encoding_error(file, settings.encoding)
     row, n_fields, n_columns = bad[0], bad[0].actual_columns, bad[0].expected_columns
     text = repr(row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text)
     more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"

@@ -18,8 +18,8 @@ MARKED = r"^[+-]?([0-9]{1,3}([.,' ][0-9]{3})+|[0-9]+)([.,][0-9]+)?$"  # 1.234,56
 
 
 @dataclass(frozen=True)
-class Texture:
-    """What the texts of a column are like; the same however the column was cut.
+class TextProfile:
+    """Counts of the kinds of texts in a column; independent of how the column is split into chunks.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Texture:
     strays: frozenset[str]
     is_marked: bool
 
-    def __or__(self, other: Texture) -> Texture:
+    def __or__(self, other: TextProfile) -> TextProfile:
         strays = frozenset(sorted(self.strays | other.strays)[: FEW + 1])
-        return Texture(self.has_numbers or other.has_numbers, strays, self.is_marked and other.is_marked)
+        return TextProfile(self.has_numbers or other.has_numbers, strays, self.is_marked and other.is_marked)
 
     def remark(self, name: str) -> str:
         """Return what there is to say of the column, often nothing."""
@@ -54,23 +54,23 @@ class Texture:
         return ""
 
 
-def textures(table: pa.Table, declared: Iterable[str]) -> dict[str, Texture]:
-    """Return the textures of the columns of text that are not declared to be that."""
+def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextProfile]:
+    """Return the profiles of the text columns, except those declared as text."""
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
     texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
     return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
 
 
-def say_strays(found: Mapping[str, Texture], notes: Notes) -> None:
-    """Say what there is to say of each column."""
+def report_stray_values(found: Mapping[str, TextProfile], notes: Notes) -> None:
+    """Report columns that are text because of a few values only."""
     for name, texture in found.items():
         if remark := texture.remark(name):
             notes.say(remark, name)
 
 
-def _texture(column: pa.ChunkedArray) -> Texture | None:
+def _texture(column: pa.ChunkedArray) -> TextProfile | None:
     """Return the texture of a column; None where it has no text."""
-    found: Texture | None = None
+    found: TextProfile | None = None
     for chunk in column.chunks:
         for part in (chunk.dictionary[:FIRST], chunk.dictionary[FIRST:]):
             if len(part) and (found is None or found.is_marked or len(found.strays) <= FEW):
@@ -79,9 +79,9 @@ def _texture(column: pa.ChunkedArray) -> Texture | None:
     return found
 
 
-def _seen(texts: pa.Array) -> Texture:
+def _seen(texts: pa.Array) -> TextProfile:
     texts = texts.drop_null()
     is_number = pc.match_substring_regex(texts, NUMBER)
     others = texts.filter(pc.invert(is_number))
     is_marked = pc.all(pc.match_substring_regex(others, MARKED), min_count=0).as_py()
-    return Texture(len(others) < len(texts), frozenset(sorted(others[: FEW + 1].to_pylist())), is_marked)
+    return TextProfile(len(others) < len(texts), frozenset(sorted(others[: FEW + 1].to_pylist())), is_marked)

@@ -1,4 +1,4 @@
-"""The texts of CSV files, once they are parsed: trimmed, what means 'missing' null, and numbers where they are that."""
+"""Parsed CSV texts: trimmed, missing values as null, and converted to numbers where all values are numbers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"
 
 
-def cleaned(column: pa.ChunkedArray, settings: CsvSettings) -> tuple[pa.ChunkedArray, frozenset[pa.DataType]]:
-    """Return a column of text cleaned, and those of `NUMBERS` that hold all of its values then."""
+def clean_column(column: pa.ChunkedArray, settings: CsvSettings) -> tuple[pa.ChunkedArray, frozenset[pa.DataType]]:
+    """Return a cleaned text column, and the types of `NUMBERS` that can hold all of its values."""
     column, _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
     levels = [_plainly(chunk.dictionary, settings) for chunk in column.chunks]
     numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
     return column, numbers
 
 
-def narrowest(numbers: Set[pa.DataType]) -> pa.DataType | None:
-    """Return the first of `NUMBERS` that is among these; None: the column is text."""
+def choose_number_type(numbers: Set[pa.DataType]) -> pa.DataType | None:
+    """Return the first of `NUMBERS` among these types; None if there is none, and the column is text."""
     return next((kind for kind in NUMBERS if kind in numbers), None)
 
 
-def with_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
-    """Return the table with these columns of text as numbers of these types, which hold all of their values."""
+def convert_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
+    """Return the table with these text columns converted to these number types, which can hold all values."""
     if not kinds:
         return table
     columns = dict(zip(table.column_names, table.columns, strict=True))

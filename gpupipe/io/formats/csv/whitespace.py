@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gpupipe.io.settings import WHITESPACE
 
-__all__ = ["TabbedStream", "is_blank_separated", "parser_delimiter", "tabbed"]
+__all__ = ["TabbedStream", "insert_tabs", "is_blank_separated", "parser_delimiter"]
 
 BLOCK_BYTES = 1 << 18  # what is made of a block stays in the processor's cache with it
 MAX_ROW_BYTES = 1 << 30  # a longer row is handed on as it is: Arrow refuses it
@@ -34,8 +34,8 @@ def parser_delimiter(delimiter: str) -> str:
     return "\t" if delimiter == WHITESPACE else delimiter
 
 
-def tabbed(rows: bytes, quote: str | None) -> bytes:
-    r"""Return whole rows of text with a tab between fields.
+def insert_tabs(rows: bytes, quote: str | None) -> bytes:
+    r"""Return whole rows of text with one tab between fields.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def is_blank_separated(text: str, quote: str | None) -> bool:
     With tabs among the blanks, every row must also have a run of two blanks or more: else it is a file of tabs.
     """
     raw = text.encode()
-    rows = [line for line in tabbed(raw, quote).splitlines() if line]
+    rows = [line for line in insert_tabs(raw, quote).splitlines() if line]
     bare = b"".join(_outside(raw, _quoted_spans(raw, quote)))
     if len(rows) < 2 or any(mark in bare for mark in OTHER_DELIMITERS):
         return False

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupipe.errors import DataError, EncodingError, SchemaError
-from gpupipe.io.file_streams import opened
+from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.csv.encoding import marked_encoding
+from gpupipe.io.formats.csv.encoding import detect_bom_encoding
 from gpupipe.names import duplicates
 
 BLOCK_BYTES = 1 << 20
@@ -26,7 +26,7 @@ def find_fault(file: SourceFile) -> DataError | None:
     """
     kinds: dict[str, tuple[str, int]] = {}
     for number, line in _lines(file):
-        if number == 1 and (marked := marked_encoding(line)):
+        if number == 1 and (marked := detect_bom_encoding(line)):
             what = f"the text is {marked}, not utf8"
             return EncodingError(what, "utf8", marked, where=mask(file.path), fix=AS_UTF8)
         if line.strip() and (error := _fault(line, number, kinds)) is not None:
@@ -38,7 +38,7 @@ def find_fault(file: SourceFile) -> DataError | None:
 def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     """Yield each line with its number, from 1."""
     number, rest = 1, b""
-    with opened(file, unpack=True) as stream:
+    with open_file(file, unpack=True) as stream:
         while raw := bytes(stream.read(BLOCK_BYTES)):
             *lines, rest = (rest + raw).split(b"\n")
             yield from enumerate(lines, number)

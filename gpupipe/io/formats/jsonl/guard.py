@@ -23,8 +23,8 @@ IS_MARK = np.zeros(256, bool)
 IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
 
 
-class Guarded:
-    """A stream of JSON lines, as `pyarrow.PythonFile` reads it.
+class GuardedStream:
+    """A checked stream of JSON lines, as `pyarrow.PythonFile` reads it.
 
     Parameters
     ----------

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from gpupipe.errors import DataError, RowSizeError, SchemaError
-from gpupipe.io.column_filter import Wanted
-from gpupipe.io.file_streams import Span, opened
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask, reason_of
 from gpupipe.io.formats.jsonl.faults import ONE_A_LINE, find_fault
-from gpupipe.io.formats.jsonl.guard import Guarded
+from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
@@ -26,7 +26,7 @@ MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) t
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
 
 
-def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) -> pa.Table | None:
+def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table | None:
     """Return the wanted columns of a JSON lines file, or None if it has no rows.
 
     Raises
@@ -40,7 +40,9 @@ def read(file: SourceFile, wanted: Wanted, source: TableSource, notes: Notes) ->
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 
-def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+def read_lines(
+    file: SourceFile, span: ByteRange | None = None, kinds: Mapping[str, pa.DataType] | None = None
+) -> pa.Table:
     """Return the lines as Arrow's parser types them; a table without columns where there are none.
 
     Parameters
@@ -61,8 +63,8 @@ def read_lines(file: SourceFile, span: Span | None = None, kinds: Mapping[str, p
     block = BLOCK_BYTES
     while True:
         try:
-            with opened(file, unpack=True, span=span) as stream:
-                guarded = Guarded(stream, file).opened()
+            with open_file(file, unpack=True, span=span) as stream:
+                guarded = GuardedStream(stream, file).opened()
                 table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
                 table.schema.names  # noqa: B018  (raises where one is no text)
                 return table

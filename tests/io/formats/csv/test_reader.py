@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, EncodingError, FieldCountError, QuoteError, RowSizeError, SchemaError
 from gpupipe.io.formats.csv import reader as csv
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import CsvSettings, Source
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-def read(folder: Path, content: str | bytes, name: str = "t.csv", **settings: Any) -> Loaded:
+def read(folder: Path, content: str | bytes, name: str = "t.csv", **settings: Any) -> LoadedTable:
     raw = content.encode() if isinstance(content, str) else content
     (folder / name).write_bytes(raw)
     if "csv" in settings:
@@ -30,7 +30,7 @@ def read(folder: Path, content: str | bytes, name: str = "t.csv", **settings: An
     return read_arrow(Source(path=name, **settings), folder)
 
 
-def types(loaded: Loaded) -> dict[str, str]:
+def types(loaded: LoadedTable) -> dict[str, str]:
     return {field.name: "text" if field.type == TEXT else str(field.type) for field in loaded.table.schema}
 
 

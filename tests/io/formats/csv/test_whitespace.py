@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.formats.csv import whitespace
-from gpupipe.io.formats.csv.whitespace import TabbedStream, is_blank_separated, tabbed
-from gpupipe.io.read import Loaded, read_arrow
+from gpupipe.io.formats.csv.whitespace import TabbedStream, insert_tabs, is_blank_separated
+from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import Source
 
 # The first rows of the UCI repository's auto-mpg.data: blanks to column 56, then a tab, then a quoted name.
@@ -28,7 +28,7 @@ AUTO_MPG = """\
 MPG_NAMES = ["mpg", "cylinders", "displacement", "horsepower", "weight", "acceleration", "year", "origin", "name"]
 
 
-def read(folder: Path, content: str | bytes, name: str = "t.csv", source: Any = None, **csv: Any) -> Loaded:
+def read(folder: Path, content: str | bytes, name: str = "t.csv", source: Any = None, **csv: Any) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return read_arrow(Source(path=name, csv={"delimiter": r"\s+", **csv}, **(source or {})), folder)
 
@@ -117,7 +117,7 @@ def test_a_quote_that_is_never_closed_and_a_field_longer_than_a_block(tmp_path: 
 
 
 def test_without_a_quotation_mark_quotes_are_text() -> None:
-    assert tabbed(b'1  "a b"\n', None) == b'1\t"a\tb"\n'
+    assert insert_tabs(b'1  "a b"\n', None) == b'1\t"a\tb"\n'
 
 
 @pytest.mark.parametrize(
