@@ -23,7 +23,7 @@ from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
@@ -59,7 +59,7 @@ def on(config: Config, device: str) -> Config:
 def job_of(config: Config, device: str) -> Job:
     """Return what `config` reads, on a device."""
     there = on(config, device)
-    return prepare(there, choose(device, there.device_options), Timeline())
+    return open_job(there, choose(device, there.device_options), Timeline())
 
 
 def fitted(job: Job, view: View) -> Fitted:
