@@ -31,7 +31,7 @@ from gpupipe.partitions.source_chunks import ArrowPiece
 from gpupipe.partitions.workers import Inline, Workers
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring import score, score_on_cluster, score_on_workers
+from gpupipe.pipeline.scoring import cluster, score, score_on_cluster, score_on_workers
 
 N_ROWS = 1_500
 KERNEL = """\
