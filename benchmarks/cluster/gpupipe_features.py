@@ -19,7 +19,7 @@ from gpupipe.dask.connect import connect
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import take_rows, write_matrix
-from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 
@@ -52,7 +52,7 @@ def _config(file: Path) -> Config:
 def _features(config: Config, clock: StageClock, workers: Workers | None) -> dict[str, Any]:
     backend = choose("cpu")
     with clock("read"):
-        job = prepare(config, backend, Timeline(), workers)
+        job = open_job(config, backend, Timeline(), workers)
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)

@@ -13,7 +13,7 @@ from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
 from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.timeline import Timeline
 
 TIMES = 2  # the first time compiles
@@ -33,8 +33,8 @@ def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str,
     # The cluster first: one process may set device memory aside, which the workers would not have.
     with connect(settings, device, config.device_options) as workers:
         n_workers = workers.n_workers
-        shared, of_cluster = _timed(lambda: prepare(config, choose("cpu"), Timeline(), workers))
-    alone, of_one = _timed(lambda: prepare(config, choose(device, config.device_options), Timeline()))
+        shared, of_cluster = _timed(lambda: open_job(config, choose("cpu"), Timeline(), workers))
+    alone, of_one = _timed(lambda: open_job(config, choose(device, config.device_options), Timeline()))
     seconds = {"cluster": of_cluster, "alone": of_one}
     return {"workers": n_workers, "seconds": seconds, "differences": differences(shared, alone)}
 

@@ -23,7 +23,7 @@ from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
@@ -59,7 +59,7 @@ def config_for(config: Config, device: str) -> Config:
 def job_of(config: Config, device: str) -> Job:
     """Return the prepared job of `config` on a device."""
     there = config_for(config, device)
-    return prepare(there, choose(device, there.device_options), Timeline())
+    return open_job(there, choose(device, there.device_options), Timeline())
 
 
 def fit_matrices(job: Job, view: View) -> FeatureMatrices:

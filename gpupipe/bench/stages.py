@@ -19,9 +19,9 @@ from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
+from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
-from gpupipe.pipeline.training import Rows, Trained, learn_features, train, training_matrix
+from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 
@@ -35,14 +35,14 @@ class SplitTable:
     Attributes
     ----------
     job : Job
-    rows : Rows
+    rows : TrainingRows
         The training rows.
     test : Table
     y_test : array, optional
     """
 
     job: Job
-    rows: Rows
+    rows: TrainingRows
     test: Table
     y_test: Array
 
@@ -92,7 +92,7 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
     """Read the table, and take the rows of the (first) split."""
     backend = choose(config.device, config.device_options)
     with clock("read"):
-        job = prepare(config, backend, Timeline())
+        job = open_job(config, backend, Timeline())
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
@@ -143,7 +143,7 @@ def measured_metrics(job: Job) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["roc_auc", *job.metrics])) if job.goal.task == "binary" else job.metrics
 
 
-def save(job: Job, trained: Trained, quality: dict[str, float]) -> None:
+def save(job: Job, trained: TrainedModel, quality: dict[str, float]) -> None:
     """Write the portable model directory, as a run does, and remove it."""
     with TemporaryDirectory() as folder:
         export_model(Path(folder) / "model", trained, job.goal, Decision(), job.config, quality)

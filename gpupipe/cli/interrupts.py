@@ -16,7 +16,7 @@ from types import FrameType
 
 from gpupipe.cli.second_signal import end_at, handle_once
 from gpupipe.errors import StoppedError
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.limits.safe_points import StopSignal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
@@ -86,7 +86,7 @@ class Interrupts:
 
 
 @contextmanager
-def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(stop_signal: StopSignal, told: Callable[[], None]) -> Iterator[None]:
     """Have Ctrl-C and SIGTERM stop the run of the ``with`` block; elsewhere than in the main thread nothing happens.
 
     Raises
@@ -104,7 +104,7 @@ def stopped_by_signals(stopping: Stopping, told: Callable[[], None]) -> Iterator
         told()
 
     interrupts = Interrupts(leave_the_next_to_the_kernel)
-    stopping.watch(interrupts.check)
+    stop_signal.watch(interrupts.check)
     here, there = socket.socketpair()
     there.setblocking(False)
     ear = threading.Thread(target=interrupts.listen, args=(here,), name="gpupipe-signals", daemon=True)

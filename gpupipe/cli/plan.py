@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.plan.make import Plan
+    from gpupipe.pipeline.plan.run_plan import RunPlan
 
 PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
 GIB = 1 << 30
@@ -54,7 +54,7 @@ def command(
     from gpupipe.config import load_config
     from gpupipe.config.locations import locate_errors
     from gpupipe.config.redacted_output import redact_output
-    from gpupipe.pipeline.plan.make import make_plan
+    from gpupipe.pipeline.plan.run_plan import make_plan
     from gpupipe.pipeline.run_inputs import code_line, refuse_code
     from gpupipe.report.text import printable
 
@@ -74,14 +74,14 @@ def command(
         raise plan.error
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: RunPlan) -> None:
     import sys
 
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from gpupipe.pipeline.limits.budget import shown
+    from gpupipe.pipeline.limits.budget import format_amount
     from gpupipe.report.text import printable
 
     on_gpu = plan.device_limit is not None
@@ -112,7 +112,7 @@ def _show(plan: Plan) -> None:
         disk = f"{_gib(plan.disk_bytes)} GiB of partitions on the disk, one at a time in memory"
         console.print(f"{disk}: {plan.on_disk}")
     if plan.limits:
-        limits = ", ".join(f"{name} {shown(name, limit)}" for name, limit in plan.limits.items())
+        limits = ", ".join(f"{name} {format_amount(name, limit)}" for name, limit in plan.limits.items())
         console.print(f"the run stops where it reaches: {limits}; how much it takes is known when it runs")
 
 

@@ -42,18 +42,18 @@ def command(
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
     from gpupipe.pipeline.display.console import Console
-    from gpupipe.pipeline.limits.safe_points import Stopping
-    from gpupipe.pipeline.torchrun_leader import leading
+    from gpupipe.pipeline.limits.safe_points import StopSignal
+    from gpupipe.pipeline.torchrun_driver import torchrun_driver
 
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
-    stopping, shown = Stopping(), Console(quiet=quiet, as_json=as_json)
-    with stopped_by_signals(stopping, shown.stopping), leading() as leads, shown as console:
-        if not leads:
+    stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json)
+    with stopped_by_signals(stop_signal, shown.stopping), torchrun_driver() as is_driver, shown as console:
+        if not is_driver:
             return
         from gpupipe.pipeline.leaderboard import leaderboard_rows
         from gpupipe.pipeline.run import run_pipeline
 
-        done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stopping=stopping)
+        done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)

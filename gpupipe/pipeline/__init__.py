@@ -1,19 +1,23 @@
-"""The main job and what it leaves behind. `run` is the story, top to bottom; the rest are its chapters.
+"""The main job and the files that it leaves behind: `gpupipe.pipeline.run.run_pipeline` runs it from start to end.
 
-``reading``      files to the encoded table
-``target``       which task the target asks for
-``job``          the table of a run; models competing on the same rows
-``leaderboard``  validation, folds, the best model
-``training``     features and models of one set of rows
-``decision``     calibration and threshold
-``export``       a model to its directory;  ``model`` back again, and its predictions;  ``copying`` to another one
-``parity``       what the training side made of some rows, replayed wherever the model is loaded
-``explain``      importances;  ``writeup`` the figures of the report
-``plan``         what a run would do and need, before it runs
-``rundir``       the run directory, whose files ``run_files`` lists; an ``atomic_directory``, complete or absent, by
-                 ``drafts`` and ``renaming``;  ``disk`` room for it
-``atomic``       files that appear complete, or not at all;  ``run_inputs`` what no output may touch
-``stages``       what a run keeps for the one that takes its place;  ``stopping`` where it may end early
-``timeline``     what each stage did;  ``console`` and ``log`` listen to it
-``api``          `Pipeline`, for programs, and its ``arguments``;  ``result`` the `Run` that it returns
+``read_stage``      files to the encoded table
+``target``          the task that the target asks for
+``preparation``     the job of a run: table, target, folds, models
+``job``             the job, and candidates trained on the same rows
+``leaderboard``     validation, folds, the champion
+``training``        features and models of one set of rows
+``decision``        calibration and threshold
+``model``           a model to its directory and back, and its predictions
+``parity``          outputs of some rows, recorded in training and replayed wherever the model is loaded
+``explanation``     importances and plots;  ``run_report`` the figures of the report
+``plan``            the stages and memory of a run, before it runs
+``scoring``         batch scoring
+``untrusted``       models of unknown origin, in a child process with limits
+``rundir``          the run directory, whose files ``run_files`` lists
+``atomic``          files and directories that appear complete or not at all
+``run_inputs``      files that no output may overwrite
+``checkpoints``     run checkpoints, used by --resume
+``limits``          memory, time, energy and cost;  ``safe_points`` where a run may stop early
+``timeline``        the stages of a run;  ``display`` and ``log`` listen to it
+``api``             `Pipeline`, for programs, and its ``arguments``;  ``result`` the `Run` that it returns
 """

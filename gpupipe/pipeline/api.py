@@ -28,8 +28,8 @@ from gpupipe.pipeline.arguments import (
 )
 from gpupipe.pipeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
-from gpupipe.pipeline.plan.make import Plan, make_plan
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.tensors import TensorView, make_tensors
@@ -255,7 +255,7 @@ class Pipeline:
             console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
         return done
 
-    def plan(self, assume_gpu: int | str | None = None) -> Plan:
+    def plan(self, assume_gpu: int | str | None = None) -> RunPlan:
         """Return what a run would do and need, from footers, sizes and some rows.
 
         Parameters
@@ -265,7 +265,7 @@ class Pipeline:
 
         Returns
         -------
-        Plan
+        RunPlan
             Its ``error`` says why the run would not fit, and what to change; None if it fits.
 
         Raises
@@ -310,7 +310,7 @@ class Pipeline:
         config = with_data(self.config, data, tables)
         with python_errors(config):
             backend = choose(config.device, config.device_options)
-            job = prepare(config, backend, Timeline())
+            job = open_job(config, backend, Timeline())
             rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
             fitted, X = fit_view(rows, view, config.features, backend)
             for text in fitted.warnings:

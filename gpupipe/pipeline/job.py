@@ -1,4 +1,4 @@
-"""What all stages of one run share."""
+"""The job of a run: its data, configuration and timeline; candidates are trained on it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.checkpoints import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
+from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, ModelCheckpoint, RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.dispatch import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
-from gpupipe.pipeline.rules import NO_RULES, Enforced
+from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
-from gpupipe.pipeline.training import Rows, Trained, learn_features, select_rows, train, training_matrix
-from gpupipe.pipeline.worker_stages import stage_on
+from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, select_rows, train, training_matrix
+from gpupipe.pipeline.worker_stages import open_stage
 
 Array = Any
-Measured = TypeVar("Measured")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Job:
         To be measured; the first orders the leaderboard.
     groups, times : array, shape (n_rows,), optional
         What the split keeps together, or in order.
-    origin : array of int32 or int64, shape (n_rows,)
+    row_ids : array of int32 or int64, shape (n_rows,)
         Which row of the input each row is.
     derivation : Derivation, optional
         How those columns of the table came about that are no columns of the input.
@@ -55,10 +55,10 @@ class Job:
         What long trainings may use.
     workers : Workers, optional
         Those of a cluster, which hold the table.
-    rules : Enforced
-        What the rules of ``data:`` have come to.
-    stages : Stages
-        What is taken up of an interrupted run, and kept for the next.
+    rules : RuleResults
+        Of the rules of ``data:``.
+    checkpoints : RunCheckpoints
+        Loaded with --resume, and saved for a run that resumes this one.
     """
 
     config: Config
@@ -70,18 +70,18 @@ class Job:
     metrics: tuple[str, ...]
     groups: Array = None
     times: Array = None
-    origin: Array = None
+    row_ids: Array = None
     derivation: Derivation | None = None
     resources: Resources = ONE_PROCESS
     workers: Workers | None = None
-    rules: Enforced = NO_RULES
-    stages: Stages = NOTHING_KEPT
+    rules: RuleResults = NO_RULES
+    checkpoints: RunCheckpoints = NO_CHECKPOINTS
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""
-        return stage_on(self.timeline, self.backend, self.workers, name)
+        return open_stage(self.timeline, self.backend, self.workers, name)
 
-    def stage_on_host(self, name: str) -> AbstractContextManager[Stage]:
+    def host_stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage whose work is the host's wherever the matrices are; what it moves is counted."""
         host = self.backend.host
         return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
@@ -91,10 +91,10 @@ class Job:
         """Class code of each row where the task is classification; what a split may be stratified by."""
         return self.y.astype("int64") if self.goal.task in CLASSIFICATION else None
 
-    def stage_of_metrics(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
+    def metrics_stage(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
         """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
         if self.y is not None or self.backend.name == "cpu":
-            return self.timeline.stage_on(self.backend, name)
+            return self.timeline.backend_stage(self.backend, name)
         return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
 
     def target(self, mask: Array) -> Array:
@@ -105,25 +105,23 @@ class Job:
         """Return the target of some rows, where predictions are."""
         return None if self.y is None else self.backend.to_device(self.y[mask])
 
-    def rows(self, mask: Array) -> Rows:
+    def rows(self, mask: Array) -> TrainingRows:
         """Return some rows, ready to be fitted."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
     def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
         """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
 
-        def measure(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
+        def evaluate_on(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend), self.metrics, decision.threshold,
                 self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend),
                 costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
-        return self.measured(measure, y, prediction)
+        return self.measure(evaluate_on, y, prediction)
 
-    def measured(
-        self, work: Callable[[Backend, Array, Prediction], Measured], y: Array, prediction: Prediction
-    ) -> Measured:
+    def measure(self, work: Callable[[Backend, Array, Prediction], Result], y: Array, prediction: Prediction) -> Result:
         """Return ``work(backend, y, prediction)`` of all rows of a prediction, with both where that backend computes.
 
         It is that of the job; where its device has no room for them, the host's.
@@ -145,25 +143,25 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """One model trained on some rows, and what it says of parts that it has not seen.
+class Candidate:
+    """A model trained on some rows, and its predictions for other parts of the rows.
 
     Attributes
     ----------
-    trained : Trained
+    trained : TrainedModel
     matrices : mapping of str to array
         Part to its feature matrix; shared by the models of one view.
     predictions : mapping of str to Prediction
     """
 
-    trained: Trained
+    trained: TrainedModel
     matrices: Mapping[str, Array]
     predictions: Mapping[str, Prediction]
 
 
-def compete(
+def train_candidates(
     job: Job, entries: Sequence[ModelEntry], fit_mask: Array, parts: Mapping[str, Array], label: str = ""
-) -> list[Contest]:
+) -> list[Candidate]:
     """Fit the features once, train every model on the same rows, predict the same parts.
 
     Parameters
@@ -177,11 +175,11 @@ def compete(
     label : str
         Put before the names of the stages.
     """
-    round_ = job.stages.of(label, job.config, job.backend, fit_mask, parts)
-    kept = {entry.label: round_.model(entry) for entry in entries}
+    checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
+    kept = {entry.label: checkpoints.load_model(entry) for entry in entries}
     untrained = [entry for entry in entries if kept[entry.label][0] is None]
     with job.stage(f"{label}features") as stage:
-        rows = _fitted(job, entries, untrained, fit_mask, round_, stage)
+        rows = _fitted(job, entries, untrained, fit_mask, checkpoints, stage)
         tables = {part: take_rows(job.table, mask, job.backend) for part, mask in parts.items()}
         matrices = {
             view: {part: write_matrix(features, table, job.backend) for part, table in tables.items()}
@@ -190,17 +188,17 @@ def compete(
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
         stage.interpreter = job.backend.last_interpreter
         stage.rows_held = next((rows_by_worker(matrix) for matrix in rows.matrices.values()), {})
-    contests = []
+    candidates = []
     for entry in entries:
         found, why = kept[entry.label]
         mine = matrices[entry.params.view]
         if found is not None:
-            contests.append(_taken_up(job, entry, found, rows, mine, label))
+            candidates.append(_resumed_candidate(job, entry, found, rows, mine, label))
             continue
         with job.stage(f"{label}train {entry.label}") as stage:
             if why:
                 stage.note(why)
-            resources = round_.resources(entry, job.resources)
+            resources = checkpoints.resources(entry, job.resources)
             trained = train(entry, rows, job.goal, job.config, job.backend, resources)
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
@@ -208,33 +206,38 @@ def compete(
                 stage.note(note)
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
-        with job.timeline.unbroken(), job.stage(f"{label}predict {entry.label}") as stage:
+        with job.timeline.postpone_stop(), job.stage(f"{label}predict {entry.label}") as stage:
             predictions = {part: trained.predict_matrix(X, job.backend) for part, X in mine.items()}
             stage.rows = sum(table.n_rows for table in tables.values())
-        round_.keep_model(trained, predictions)
-        contests.append(Contest(trained, mine, predictions))
-    return contests
+        checkpoints.save_model(trained, predictions)
+        candidates.append(Candidate(trained, mine, predictions))
+    return candidates
 
 
 def _fitted(
-    job: Job, entries: Sequence[ModelEntry], untrained: Sequence[ModelEntry], mask: Array, round_: Round, stage: Stage
-) -> Rows:
+    job: Job,
+    entries: Sequence[ModelEntry],
+    untrained: Sequence[ModelEntry],
+    mask: Array,
+    checkpoints: TrainingCheckpoints,
+    stage: Stage,
+) -> TrainingRows:
     """Return the features of all views, taken up or fitted, and the matrices of those that models are to be trained on.
 
     The training rows are not even looked at where nothing is to be learned of them.
     """
     views = dict.fromkeys(entry.params.view for entry in entries)
     needed = {entry.params.view for entry in untrained}
-    kept = {view: round_.features(view, job.derivation)[0] for view in views}
+    kept = {view: checkpoints.load_features(view, job.derivation)[0] for view in views}
     is_fit = bool(needed) or None in kept.values()
-    rows = job.rows(mask) if is_fit else Rows(int(mask.sum()), None, None, job.derivation)
+    rows = job.rows(mask) if is_fit else TrainingRows(int(mask.sum()), None, None, job.derivation)
     for view, found in kept.items():
         if found is not None:
             rows.features[view] = found
         features = learn_features(rows, view, job.config.features)
         if view in needed:
             training_matrix(rows, view, job.backend)
-        stage.note(f"{len(features.names)} columns for {_names(entries, view)}{f', {TAKEN_UP}' if found else ''}")
+        stage.note(f"{len(features.names)} columns for {_names(entries, view)}{f', {RESUMED}' if found else ''}")
         for note in features.notes:
             stage.note(note)
         warned = {note.text for note in job.timeline.all_notes("warning")}  # of an earlier fold, or view
@@ -243,19 +246,19 @@ def _fitted(
                 stage.note(warning, "warning")
     rows.release()
     for view, features in rows.features.items():
-        round_.keep_features(view, features)
+        checkpoints.save_features(view, features)
     return rows
 
 
-def _taken_up(
-    job: Job, entry: ModelEntry, found: KeptModel, rows: Rows, matrices: Mapping[str, Array], label: str
-) -> Contest:
-    with job.stage_on_host(f"{label}train {entry.label}") as stage:
-        stage.note(TAKEN_UP)
+def _resumed_candidate(
+    job: Job, entry: ModelEntry, found: ModelCheckpoint, rows: TrainingRows, matrices: Mapping[str, Array], label: str
+) -> Candidate:
+    with job.host_stage(f"{label}train {entry.label}") as stage:
+        stage.note(RESUMED)
         for note in found.model.notes:
             stage.note(note)
         predictions = {part: kept.mapped(job.backend.to_device) for part, kept in found.predictions.items()}
-    return Contest(found.trained(entry, rows.features[entry.params.view]), matrices, predictions)
+    return Candidate(found.trained(entry, rows.features[entry.params.view]), matrices, predictions)
 
 
 def _names(entries: Sequence[ModelEntry], view: str) -> str:

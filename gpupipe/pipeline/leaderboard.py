@@ -16,9 +16,9 @@ from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import joined
 from gpupipe.pipeline.decision import Decision, decide, is_learned
-from gpupipe.pipeline.job import Contest, Job, compete
+from gpupipe.pipeline.job import Candidate, Job, train_candidates
 from gpupipe.pipeline.timeline import Stage
-from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
 
@@ -27,8 +27,8 @@ DECISION_PARTS = 5  # of the validation rows
 
 
 @dataclass
-class Entrant:
-    """One model of the leaderboard, and what it reached.
+class LeaderboardEntry:
+    """One model of the leaderboard, with its metrics.
 
     Attributes
     ----------
@@ -48,20 +48,20 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LeaderboardResult:
     """The result of a leaderboard.
 
     Attributes
     ----------
-    entrants : list of Entrant
+    leaderboard : list of LeaderboardEntry
         The best first.
-    best : Trained
+    champion : TrainedModel
         Trained on all training rows (under cross-validation, on all rows): the one that is exported.
     decision : Decision
         Exported with it.
-    judged : Judged
+    judged : HeldOutPredictions
         The test rows, as they were predicted without having been seen.
-    explained : Contest
+    explained : Candidate
         The model whose test rows explain the importances; under cross-validation that of the last fold.
     explained_y : array, optional
     explained_decision : Decision
@@ -71,19 +71,19 @@ class Outcome:
         included; see `_selection`.
     """
 
-    entrants: list[Entrant]
-    best: Trained
+    leaderboard: list[LeaderboardEntry]
+    champion: TrainedModel
     decision: Decision
-    judged: Judged
-    explained: Contest
+    held_out: HeldOutPredictions
+    explained: Candidate
     explained_y: Array
     explained_decision: Decision
     selection: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Test rows, with what was predicted for them by models and decisions that had not seen them.
+class HeldOutPredictions:
+    """Predictions of test rows by models and decisions that were not learned from them.
 
     Attributes
     ----------
@@ -106,60 +106,64 @@ class Judged:
     folds: Array = None
 
 
-def run_holdout(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> Outcome:
+def run_holdout(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> LeaderboardResult:
     """Train on ``fold.train``, choose on a part held out of it, test on ``fold.test``.
 
     With one model and nothing to choose there is no validation part, and the model is trained once.
     """
     settings = job.config.evaluate
     if job.y is None or (len(entries) == 1 and not is_learned(settings)):
-        entrants, contest, decision = _without_choice(job, entries, fold)
+        leaderboard, candidate, decision = _without_choice(job, entries, fold)
     else:
-        entrants, contest, decision = _with_choice(job, entries, fold)
-    y, predicted = job.target(fold.test), decision.apply(contest.predictions["test"], job.backend)
-    judged = Judged(np.flatnonzero(fold.test), y, predicted, decision.threshold)
-    return Outcome(entrants, contest.trained, decision, judged, contest, y, decision)
+        leaderboard, candidate, decision = _with_choice(job, entries, fold)
+    y, predicted = job.target(fold.test), decision.apply(candidate.predictions["test"], job.backend)
+    held_out = HeldOutPredictions(np.flatnonzero(fold.test), y, predicted, decision.threshold)
+    return LeaderboardResult(leaderboard, candidate.trained, decision, held_out, candidate, y, decision)
 
 
-def _without_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[list[Entrant], Contest, Decision]:
-    contests = compete(job, entries, fold.train, {"test": fold.test})
+def _without_choice(
+    job: Job, entries: Sequence[ModelEntry], fold: Fold
+) -> tuple[list[LeaderboardEntry], Candidate, Decision]:
+    candidates = train_candidates(job, entries, fold.train, {"test": fold.test})
     decision = _fixed(job)
-    entrants = {}
-    with job.stage_of_metrics():
+    leaderboard = {}
+    with job.metrics_stage():
         y = job.truth(fold.test)
-        for contest in contests:
-            metrics = job.score(y, contest.predictions["test"], decision, contest.matrices["test"])
-            label = contest.trained.entry.label
-            entrants[label] = Entrant(label, metrics, seconds=contest.trained.seconds)
-    ranked = _ranked(list(entrants.values()), job, lambda e: e.metrics)
-    best = next(c for c in contests if c.trained.entry.label == ranked[0].label)
+        for candidate in candidates:
+            metrics = job.score(y, candidate.predictions["test"], decision, candidate.matrices["test"])
+            label = candidate.trained.entry.label
+            leaderboard[label] = LeaderboardEntry(label, metrics, seconds=candidate.trained.seconds)
+    ranked = _rank(list(leaderboard.values()), job, lambda e: e.metrics)
+    best = next(c for c in candidates if c.trained.entry.label == ranked[0].label)
     return ranked, best, decision
 
 
-def _with_choice(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> tuple[list[Entrant], Contest, Decision]:
+def _with_choice(
+    job: Job, entries: Sequence[ModelEntry], fold: Fold
+) -> tuple[list[LeaderboardEntry], Candidate, Decision]:
     settings = job.config.evaluate
     masks = hold_out(fold.train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     fit_mask, validation = masks
-    contests = compete(job, entries, fit_mask, {"validation": validation, "test": fold.test})
-    with job.stage_of_metrics() as stage:
+    candidates = train_candidates(job, entries, fit_mask, {"validation": validation, "test": fold.test})
+    with job.metrics_stage() as stage:
         y, y_test = job.truth(validation), job.truth(fold.test)
-        decisions = {c.trained.entry.label: _decided(job, y, c.predictions["validation"]) for c in contests}
-        entrants = [
-            Entrant(
+        decisions = {c.trained.entry.label: _decided(job, y, c.predictions["validation"]) for c in candidates}
+        leaderboard = [
+            LeaderboardEntry(
                 c.trained.entry.label,
                 job.score(y_test, c.predictions["test"], decisions[c.trained.entry.label]),
                 _validated(job, y, c.predictions["validation"]),
                 c.trained.seconds,
             )
-            for c in contests
+            for c in candidates
         ]
-        ranked = _ranked(entrants, job, lambda e: e.validation)
-        best = next(c for c in contests if c.trained.entry.label == ranked[0].label)
+        ranked = _rank(leaderboard, job, lambda e: e.validation)
+        best = next(c for c in candidates if c.trained.entry.label == ranked[0].label)
         decision = decisions[ranked[0].label]
         _note_calibration(job, stage)
         stage.note(f"best on validation: {ranked[0].label}; trained again on all training rows")
-    refit = compete(job, [best.trained.entry], fold.train, {"test": fold.test}, "refit: ")[0]
-    with job.stage_of_metrics("refit: evaluate"):
+    refit = train_candidates(job, [best.trained.entry], fold.train, {"test": fold.test}, "refit: ")[0]
+    with job.metrics_stage("refit: evaluate"):
         ranked[0].metrics = job.score(y_test, refit.predictions["test"], decision)
     ranked[0].seconds += refit.trained.seconds
     return ranked, refit, decision
@@ -184,57 +188,58 @@ def _validated(job: Job, y: Array, prediction: Prediction) -> dict[str, float]:
     return job.score(job.backend.xp.concatenate(truths), decided, Decision(thresholds))
 
 
-def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Outcome:
+def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> LeaderboardResult:
     """Train and test every model on each fold; the best by the mean is trained again on all rows."""
     by_fold = []
     for i, fold in enumerate(folds, start=1):
-        by_fold.append(compete(job, entries, fold.train, {"test": fold.test}, f"fold {i} of {len(folds)}: "))
-    with job.stage_of_metrics() as stage:
+        by_fold.append(train_candidates(job, entries, fold.train, {"test": fold.test}, f"fold {i} of {len(folds)}: "))
+    with job.metrics_stage() as stage:
         _note_calibration(job, stage)
         truths = [job.truth(fold.test) for fold in folds]
-        candidates = {
-            entry.label: _FoldedCandidate.of(job, truths, [contests[k] for contests in by_fold])
+        tested = {
+            entry.label: _CrossValidatedCandidate.of(job, truths, [candidates[k] for candidates in by_fold])
             for k, entry in enumerate(entries)
         }
-        ranked = _ranked([candidate.entrant() for candidate in candidates.values()], job, lambda e: e.metrics)
-        best = candidates[ranked[0].label]
+        ranked = _rank([model.entry() for model in tested.values()], job, lambda e: e.metrics)
+        best = tested[ranked[0].label]
         if is_learned(job.config.evaluate) and job.goal.task == "binary":
             others = "the earlier folds" if job.times is not None else "the other folds"
             stage.note(f"the rows of a fold are judged by what {others} say of calibration and threshold")
             if job.times is not None:
                 stage.note("fold 1 has no earlier fold: it is judged uncalibrated, at a threshold of 0.5")
-        decision = _decide_on(job, truths, [contest.predictions["test"] for contest in best.contests])
-        judged = _pooled(job, folds, best)
-        selection = _selection(job, list(candidates.values()))
+        decision = _decide_on(job, truths, [candidate.predictions["test"] for candidate in best.candidates])
+        held_out = _pooled(job, folds, best)
+        selection = _selection(job, list(tested.values()))
     everything = np.ones(job.table.n_rows, bool)
-    entry = best.contests[0].trained.entry
-    final = compete(job, [entry], everything, {}, "refit: ")[0].trained
+    entry = best.candidates[0].trained.entry
+    champion = train_candidates(job, [entry], everything, {}, "refit: ")[0].trained
     last = job.target(folds[-1].test)
-    return Outcome(ranked, final, decision, judged, best.contests[-1], last, best.decisions[-1], selection)
+    explained = best.candidates[-1]
+    return LeaderboardResult(ranked, champion, decision, held_out, explained, last, best.decisions[-1], selection)
 
 
 @dataclass(frozen=True)
-class _FoldedCandidate:
-    """One model on each fold, judged by decisions that the fold had no part in."""
+class _CrossValidatedCandidate:
+    """One candidate over all folds, with decisions that are learned from other folds than each is applied to."""
 
-    contests: Sequence[Contest]
+    candidates: Sequence[Candidate]
     decisions: Sequence[Decision]
     scores: Sequence[Mapping[str, float]]
 
     @staticmethod
-    def of(job: Job, truths: Sequence[Array], contests: Sequence[Contest]) -> _FoldedCandidate:
+    def of(job: Job, truths: Sequence[Array], candidates: Sequence[Candidate]) -> _CrossValidatedCandidate:
         decisions = _decisions(
-            job, truths, [contest.predictions["test"] for contest in contests], in_order=job.times is not None
+            job, truths, [candidate.predictions["test"] for candidate in candidates], in_order=job.times is not None
         )
         scores = [
-            job.score(y, contest.predictions["test"], decision, contest.matrices["test"])
-            for y, contest, decision in zip(truths, contests, decisions, strict=True)
+            job.score(y, candidate.predictions["test"], decision, candidate.matrices["test"])
+            for y, candidate, decision in zip(truths, candidates, decisions, strict=True)
         ]
-        return _FoldedCandidate(contests, decisions, scores)
+        return _CrossValidatedCandidate(candidates, decisions, scores)
 
-    def entrant(self) -> Entrant:
-        seconds = sum(contest.trained.seconds for contest in self.contests)
-        return Entrant(self.contests[0].trained.entry.label, _mean_and_std(self.scores), seconds=seconds)
+    def entry(self) -> LeaderboardEntry:
+        seconds = sum(candidate.trained.seconds for candidate in self.candidates)
+        return LeaderboardEntry(self.candidates[0].trained.entry.label, _mean_and_std(self.scores), seconds=seconds)
 
 
 def _mean_and_std(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -245,14 +250,14 @@ def _mean_and_std(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return metrics
 
 
-def _selection(job: Job, candidates: Sequence[_FoldedCandidate]) -> dict[str, float]:
-    """Return what the exported model may be expected to score: each fold by the model that other folds rank first.
+def _selection(job: Job, tested: Sequence[_CrossValidatedCandidate]) -> dict[str, float]:
+    """Return the expected metrics of the exported model: each fold is scored by the model that other folds rank first.
 
     The mean of the best candidate is too good by chance, the more candidates there are: the rows that judge it have
     chosen it. (Tsamardinos, Greasidou and Borboudakis, 2018, correct the same bias by a bootstrap.)
     """
-    n_folds = len(candidates[0].scores)
-    if len(candidates) == 1 or n_folds < 3:
+    n_folds = len(tested[0].scores)
+    if len(tested) == 1 or n_folds < 3:
         return {}
     name = job.metrics[0]
     sign = 1.0 if METRICS.get(name).greater_is_better else -1.0
@@ -260,8 +265,8 @@ def _selection(job: Job, candidates: Sequence[_FoldedCandidate]) -> dict[str, fl
     for i in range(n_folds):
         others = _judges(i, n_folds, in_order=job.times is not None)
         if others:
-            means = [sign * np.mean([candidate.scores[j][name] for j in others]) for candidate in candidates]
-            chosen.append(candidates[int(np.nan_to_num(means, nan=-np.inf).argmax())].scores[i])
+            means = [sign * np.mean([model.scores[j][name] for j in others]) for model in tested]
+            chosen.append(tested[int(np.nan_to_num(means, nan=-np.inf).argmax())].scores[i])
     return _mean_and_std(chosen)
 
 
@@ -280,20 +285,20 @@ def _decisions(job: Job, truths: Sequence[Array], predictions: Sequence[Predicti
     return found
 
 
-def _pooled(job: Job, folds: Sequence[Fold], best: _FoldedCandidate) -> Judged:
+def _pooled(job: Job, folds: Sequence[Fold], best: _CrossValidatedCandidate) -> HeldOutPredictions:
     """Return all test rows in their own order, each as it was judged in its fold."""
     rows = np.concatenate([np.flatnonzero(fold.test) for fold in folds])
     sizes = [int(fold.test.sum()) for fold in folds]
     order = np.argsort(rows, kind="stable")
     parts = [
-        decision.apply(contest.predictions["test"], job.backend)
-        for decision, contest in zip(best.decisions, best.contests, strict=True)
+        decision.apply(candidate.predictions["test"], job.backend)
+        for decision, candidate in zip(best.decisions, best.candidates, strict=True)
     ]
     predicted = _taken(joined(parts, job.backend.xp), job.backend.to_device(order))
     y = None if job.y is None else job.y[rows[order]]
     thresholds = np.repeat([decision.threshold for decision in best.decisions], sizes)
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
-    return Judged(rows[order], y, predicted, thresholds[order], tested_in[order])
+    return HeldOutPredictions(rows[order], y, predicted, thresholds[order], tested_in[order])
 
 
 def _taken(prediction: Prediction, rows: Array) -> Prediction:
@@ -308,7 +313,7 @@ def _decide_on(job: Job, truths: Sequence[Array], predictions: Sequence[Predicti
 
 def _decided(job: Job, y: Array, prediction: Prediction) -> Decision:
     settings, task = job.config.evaluate, job.goal.task
-    return job.measured(lambda backend, y, rows: decide(settings, task, y, rows, backend), y, prediction)
+    return job.measure(lambda backend, y, rows: decide(settings, task, y, rows, backend), y, prediction)
 
 
 def _note_calibration(job: Job, stage: Stage) -> None:
@@ -321,27 +326,27 @@ def _fixed(job: Job) -> Decision:
     return Decision(0.5 if isinstance(threshold, str) else threshold)
 
 
-def _ranked(entrants: list[Entrant], job: Job, values: Any) -> list[Entrant]:
-    """Return the entrants, best first by the metric that the leaderboard is ordered by; NaN comes last."""
+def _rank(leaderboard: list[LeaderboardEntry], job: Job, values: Any) -> list[LeaderboardEntry]:
+    """Return the entries, best first by the metric that the leaderboard is ordered by; NaN comes last."""
     name = job.metrics[0]
     sign = -1.0 if METRICS.get(name).greater_is_better else 1.0
 
-    def key(entrant: Entrant) -> float:
-        value = values(entrant).get(name, float("nan"))
+    def key(entry: LeaderboardEntry) -> float:
+        value = values(entry).get(name, float("nan"))
         return float("inf") if np.isnan(value) else sign * value
 
-    return sorted(entrants, key=key)
+    return sorted(leaderboard, key=key)
 
 
-def leaderboard_rows(entrants: Sequence[Entrant]) -> list[LeaderboardRow]:
+def leaderboard_rows(leaderboard: Sequence[LeaderboardEntry]) -> list[LeaderboardRow]:
     """Return the leaderboard as rows, the best first."""
     return [
         LeaderboardRow(
-            model=entrant.label,
-            metrics=entrant.metrics,
-            validation=entrant.validation,
+            model=entry.label,
+            metrics=entry.metrics,
+            validation=entry.validation,
             best=i == 0,
-            seconds=entrant.seconds,
+            seconds=entry.seconds,
         )
-        for i, entrant in enumerate(entrants)
+        for i, entry in enumerate(leaderboard)
     ]

@@ -8,27 +8,27 @@ import pyarrow as pa
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Outcome
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.prediction_table import prediction_table
 
 
-def predictions_table(job: Job, outcome: Outcome) -> pa.Table:
+def predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     """Return ``row`` (of the input, from 0), the columns of ``source.id``, ``fold``, ``target``, and the predictions.
 
     Each row was predicted, calibrated and called by what had not seen it.
     """
-    rows = job.origin[outcome.judged.rows]
+    rows = job.row_ids[outcome.held_out.rows]
     columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows)}
-    if outcome.judged.folds is not None:
-        columns["fold"] = pa.array(outcome.judged.folds)
-    if outcome.judged.y is not None:
+    if outcome.held_out.folds is not None:
+        columns["fold"] = pa.array(outcome.held_out.folds)
+    if outcome.held_out.y is not None:
         columns["target"] = _target(job, outcome)
-    on_host = outcome.judged.predicted.mapped(job.backend.to_host)
-    predicted = prediction_table(on_host, job.goal, outcome.judged.threshold)
+    on_host = outcome.held_out.predicted.mapped(job.backend.to_host)
+    predicted = prediction_table(on_host, job.goal, outcome.held_out.threshold)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 
-def _target(job: Job, outcome: Outcome) -> pa.Array:
+def _target(job: Job, outcome: LeaderboardResult) -> pa.Array:
     if job.goal.task in CLASSIFICATION:
-        return pa.array(job.goal.labels).take(pa.array(outcome.judged.y.astype(np.int64)))
-    return pa.array(outcome.judged.y)
+        return pa.array(job.goal.labels).take(pa.array(outcome.held_out.y.astype(np.int64)))
+    return pa.array(outcome.held_out.y)

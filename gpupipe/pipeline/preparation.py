@@ -1,4 +1,4 @@
-"""What is known of a run before a model is trained: its rows, the goal, the models, and the folds."""
+"""Preparation of a run before training: its rows, the goal, the models, and the folds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, partitioned, read_spread, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import stage_on
+from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import move_table
 from gpupipe.table.schema import FIRST_LEVEL
@@ -38,14 +38,14 @@ DEFAULT_MODELS = {
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
-def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
-    """Read the table, derive columns of it, and find out what is to be learned from it.
+def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+    """Return the job of a run: read the table, derive columns of it, and find the goal.
 
-    With workers, the table lies on them.
+    With workers, the table is partitioned over them.
     """
     derives = bool(derived_ops(config.features))
     spread = workers is not None and not derives and not config.has_frames
-    with stage_on(timeline, backend, workers if spread else None, "read") as stage:
+    with open_stage(timeline, backend, workers if spread else None, "read") as stage:
         found = read_spread(config, workers, backend) if workers is not None and spread else read_table(config, backend)
         stage.rows = found.table.n_rows
         for note in found.notes:
@@ -61,16 +61,16 @@ def prepare(config: Config, backend: Backend, timeline: Timeline, workers: Worke
         what = "columns are derived" if derives else "tables in memory are encoded"
         timeline.note(f"{what} by the driver; the table is then cut into partitions")
         table = partitioned(table, workers)
-    known, origin = known_rows(table, target, backend)
+    known, row_ids = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")
-    y = target_values(target, origin, goal, config.source.positives)
+    y = target_values(target, row_ids, goal, config.source.positives)
     for text in settings_without_effect(config, goal):
         timeline.note(text, "warning")
     names = metric_names(goal.task, config.evaluate)
     groups, times = split_columns(config, known, backend)
     return Job(
-        config, backend, timeline, known, y, goal, names, groups, times, origin, derivation, workers=workers,
+        config, backend, timeline, known, y, goal, names, groups, times, row_ids, derivation, workers=workers,
         rules=found.rules,
     )  # fmt: skip
 

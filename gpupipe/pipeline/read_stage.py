@@ -27,7 +27,7 @@ from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, keep_columns
-from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
+from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, for_rules_alone, with_ruled_columns
 from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
@@ -50,14 +50,14 @@ class ReadTable:
         What was repaired, left out, or found in the cache.
     sources : Sources, optional
         What columns are to be derived of; None where no op derives any.
-    rules : Enforced
-        What the rules of ``data:`` have come to.
+    rules : RuleResults
+        Of the rules of ``data:``.
     """
 
     table: AnyTable
     notes: tuple[str, ...] = ()
     sources: Sources | None = None
-    rules: Enforced = NO_RULES
+    rules: RuleResults = NO_RULES
 
 
 def read_table(config: Config, backend: Backend) -> ReadTable:

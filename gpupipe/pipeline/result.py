@@ -15,7 +15,7 @@ from gpupipe.config import Config, load_config
 from gpupipe.config.finding_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.importances import Importances
-from gpupipe.pipeline.leaderboard import Entrant
+from gpupipe.pipeline.leaderboard import LeaderboardEntry
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.target import Goal
@@ -40,7 +40,7 @@ class Run:
     goal : Goal, optional
     document : dict, optional
         The content of metrics.json.
-    leaderboard : sequence of Entrant, optional
+    leaderboard : sequence of LeaderboardEntry, optional
     timeline : Timeline, optional
 
     Attributes
@@ -66,7 +66,7 @@ class Run:
         config: Config | None = None,
         goal: Goal | None = None,
         document: dict[str, Any] | None = None,
-        leaderboard: Sequence[Entrant] | None = None,
+        leaderboard: Sequence[LeaderboardEntry] | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.path = path
@@ -92,13 +92,15 @@ class Run:
         return found
 
     @cached_property
-    def leaderboard(self) -> Sequence[Entrant]:
+    def leaderboard(self) -> Sequence[LeaderboardEntry]:
         """All models, the best first."""
         if self._leaderboard is not None:
             return self._leaderboard
         validation = self.document.get("validation", {})
         models = self.document["models"].items()
-        return [Entrant(name, _numbers(metrics), _numbers(validation.get(name, {}))) for name, metrics in models]
+        return [
+            LeaderboardEntry(name, _numbers(metrics), _numbers(validation.get(name, {}))) for name, metrics in models
+        ]
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -69,8 +69,8 @@ class ServedRules:
 
 
 @dataclass(frozen=True)
-class Enforced:
-    """What the rules of a table have come to.
+class RuleResults:
+    """Results of checking the rules of a table.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Enforced:
     served: tuple[ServedRules, ...] = ()
 
 
-NO_RULES = Enforced()
+NO_RULES = RuleResults()
 
 
 def with_ruled_columns(config: Config) -> Config:
@@ -106,7 +106,7 @@ def with_ruled_columns(config: Config) -> Config:
     return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
 
 
-def enforce(table: AnyTable, config: Config, backend: Backend) -> Enforced:
+def enforce(table: AnyTable, config: Config, backend: Backend) -> RuleResults:
     """Judge the whole table as it was read, with the columns that are there for their rules alone.
 
     Raises
@@ -128,7 +128,7 @@ def enforce(table: AnyTable, config: Config, backend: Backend) -> Enforced:
         if name != target  # rows to predict have none
         for each in given
     ]
-    return Enforced(tuple(broken), tuple(warnings), tuple(served))
+    return RuleResults(tuple(broken), tuple(warnings), tuple(served))
 
 
 def for_rules_alone(config: Config, schema: Schema) -> list[str]:

@@ -20,20 +20,20 @@ from gpupipe.models import Resources
 from gpupipe.partitions.out_of_core.workers import on_disk
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.disk import require_room, room_on
-from gpupipe.pipeline.checkpoints import Stages, Store, inputs_key, table_key
-from gpupipe.pipeline.explain import Drawing, draw, measure_importances
+from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
+from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Outcome, run_folds, run_holdout
+from gpupipe.pipeline.leaderboard import LeaderboardResult, run_folds, run_holdout
 from gpupipe.pipeline.leakage import split_warnings
-from gpupipe.pipeline.limits.budget import within_limits
-from gpupipe.pipeline.limits.memory import beyond_memory
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.limits.budget import enforce_limits
+from gpupipe.pipeline.limits.memory import plan_out_of_core
+from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.export import export_model
-from gpupipe.pipeline.parity.rows import trial_rows
+from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.predictions import predictions_table
-from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
+from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
@@ -51,7 +51,7 @@ def run_pipeline(
     *,
     resume: bool = False,
     n_processes: int = 1,
-    stopping: Stopping | None = None,
+    stop_signal: StopSignal | None = None,
 ) -> Run:
     """Run a configuration and leave a run directory.
 
@@ -63,10 +63,10 @@ def run_pipeline(
     listeners : sequence of Listener
         Told of each stage as it happens.
     resume : bool
-        Whether what a run that was interrupted has kept of the same stages is taken up.
+        Whether checkpoints of an interrupted run are used.
     n_processes : int
         How many processes share the training of a network.
-    stopping : Stopping, optional
+    stop_signal : StopSignal, optional
         By which another can have the run stop at its next safe point.
 
     Returns
@@ -91,24 +91,24 @@ def run_pipeline(
         stack.enter_context(room_on(final.parent, "make room, then run it again with --resume"))
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
-        store = stack.enter_context(Store.beside(final, resume))
+        store = stack.enter_context(CheckpointStore.beside(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
-        timeline = Timeline([log, *listeners], stopping, redactor.hide)
+        timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
-        stack.enter_context(within_limits(config, timeline, backend, workers, n_processes))
-        if not on_cluster and (plan := beyond_memory(config, backend)) is not None:
+        stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
+        if not on_cluster and (plan := plan_out_of_core(config, backend)) is not None:
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(on_disk(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
-        job = prepare(config, backend, timeline, workers)
-        stages = Stages(store, table_key(key, job.table, job.y, job.goal, job.workers))
-        stack.enter_context(stages.going_on())
-        resources = Resources(n_processes, safe_point=timeline.stopping.check, show_progress=timeline.show_progress)
-        job = replace(job, resources=resources, stages=stages)
+        job = open_job(config, backend, timeline, workers)
+        checkpoints = RunCheckpoints(store, table_key(key, job.table, job.y, job.goal, job.workers))
+        stack.enter_context(checkpoints.flush_on_error())
+        resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
+        job = replace(job, resources=resources, checkpoints=checkpoints)
         entries = choose_entries(config, job.goal, backend)
         outcome = evaluate_models(job, entries, directory.path)
-        run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.entrants, timeline)
+        run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.leaderboard, timeline)
         write_run(directory, job, outcome, run)
     return run
 
@@ -121,9 +121,9 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
     return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
-def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> Outcome:
+def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> LeaderboardResult:
     """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
-    with job.stage_on_host("split") as stage:
+    with job.host_stage("split") as stage:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
@@ -137,7 +137,7 @@ def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None
         n_rows = sum(int(fold.test.sum()) for fold in folds)
         require_room(folder, n_rows * PREDICTED_BYTES, "predictions.parquet")
     outcome = run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
-    for note in undefined_notes(job.goal.task, outcome.entrants[0].metrics):
+    for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
         job.timeline.note(note, "warning")
     return outcome
 
@@ -146,11 +146,11 @@ def _shares(fold: Fold) -> str:
     return f"{int(fold.train.sum()):,} rows to train on, {int(fold.test.sum()):,} to test on"
 
 
-def metrics_document(outcome: Outcome) -> dict[str, Any]:
+def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
     """Return what metrics.json holds."""
-    models = {entrant.label: entrant.metrics for entrant in outcome.entrants}
-    document: dict[str, Any] = {"best": outcome.entrants[0].label, "models": models}
-    validation = {entrant.label: entrant.validation for entrant in outcome.entrants if entrant.validation}
+    models = {entry.label: entry.metrics for entry in outcome.leaderboard}
+    document: dict[str, Any] = {"best": outcome.leaderboard[0].label, "models": models}
+    validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}
     if validation:
         document["validation"] = validation
     if outcome.selection:
@@ -158,15 +158,15 @@ def metrics_document(outcome: Outcome) -> dict[str, Any]:
     return document
 
 
-def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> None:
+def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run: Run) -> None:
     """Write everything of a run but its log, which has been written all along."""
     with job.stage("explain") as stage:
         importances = measure_importances(job, outcome, stage)
-        drawing = draw(job, outcome) if job.config.report.enabled else Drawing()
-    with job.stage_on_host("export") as stage:
-        best, trial = outcome.entrants[0], trial_rows(job, outcome.best.features)
+        drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
+    with job.host_stage("export") as stage:
+        best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
         parity = export_model(
-            directory.path / "model", outcome.best, job.goal, outcome.decision, job.config, best.metrics, trial,
+            directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
             job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], find_identifiers(job.config),
         )  # fmt: skip
         if parity is not None:
@@ -178,6 +178,6 @@ def write_run(directory: RunDirectory, job: Job, outcome: Outcome, run: Run) -> 
     if job.config.report.enabled:
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
 
-        with job.stage_on_host("report"):
+        with job.host_stage("report"):
             write_report(directory.path, job, outcome, importances, drawing)
     directory.write_json("timeline.json", job.timeline.to_json())

@@ -10,9 +10,9 @@ from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
 from gpupipe.pipeline.column_quality import column_quality
-from gpupipe.pipeline.explain import Drawing
+from gpupipe.pipeline.explanation import ModelPlots
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Judged, Outcome, leaderboard_rows
+from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.report.data import (
     Classification,
@@ -27,12 +27,12 @@ from gpupipe.report.render import render
 
 
 def write_report(
-    folder: Path, job: Job, outcome: Outcome, importances: Sequence[ColumnImportance], drawing: Drawing
+    folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance], drawing: ModelPlots
 ) -> None:
     """Write report.html and plots/ into `folder`."""
     config, name = job.config, job.metrics[0]
-    n_test = 0 if outcome.judged.folds is not None else len(outcome.judged.rows)
-    n_folds = 0 if outcome.judged.folds is None else int(outcome.judged.folds.max())
+    n_test = 0 if outcome.held_out.folds is not None else len(outcome.held_out.rows)
+    n_folds = 0 if outcome.held_out.folds is None else int(outcome.held_out.folds.max())
     timeline = job.timeline.to_json()
     settings = config.evaluate.importance_settings
     data = ReportData(
@@ -48,16 +48,16 @@ def write_report(
         evaluated_on=f"mean over {n_folds} folds" if n_folds else "test split",
         rows_train=job.table.n_rows - n_test,
         rows_test=n_test,
-        n_features=len(outcome.best.features.features),
-        leaderboard=leaderboard_rows(outcome.entrants),
+        n_features=len(outcome.champion.features.features),
+        leaderboard=leaderboard_rows(outcome.leaderboard),
         classification=_classification(job, outcome, drawing),
         regression=_regression(drawing),
         selection=outcome.selection,
-        losses=_losses(outcome.best.model.history),
+        losses=_losses(outcome.champion.model.history),
         importances=[ImportanceRow(name=i.name, mean=i.mean, std=i.std) for i in importances],
-        importance_note=_importance_note(name, settings, len(importances), len(outcome.best.features.inputs)),
+        importance_note=_importance_note(name, settings, len(importances), len(outcome.champion.features.inputs)),
         columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
-        lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.best.features.features],
+        lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.champion.features.features],
         stages=timeline["stages"],
         limits=timeline["limits"],
         notes=[note.text for note in job.timeline.all_notes("info")],
@@ -77,7 +77,7 @@ def _importance_note(metric: str, settings: ImportanceSettings | None, n_measure
     return note
 
 
-def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classification | None:
+def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -> Classification | None:
     drawn, counts = drawing.curves, drawing.confusion
     if drawn is None or counts is None:
         return None
@@ -88,20 +88,22 @@ def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classificat
         roc=_curves(drawn.roc, labels),
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
-        prevalence=float(outcome.judged.y.mean()) if binary else None,
+        prevalence=float(outcome.held_out.y.mean()) if binary else None,
         positive=labels[1] if binary else None,
         threshold=outcome.decision.threshold if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",
-        fold_thresholds=_fold_thresholds(outcome.judged) if binary else (),
+        fold_thresholds=_fold_thresholds(outcome.held_out) if binary else (),
         confusion=Confusion(labels=labels, counts=counts),
     )
 
 
-def _fold_thresholds(judged: Judged) -> list[float]:
+def _fold_thresholds(held_out: HeldOutPredictions) -> list[float]:
     """Return the threshold of each fold, where they differ."""
-    if judged.folds is None:
+    if held_out.folds is None:
         return []
-    thresholds = [float(judged.threshold[judged.folds == fold][0]) for fold in range(1, int(judged.folds.max()) + 1)]
+    thresholds = [
+        float(held_out.threshold[held_out.folds == fold][0]) for fold in range(1, int(held_out.folds.max()) + 1)
+    ]
     return thresholds if len(set(thresholds)) > 1 else []
 
 
@@ -118,7 +120,7 @@ def _losses(history: Sequence[Mapping[str, float]]) -> list[Curve]:
     ]
 
 
-def _regression(drawing: Drawing) -> Regression | None:
+def _regression(drawing: ModelPlots) -> Regression | None:
     found = drawing.residuals
     if found is None:
         return None

@@ -14,7 +14,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.table.arrange import take
@@ -31,7 +31,7 @@ def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tupl
     target another: class codes are of the dtype `codes`.
     """
     backend = choose(config.device, config.device_options)
-    job = prepare(config, backend, Timeline())
+    job = open_job(config, backend, Timeline())
     fold = folds_of(job)[0]
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
     for text in features.warnings:

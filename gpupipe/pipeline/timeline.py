@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpupipe.pipeline.display.progress import ProgressMeter
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.report.text import seconds
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Timeline:
     ----------
     listeners : sequence of Listener
         Told of each stage and note at once.
-    stopping : Stopping, optional
+    stop_signal : StopSignal, optional
         Asked before each stage that is not inside another, nor in an `unbroken` block.
     hide : callable
         What notes and reasons are put through, so that no secret is kept or told.
@@ -191,19 +191,22 @@ class Timeline:
     """
 
     def __init__(
-        self, listeners: Sequence[Listener] = (), stopping: Stopping | None = None, hide: Callable[[str], str] = str
+        self,
+        listeners: Sequence[Listener] = (),
+        stop_signal: StopSignal | None = None,
+        hide: Callable[[str], str] = str,
     ) -> None:
-        self.listeners, self.stopping = tuple(listeners), stopping or Stopping()
+        self.listeners, self.stop_signal = tuple(listeners), stop_signal or StopSignal()
         self._hide = hide
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
         self.limits: Callable[[], list[dict[str, Any]]] = list
         self._open: list[Stage] = []
-        self._is_unbroken = False
+        self._is_stop_postponed = False
         self._began = datetime.now(UTC)
         self._clock = time.perf_counter()
 
-    def stage_on(self, backend: Backend, name: str) -> AbstractContextManager[Stage]:
+    def backend_stage(self, backend: Backend, name: str) -> AbstractContextManager[Stage]:
         """Record what the ``with`` block does on a backend as one stage."""
         return self.stage(name, device=backend.name, reason=backend.reason, meter=backend)
 
@@ -220,10 +223,10 @@ class Timeline:
         Raises
         ------
         BaseException
-            What `stopping` raises, if the run should end before this stage.
+            What `stop_signal` raises, if the run should end before this stage.
         """
-        if not self._open and not self._is_unbroken:
-            self.stopping.check(f"before {name}")
+        if not self._open and not self._is_stop_postponed:
+            self.stop_signal.check(f"before {name}")
         if meter is not None:
             meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
@@ -272,13 +275,13 @@ class Timeline:
             meter.close()
 
     @contextmanager
-    def unbroken(self) -> Iterator[None]:
-        """Have the run not stop before the stages of the ``with`` block: what came before them is not kept yet."""
-        self._is_unbroken = True
+    def postpone_stop(self) -> Iterator[None]:
+        """Postpone a requested stop beyond the ``with`` block: the stage before it has no checkpoint yet."""
+        self._is_stop_postponed = True
         try:
             yield
         finally:
-            self._is_unbroken = False
+            self._is_stop_postponed = False
 
     def note(self, text: str, level: Level = "info") -> None:
         """Remark on something outside of all stages."""

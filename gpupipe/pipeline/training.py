@@ -32,8 +32,8 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A model, and the features it was trained on.
+class TrainedModel:
+    """A trained model, and the features that it was trained on.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ class Trained:
 
 
 @dataclass
-class Rows:
-    """Some rows of the run's table, and the features fitted to them, one set for each view.
+class TrainingRows:
+    """Training rows of the run's table, and the features fitted to them, one set for each view.
 
     Attributes
     ----------
@@ -97,14 +97,14 @@ def select_rows(
     config: Config,
     backend: Backend,
     derivation: Derivation | None = None,
-) -> Rows:
+) -> TrainingRows:
     """Return the rows where `mask` is true, ready to be fitted."""
     withheld = withheld_columns(goal.target, config)
     inputs = keep_columns(table, table.schema.without(withheld))
     rows = take_rows(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return Rows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
+    return TrainingRows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
 
 
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
@@ -120,12 +120,14 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     return names | ({target: "it is the target"} if target else {})
 
 
-def fit_view(rows: Rows, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
+def fit_view(
+    rows: TrainingRows, view: View, ops: Sequence[FeatureOp], backend: Backend
+) -> tuple[FittedFeatures, Array]:
     """Return the features of one view and the matrix of the training rows; made once."""
     return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
 
-def learn_features(rows: Rows, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
+def learn_features(rows: TrainingRows, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         assert rows.statistics is not None
@@ -133,7 +135,7 @@ def learn_features(rows: Rows, view: View, ops: Sequence[FeatureOp]) -> FittedFe
     return rows.features[view]
 
 
-def training_matrix(rows: Rows, view: View, backend: Backend) -> Array:
+def training_matrix(rows: TrainingRows, view: View, backend: Backend) -> Array:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
@@ -142,8 +144,13 @@ def training_matrix(rows: Rows, view: View, backend: Backend) -> Array:
 
 
 def train(
-    entry: ModelEntry, rows: Rows, goal: Goal, config: Config, backend: Backend, resources: Resources = ONE_PROCESS
-) -> Trained:
+    entry: ModelEntry,
+    rows: TrainingRows,
+    goal: Goal,
+    config: Config,
+    backend: Backend,
+    resources: Resources = ONE_PROCESS,
+) -> TrainedModel:
     """Train one model on `rows`; its view must have been fitted."""
     import time
 
@@ -154,4 +161,4 @@ def train(
     )  # fmt: skip
     start = time.perf_counter()
     model = fit_model(entry.params, X, rows.y, context)
-    return Trained(entry, features, model, time.perf_counter() - start)
+    return TrainedModel(entry, features, model, time.perf_counter() - start)

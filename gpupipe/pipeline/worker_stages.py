@@ -11,13 +11,15 @@ from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.timeline import Stage, Timeline
 
 
-def stage_on(timeline: Timeline, backend: Backend, workers: Workers | None, name: str) -> AbstractContextManager[Stage]:
+def open_stage(
+    timeline: Timeline, backend: Backend, workers: Workers | None, name: str
+) -> AbstractContextManager[Stage]:
     """Record what the ``with`` block does as one stage: on the workers, or on the backend where there are none."""
-    return timeline.stage_on(backend, name) if workers is None else stage_on_workers(timeline, workers, name)
+    return timeline.backend_stage(backend, name) if workers is None else open_worker_stage(timeline, workers, name)
 
 
 @contextmanager
-def stage_on_workers(timeline: Timeline, workers: Workers, name: str) -> Iterator[Stage]:
+def open_worker_stage(timeline: Timeline, workers: Workers, name: str) -> Iterator[Stage]:
     """Record what the ``with`` block has workers do as one stage; with what each of them did and holds by then.
 
     The tasks and seconds of a worker are those of this stage; workers that were lost are said.

@@ -10,7 +10,7 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.config import load_config
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.timeline import Timeline
 from tests.configs.retail_by_hand import CUT_OFF, customers, purchases, read_lines
 
@@ -53,7 +53,7 @@ def test_the_labels_and_histories_of_3370_customers_are_those_of_pandas(data_dir
     bought = purchases(read_lines(data_dir))
     reference, labels = expected(bought, CUT_OFF), customers(bought)
 
-    job = prepare(load_config(CONFIGS / "online_retail.yaml"), choose("cpu"), Timeline())
+    job = open_job(load_config(CONFIGS / "online_retail.yaml"), choose("cpu"), Timeline())
 
     assert job.table.n_rows == 3_370
     assert job.y.mean() == pytest.approx(0.4300, abs=5e-5)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.pipeline.scoring.on_cluster import _opened
+from gpupipe.pipeline.scoring.cluster import _opened
 
 WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that is there once a process was ended; "": any process is
 

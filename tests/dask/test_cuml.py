@@ -19,7 +19,7 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Inline, Workers
 from gpupipe.pipeline.partition_training import fit_partitions
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import stage_on_workers
+from gpupipe.pipeline.worker_stages import open_worker_stage
 
 HEIGHTS = (30, 50)
 
@@ -72,7 +72,7 @@ FALLING = {
 @pytest.mark.parametrize("name", FALLING)
 def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
-    with stage_on_workers(Timeline(), workers, "train") as stage:
+    with open_worker_stage(Timeline(), workers, "train") as stage:
         found = fit_partitions(MODELS.get(name)(), spread(X, workers), y, context())
     alone = fit(MODELS.get(name)(), X, y, context())
     assert found.predict(X).probability.tobytes() == alone.predict(X).probability.tobytes()

@@ -215,12 +215,12 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})
 import chores
-from gpupipe.dask.connect import connected
+from gpupipe.dask.connect import connect
 from gpupipe.config.cluster import ClusterSettings
 
 if __name__ == "__main__":
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)
-    with connected(settings, "cpu") as workers:
+    with connect(settings, "cpu") as workers:
         pids = workers.gather([workers.submit(chores.process, worker=i) for i in (0, 1)])
         print(*pids, flush=True)
         {body}

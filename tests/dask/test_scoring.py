@@ -31,7 +31,7 @@ from gpupipe.partitions.source_chunks import ArrowPiece
 from gpupipe.partitions.workers import Inline, Workers
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring import on_cluster, score, score_on_cluster, score_spread
+from gpupipe.pipeline.scoring import cluster, score, score_on_cluster, score_on_workers
 
 N_ROWS = 1_500
 KERNEL = """\
@@ -113,7 +113,7 @@ def test_predictions_are_those_of_one_machine(kind, folder, trained, workers, ba
             out = tmp_path / f"{data}-{n}"
             out.mkdir()
             model = load_model(run, "cpu")
-            assert score_spread(model, str(folder / data), out, several(workers, backend, n)).n_rows == N_ROWS
+            assert score_on_workers(model, str(folder / data), out, several(workers, backend, n)).n_rows == N_ROWS
             found = pq.read_table(out)
             assert found.schema.equals(expected.schema)
             if kind == "network":  # in another block of rows a row differs by rounding
@@ -133,7 +133,7 @@ def test_ids_and_kept_columns_are_those_of_one_machine(kind, folder, trained, wo
     assert expected.column_names[:4] == ["id", "city", "bought", "prediction"]
     (tmp_path / "out").mkdir()
     there = several(workers, backend, 3)
-    summary = score_spread(load_model(run, "cpu"), str(tmp_path / "new.csv"), tmp_path / "out", there, **options)
+    summary = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.csv"), tmp_path / "out", there, **options)
     assert pq.read_table(tmp_path / "out").equals(expected)
     assert (summary.ids, summary.kept) == (("id",), ("city", "bought"))
 
@@ -143,7 +143,7 @@ def test_the_files_are_named_in_the_order_of_the_rows_and_nothing_else_is_there(
 ) -> None:
     (tmp_path / ".part-00001.parquet.tmp-77-00ff00ff").write_bytes(b"what a lost worker had begun")
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
-    score_spread(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
+    score_on_workers(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
     assert sorted(os.listdir(tmp_path)) == [f"part-{i:05}.parquet" for i in range(3)]
     assert ds.dataset(tmp_path).count_rows() == N_ROWS
 
@@ -159,7 +159,7 @@ def test_one_interpreter_is_chosen_for_all_rows_as_on_one_machine(
 
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     monkeypatch.setattr(type(backend), "interpreter", chosen)
-    score_spread(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
+    score_on_workers(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
     assert asked == [N_ROWS]
 
 
@@ -168,7 +168,7 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
 
     def opener(path: Path, backend: Backend) -> Any:
         opened.append(path)
-        return on_cluster._opened(path, backend, allow_code=False)
+        return cluster._opened(path, backend, allow_code=False)
 
     rows, inline = pq.read_table(folder / "all.parquet"), Inline(backend)
     pieces = [ArrowPiece(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
@@ -182,7 +182,7 @@ def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, traine
     (tmp_path / "out").mkdir()
     said: list[str] = []
     model = load_model(run, "cpu")
-    done = score_spread(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
+    done = score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
     assert pq.read_table(tmp_path / "out").equals(on_one_machine(run, folder / "all.parquet", tmp_path))
     assert said == ["features of keys and texts need all rows at once: one worker reads and scores them"]
@@ -200,7 +200,7 @@ def test_workers_count_together_what_training_never_saw(folder, trained, workers
     alone = score(run, str(tmp_path / "new.parquet"), tmp_path / "one.parquet", "cpu").lines()
     (tmp_path / "out").mkdir()
     spread = several(workers, backend, 3)
-    said = score_spread(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
+    said = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
     assert said[:-1] == alone[:-1]  # but for the name of the output
     assert "city: 300 of 1,500 rows have a level unseen in training (found 'Oslo')" in said
     assert said[0].startswith("warning: column 'y': every row is null")
@@ -212,14 +212,14 @@ def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, 
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", ClusterSettings(scheduler="local"))
     (tmp_path / "out").mkdir()
     model = load_model(run, "cpu", allow_code=True)
-    score_spread(model, str(folder / "all.parquet"), tmp_path / "out", workers, allow_code=True)
+    score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, allow_code=True)
     expected = on_one_machine(run, folder / "all.parquet", tmp_path, allow_code=True)
     assert pq.read_table(tmp_path / "out").equals(expected)
 
 
 def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_path) -> None:
     folder = trained("linear", MODELS["linear"]) / "model"
-    sent = SentModel.of(folder, partial(on_cluster._opened, allow_code=False))
+    sent = SentModel.of(folder, partial(cluster._opened, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
     with pytest.raises(ArtifactError, match=r"schema\.json"):
         score_pieces([ArrowPiece(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
@@ -232,7 +232,7 @@ def test_a_value_of_another_kind_is_named_with_its_row(folder, trained, workers,
     rows.to_parquet(tmp_path / "strange.parquet", row_group_size=500)
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(SchemaError, match="expected a number in column 'x'; found 'much'") as caught:
-        score_spread(model, str(tmp_path / "strange.parquet"), tmp_path, several(workers, backend, 3))
+        score_on_workers(model, str(tmp_path / "strange.parquet"), tmp_path, several(workers, backend, 3))
     row, first = re.search(r"(?s)data row ([\d,]+)\n.*after the first ([\d,]+) rows", str(caught.value)).groups()
     assert int(row.replace(",", "")) + int(first.replace(",", "")) == 1_201
 
@@ -241,16 +241,16 @@ def test_an_absent_column_and_a_further_table_are_refused_as_on_one_machine(fold
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     pq.write_table(pq.read_table(folder / "all.parquet").drop_columns(["city"]), tmp_path / "less.parquet")
     with pytest.raises(SchemaError, match="a column that is not in the data: city"):
-        score_spread(model, str(tmp_path / "less.parquet"), tmp_path, workers)
+        score_on_workers(model, str(tmp_path / "less.parquet"), tmp_path, workers)
     data = str(folder / "all.parquet")
     with pytest.raises(ConfigError, match="reads no further table 'orders'"):
-        score_spread(model, data, tmp_path, workers, tables={"orders": data})
+        score_on_workers(model, data, tmp_path, workers, tables={"orders": data})
 
 
 def test_a_folder_that_a_worker_does_not_reach_is_named_with_the_worker(folder, trained, workers, tmp_path) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(ConfigError, match="cannot write its part: No such file or directory") as caught:
-        score_spread(model, str(folder / "all.parquet"), tmp_path / "elsewhere", workers)
+        score_on_workers(model, str(folder / "all.parquet"), tmp_path / "elsewhere", workers)
     assert str(tmp_path / "elsewhere" / "part-00000.parquet") in caught.value.where
     assert f"process {os.getpid()} on " in caught.value.where
     assert not (tmp_path / "elsewhere").exists()
@@ -284,7 +284,7 @@ def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Cl
     pytest.importorskip("distributed")
 
     def made(witness: str) -> ClusterSettings:
-        monkeypatch.setattr(on_cluster, "_opened", scorers.dying)
+        monkeypatch.setattr(cluster, "_opened", scorers.dying)
         monkeypatch.setenv(scorers.WITNESS, witness)
         monkeypatch.setenv("GPUPIPE_TEST_OUTPUT", str(tmp_path))
         return ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)
@@ -314,5 +314,5 @@ def test_workers_that_are_lost_again_and_again_leave_nothing(folder, trained, fa
 def test_input_that_is_not_there_leaves_nothing(trained, workers, tmp_path) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(DataError):
-        score_spread(model, str(tmp_path / "absent.parquet"), tmp_path, workers)
+        score_on_workers(model, str(tmp_path / "absent.parquet"), tmp_path, workers)
     assert os.listdir(tmp_path) == []

@@ -37,7 +37,7 @@ from gpupipe.partitions.statistics.training import ClusterStatistics
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Inline
 from gpupipe.pipeline import transformer
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.arrange import move_table, slice_rows
@@ -244,7 +244,7 @@ def test_a_configuration_for_a_public_table(name: str) -> None:
 
 
 def assert_config_fits_alike(config: Any, rtol: float = 1e-9) -> None:
-    job = prepare(config, choose("cpu"), Timeline())
+    job = open_job(config, choose("cpu"), Timeline())
     first = np.arange(job.table.n_rows) < N
     statistics = job.rows(first).statistics
     assert statistics is not None and statistics.n_rows == N

@@ -98,7 +98,7 @@ def test_every_op_is_tried_or_is_another_tests() -> None:
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """Rows with every kind of column, and nulls, infinities and zeros of both signs in them."""
+    """TrainingRows with every kind of column, and nulls, infinities and zeros of both signs in them."""
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(
         {

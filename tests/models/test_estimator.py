@@ -21,7 +21,7 @@ from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models import early_refusal, fit, load_fitted
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.files.skops import read_skops, write_skops
-from gpupipe.pipeline.checkpoints.run_checkpoints import Round, Stages
+from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.run import run_pipeline
 
 HEAD = """\
@@ -215,7 +215,7 @@ def test_another_file_makes_another_checkpoint(tmp_path: Path, monkeypatch: pyte
     def key(text: str) -> str:
         path.write_text(text)
         config = parse_config(yaml.safe_load(CONFIG))
-        return Round(Stages(), "", config, choose("cpu"))._model_key(config.models[0]).name
+        return TrainingCheckpoints(RunCheckpoints(), "", config, choose("cpu"))._model_key(config.models[0]).name
 
     first = key("def make(max_depth): return 1\n")
     assert key("def make(max_depth): return 1\n") == first != key("def make(max_depth): return 2\n")

@@ -21,8 +21,8 @@ from gpupipe.config import Config, parse_config
 from gpupipe.errors import DeviceError
 from gpupipe.io.formats.registry import load_generator
 from gpupipe.pipeline import run as module
-from gpupipe.pipeline.checkpoints.run_checkpoints import TAKEN_UP
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
+from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules
@@ -201,18 +201,18 @@ def test_clusters_are_judged_on_the_host_and_the_reason_is_said(
 def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = configured("auto", ["logistic_regression"], **SMALL, **CHOSEN, split={"cv": 2})
     whole = run_on(WithEstimators(), config, tmp_path / "whole", monkeypatch)
-    stopping = Stopping()
+    stop_signal = StopSignal()
 
     def watch(where: str) -> None:
         if where == "before fold 2 of 2: train logistic_regression":
             raise InterruptedError
 
-    stopping.watch(watch)
+    stop_signal.watch(watch)
     with pytest.raises(InterruptedError):
-        run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, stopping=stopping)
+        run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, stop_signal=stop_signal)
     run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, resume=True)
     taken_up = next(stage for stage in run.timeline.stages if stage.name == "fold 1 of 2: train logistic_regression")
-    assert (TAKEN_UP in [note.text for note in taken_up.notes], taken_up.bytes_to_device) == (True, 8 * ROWS // 2)
+    assert (RESUMED in [note.text for note in taken_up.notes], taken_up.bytes_to_device) == (True, 8 * ROWS // 2)
     assert run.metrics == whole.metrics
 
 

@@ -19,10 +19,10 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity import rows as parity_rows
-from gpupipe.pipeline.parity.rows import trial_rows
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.training import Trained, train
+from gpupipe.pipeline.training import TrainedModel, train
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 # of arithmetic on infinities, where Python computes: the simulator
@@ -48,15 +48,15 @@ def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
     (tmp_path / "config.yaml").write_text(CONFIG)
     config = load_config(tmp_path / "config.yaml")
     host, device = choose("cpu"), DeviceDouble()
-    on_host = prepare(config, host, Timeline())
-    on_device = prepare(config, device, Timeline())
+    on_host = open_job(config, host, Timeline())
+    on_device = open_job(config, device, Timeline())
     uncounted.clear()  # whether a column has nulls, and its bounds: that is asked of it while it is encoded
     everything = np.ones(on_host.table.n_rows, bool)
     trained = train(config.models[0], on_host.rows(everything), on_host.goal, config, host)
     refusal = EstimatorRefusal("it is a double", "none")
     model = HostModel(trained.model, "binary", trained.model.feature_names, 2, (0, 1), backend=device, refusal=refusal)
-    there = Trained(trained.entry, trained.features, model)
-    trial = trial_rows(on_device, there.features)
+    there = TrainedModel(trained.entry, trained.features, model)
+    trial = make_trial_rows(on_device, there.features)
     export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
 
     said = json.loads((tmp_path / "model" / "parity.json").read_text())
@@ -100,14 +100,14 @@ def test_neighbours_of_a_device_are_exported_without_the_predictions_that_float3
     (tmp_path / "config.yaml").write_text(NEIGHBORS)
     config = load_config(tmp_path / "config.yaml")
     host, device = choose("cpu"), DeviceDouble()
-    on_host = prepare(config, host, Timeline())
+    on_host = open_job(config, host, Timeline())
     trained = train(config.models[0], on_host.rows(np.ones(on_host.table.n_rows, bool)), on_host.goal, config, host)
     model = DeviceNeighbors(
         Float32Neighbors(trained.model.estimator), "binary", trained.model.feature_names, 2, (0, 1),
         backend=device, name="KNeighborsClassifier",
     )  # fmt: skip
-    there = Trained(trained.entry, trained.features, model)
-    trial = trial_rows(prepare(config, device, Timeline()), there.features)
+    there = TrainedModel(trained.entry, trained.features, model)
+    trial = make_trial_rows(open_job(config, device, Timeline()), there.features)
     export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
     said = json.loads((tmp_path / "model" / "parity.json").read_text())
     (note,) = [note for note in said["not_covered"] if "float32 distances" in note]

@@ -19,8 +19,8 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.pipeline.limits import memory as room
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.plan import preview
-from gpupipe.pipeline.plan.make import make_plan
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.plan.run_plan import make_plan
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 
@@ -87,7 +87,7 @@ def test_neither_keys_nor_cut_offs_are_features(run: gpupipe.Run) -> None:
 
 
 def matrix_and_target(config: Config) -> tuple[pd.DataFrame, Any]:
-    job = prepare(config, choose("cpu"), Timeline())
+    job = open_job(config, choose("cpu"), Timeline())
     names = [column.name for column in job.table.schema if column.derived]
     return pd.DataFrame({name: job.table.column(name) for name in names}), job.y
 
@@ -174,7 +174,7 @@ def test_what_is_missing_at_scoring_is_named(run: gpupipe.Run, orders: pd.DataFr
 
 def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
     plan = make_plan(config(path), assume_gpu=16 << 30)
-    rows = prepare(config(path), choose("cpu"), Timeline()).table.n_rows
+    rows = open_job(config(path), choose("cpu"), Timeline()).table.n_rows
     read = plan.stages[0]
     assert (plan.n_rows, plan.is_exact, read.rows) == (rows, True, rows)
     assert (read.device, read.reason) == ("cpu", "Arrow makes the rows and labels of events")
@@ -235,7 +235,7 @@ def test_a_model_of_an_older_version_takes_its_tables_as_they_are(run: gpupipe.R
 def test_the_plan_estimates_the_rows_of_events_that_it_does_not_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = prepare(config(path), choose("cpu"), Timeline()).table.n_rows
+    rows = open_job(config(path), choose("cpu"), Timeline()).table.n_rows
     monkeypatch.setattr(preview, "MORE_ROWS", 1_500)
     plan = make_plan(config(path))
     assert not plan.is_exact

@@ -21,7 +21,7 @@ from gpupipe.datasets.churn import customers, events
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.partitions.workers import Inline
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
@@ -168,15 +168,15 @@ def test_other_data_keep_all_other_settings(file: Path, tmp_path: Path) -> None:
 
 def test_a_run_resumes_with_equal_rows_and_with_no_others(tmp_path: Path) -> None:
     def stopped(config: gp.Config) -> None:
-        stopping = Stopping()
+        stop_signal = StopSignal()
 
         def watch(where: str) -> None:
             if where == "before train hist_gradient_boosting":
                 raise InterruptedError
 
-        stopping.watch(watch)
+        stop_signal.watch(watch)
         with pytest.raises(InterruptedError):
-            run_pipeline(config, tmp_path / "run", stopping=stopping)
+            run_pipeline(config, tmp_path / "run", stop_signal=stop_signal)
 
     def notes(run: gp.Run) -> str:
         return str(next(stage["notes"] for stage in run.plan() if stage["name"] == "train logistic_regression"))
@@ -202,7 +202,7 @@ def test_rows_in_partitions_give_the_same_run(
     more: dict[str, Any] = {}
     if where == "on disk":
         monkeypatch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
-        monkeypatch.setattr("gpupipe.pipeline.plan.make.SHARE", 0.0)  # nothing fits
+        monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
     else:
         more = {"cluster": {"scheduler": "local"}}
         monkeypatch.setattr(run_module, "workers_of", lambda config: nullcontext(Inline(choose("cpu"), 2)))

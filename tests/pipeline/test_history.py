@@ -13,7 +13,7 @@ import gpupipe
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.pipeline.plan.costs import DERIVED_EVENT
-from gpupipe.pipeline.plan.make import make_plan
+from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score
 

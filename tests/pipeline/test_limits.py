@@ -16,9 +16,9 @@ from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
 from gpupipe.partitions.workers import Inline
 from gpupipe.pipeline.limits.budget import Budget
-from gpupipe.pipeline.limits.energy import Machines, meters_of
-from gpupipe.pipeline.limits.safe_points import Stopping
-from gpupipe.pipeline.plan.make import make_plan
+from gpupipe.pipeline.limits.energy import RunHardware, meters_of
+from gpupipe.pipeline.limits.safe_points import StopSignal
+from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 
@@ -29,7 +29,7 @@ CHURN = {
     "report": {"plots": False},
 }
 XGBOOST = {"xgboost": {"n_estimators": 4}}
-HERE = Machines(lambda: 0)
+HERE = RunHardware(lambda: 0)
 
 
 def churn(models: list[Any], **sections: Any) -> Any:
@@ -55,10 +55,10 @@ class Points(list[str]):
 
 def run_to(last: str, config: Any, output: Path) -> Points:
     """Run until a safe point; return those it came by."""
-    points, stopping = Points(last), Stopping()
-    stopping.watch(points)
+    points, stop_signal = Points(last), StopSignal()
+    stop_signal.watch(points)
     with pytest.raises(LimitError, match="stopped"):
-        run_pipeline(config, output, stopping=stopping)
+        run_pipeline(config, output, stop_signal=stop_signal)
     return points
 
 
@@ -73,21 +73,21 @@ def test_every_stage_and_round_is_a_safe_point_and_nothing_is_left_under_the_nam
 
 
 def test_a_run_that_was_asked_to_stop_stops_at_the_next_safe_point(tmp_path: Path) -> None:
-    stopping = Stopping()
-    stopping.watch(lambda where: stopping.ask(KeyboardInterrupt()) if where == "before split" else None)
+    stop_signal = StopSignal()
+    stop_signal.watch(lambda where: stop_signal.request(KeyboardInterrupt()) if where == "before split" else None)
     with pytest.raises(KeyboardInterrupt):
-        run_pipeline(churn(["gaussian_nb"]), tmp_path / "run", stopping=stopping)
-    assert stopping.asked
+        run_pipeline(churn(["gaussian_nb"]), tmp_path / "run", stop_signal=stop_signal)
+    assert stop_signal.is_requested
 
 
 def test_the_first_of_two_reasons_to_stop_is_the_one_that_is_raised() -> None:
-    stopping = Stopping()
+    stop_signal = StopSignal()
     first = LimitError("the first")
-    stopping.check("before anything")
-    stopping.ask(first)
-    stopping.ask(LimitError("the second"))
+    stop_signal.check("before anything")
+    stop_signal.request(first)
+    stop_signal.request(LimitError("the second"))
     with pytest.raises(LimitError) as raised:
-        stopping.check("before read")
+        stop_signal.check("before read")
     assert raised.value is first
 
 
@@ -166,7 +166,7 @@ def test_energy_that_cannot_be_measured_is_refused_unless_watts_are_given(monkey
 
 
 def test_workers_of_other_machines_have_no_meter_and_count_each(monkeypatch: Any) -> None:
-    cluster = Machines(lambda: 4, n_machines=2, are_elsewhere=True)
+    cluster = RunHardware(lambda: 4, n_machines=2, are_elsewhere=True)
     with pytest.raises(ConfigError, match="the GPU cannot be measured: the run computes on other machines"):
         meters_of(limits(energy=1, power={"cpu": 150}), cluster)
     given = meters_of(limits(energy=1, power={"cpu": 150, "gpu": 700}), cluster)
@@ -176,9 +176,9 @@ def test_workers_of_other_machines_have_no_meter_and_count_each(monkeypatch: Any
 def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun_started(monkeypatch: Any) -> None:
     backend = CpuBackend()
     workers = Inline(backend, 3)
-    local = Machines.of(churn(["gaussian_nb"], cluster={"scheduler": "local"}), backend, workers, 1)
+    local = RunHardware.of(churn(["gaussian_nb"], cluster={"scheduler": "local"}), backend, workers, 1)
     assert (local.n_gpus(), local.n_machines, local.are_elsewhere) == (0, 1, False)
-    far = Machines.of(churn(["gaussian_nb"], cluster={"scheduler": "tcp://host:8786"}), backend, workers, 1)
+    far = RunHardware.of(churn(["gaussian_nb"], cluster={"scheduler": "tcp://host:8786"}), backend, workers, 1)
     assert far.are_elsewhere
     workers.device = "gpu"
     assert local.n_gpus() == far.n_gpus() == 3
@@ -190,7 +190,7 @@ def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun
         "MASTER_PORT": 1,
     }.items():
         monkeypatch.setenv(name, str(value))
-    launched = Machines.of(churn(["gaussian_nb"]), backend, None, 1)
+    launched = RunHardware.of(churn(["gaussian_nb"]), backend, None, 1)
     assert (launched.n_gpus(), launched.n_machines, launched.are_elsewhere) == (0, 2, True)
 
 

@@ -28,8 +28,8 @@ from gpupipe.pipeline.model.copy import copy_model
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.rows import trial_rows
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.parity.rows import make_trial_rows
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import evaluate_models, run_pipeline
 from gpupipe.pipeline.timeline import Timeline
@@ -286,9 +286,9 @@ class Shifted(FittedFeatures):
 @pytest.mark.parametrize("part", ["features", "model"])
 def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[logistic_regression]", "evaluate.threshold=0.5"])
-    job = prepare(config, choose("cpu"), Timeline())
+    job = open_job(config, choose("cpu"), Timeline())
     outcome = evaluate_models(job, config.models)
-    trained, trial = outcome.best, trial_rows(job, outcome.best.features)
+    trained, trial = outcome.champion, make_trial_rows(job, outcome.champion.features)
     if part == "model":
         trained, words = replace(trained, model=Leaning(**vars(trained.model))), "estimator"
     else:
@@ -296,7 +296,7 @@ def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: 
     with pytest.raises(GpupipeError, match=words) as caught:
         export_model(tmp_path / "model", trained, job.goal, outcome.decision, config, {}, trial, job.backend)
     assert caught.value.exit_code == 1 and "tenure=" in str(caught.value)
-    export_model(tmp_path / "right", outcome.best, job.goal, outcome.decision, config, {}, trial, job.backend)
+    export_model(tmp_path / "right", outcome.champion, job.goal, outcome.decision, config, {}, trial, job.backend)
 
 
 def test_a_copy_verifies_and_takes_no_folder_of_others(churn_run: Run, tmp_path: Path) -> None:

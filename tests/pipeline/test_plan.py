@@ -21,7 +21,7 @@ from gpupipe.config import parse_config
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.plan.costs import training_bytes
-from gpupipe.pipeline.plan.make import make_plan
+from gpupipe.pipeline.plan.run_plan import make_plan
 
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30

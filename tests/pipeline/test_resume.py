@@ -18,11 +18,11 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import LimitError
 from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
-from gpupipe.pipeline.checkpoints import Stages, Store, inputs_key, table_key
+from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
-from gpupipe.pipeline.checkpoints.keys import Key
-from gpupipe.pipeline.job import Contest, Job, compete
-from gpupipe.pipeline.limits.safe_points import Stopping
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey
+from gpupipe.pipeline.job import Candidate, Job, train_candidates
+from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 
 ROWS = 1200
@@ -59,22 +59,22 @@ class Asked(Exception):
     """What stops a run."""
 
 
-def stopping_before(stage: str) -> Stopping:
+def stopping_before(stage: str) -> StopSignal:
     """Return what stops a run before the stage of a name."""
-    stopping = Stopping()
+    stop_signal = StopSignal()
 
     def watch(where: str) -> None:
         if where == f"before {stage}":
             raise Asked
 
-    stopping.watch(watch)
-    return stopping
+    stop_signal.watch(watch)
+    return stop_signal
 
 
 def interrupted(settings: Config, run: Path, stage: str) -> Path:
     """Run until a stage would begin; return the folder of what was kept."""
     with pytest.raises(Asked):
-        run_pipeline(settings, run, stopping=stopping_before(stage))
+        run_pipeline(settings, run, stop_signal=stopping_before(stage))
     assert not run.exists()
     return run.parent / ".checkpoints"
 
@@ -128,7 +128,7 @@ def test_folds_and_the_last_training_are_taken_up_too(table: Path, tmp_path: Pat
     interrupted(settings, tmp_path / "run", "fold 3 of 3: train logistic_regression")
     interrupted_again = stopping_before("export")
     with pytest.raises(Asked):
-        run_pipeline(settings, tmp_path / "run", resume=True, stopping=interrupted_again)
+        run_pipeline(settings, tmp_path / "run", resume=True, stop_signal=interrupted_again)
     run = run_pipeline(settings, tmp_path / "run", resume=True).path
     notes = said(run)
     assert metrics(run) == whole
@@ -161,7 +161,7 @@ def test_a_changed_file_and_changed_code_make_another_key(table: Path, tmp_path:
     assert first.name == inputs_key(config(mine), choose("cpu")).name
     mine.write_text(mine.read_text() + "40,c1,1\n")
     assert inputs_key(config(mine), choose("cpu")).changed(first.parts) == ["the input"]
-    code = Key("train", {**first.parts, "the code of training": "old"})
+    code = CheckpointKey("train", {**first.parts, "the code of training": "old"})
     assert code.of("train", the_code_of_training="new").changed(code.parts) == ["the code of training"]
 
 
@@ -177,17 +177,20 @@ def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes
     assert said(run)["train xgboost"][0].startswith("what was kept is damaged, so it is made anew: ")
 
 
-def contests(settings: Config, store: Store, models: Sequence[int], share: float = 1e9) -> list[Contest]:
-    """Let some of the configured models compete, and keep what they come to."""
-    from gpupipe.pipeline.preparation import prepare
+def candidates(settings: Config, store: CheckpointStore, models: Sequence[int], share: float = 1e9) -> list[Candidate]:
+    """Train some of the configured models, and save their checkpoints."""
+    from gpupipe.pipeline.preparation import open_job
     from gpupipe.pipeline.timeline import Timeline
 
     backend = choose("cpu")
-    job: Job = prepare(settings, backend, Timeline())
-    stages = Stages(store, table_key(inputs_key(settings, backend), job.table, job.y, job.goal, None), share)
+    job: Job = open_job(settings, backend, Timeline())
+    checkpoints = RunCheckpoints(
+        store, table_key(inputs_key(settings, backend), job.table, job.y, job.goal, None), share
+    )
     mask = np.arange(job.table.n_rows) % 4 > 0
-    with stages.going_on():
-        return compete(replace(job, stages=stages), [settings.models[i] for i in models], mask, {"test": ~mask})
+    with checkpoints.flush_on_error():
+        entries = [settings.models[i] for i in models]
+        return train_candidates(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})
 
 
 FAMILIES = [
@@ -199,8 +202,8 @@ FAMILIES = [
 def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_path: Path) -> None:
     settings = config(table, models=FAMILIES)
     every = range(len(FAMILIES))
-    made = contests(settings, Store(tmp_path / "kept"), every)
-    taken = contests(settings, Store(tmp_path / "kept", resume=True), every)
+    made = candidates(settings, CheckpointStore(tmp_path / "kept"), every)
+    taken = candidates(settings, CheckpointStore(tmp_path / "kept", resume=True), every)
     for one, other in zip(made, taken, strict=True):
         X = one.matrices["test"]
         np.testing.assert_array_equal(X, other.matrices["test"])
@@ -210,30 +213,30 @@ def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_pat
 
 
 def test_a_result_waits_until_it_is_worth_its_cost_or_the_run_ends_early(tmp_path: Path) -> None:
-    stages, written = Stages(), []
-    stages.store = Store(tmp_path / "kept")
+    checkpoints, written = RunCheckpoints(), []
+    checkpoints.store = CheckpointStore(tmp_path / "kept")
 
-    def keep(name: str, seconds: float, by_library: bool = False) -> None:
-        stages.keep(Key(name, {name: "1"}), seconds, lambda folder: written.append(name), by_library)
+    def save(name: str, seconds: float, by_library: bool = False) -> None:
+        checkpoints.save(CheckpointKey(name, {name: "1"}), seconds, lambda folder: written.append(name), by_library)
 
-    keep("features", 0.0)
-    keep("forest", 60.0, by_library=True)
-    keep("quick", 0.5)
+    save("features", 0.0)
+    save("forest", 60.0, by_library=True)
+    save("quick", 0.5)
     assert not written
-    keep("slow", 5.0)
+    save("slow", 5.0)
     assert written == ["features", "quick", "slow"]
-    keep("another forest", 60.0, by_library=True)
+    save("another forest", 60.0, by_library=True)
     assert written[3:] == ["forest", "another forest"]
-    with pytest.raises(Asked), stages.going_on():
-        keep("last", 0.1)
+    with pytest.raises(Asked), checkpoints.flush_on_error():
+        save("last", 0.1)
         raise Asked
     assert written[5:] == ["last"]
 
 
 def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
     settings = config(table)
-    made = contests(settings, Store(), [1])[0].trained.features
-    write_fitted_features(tmp_path / "features", Key("features", {"a": "1"}), made, choose("cpu"))
+    made = candidates(settings, CheckpointStore(), [1])[0].trained.features
+    write_fitted_features(tmp_path / "features", CheckpointKey("features", {"a": "1"}), made, choose("cpu"))
     read = read_fitted_features(ArtifactReader(tmp_path / "features"), None, choose("cpu"))
     assert (read.schema, read.features, read.notes) == (made.schema, made.features, made.notes)
     assert made.training_program is not None and read.training_program is not None
@@ -244,14 +247,14 @@ def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
 
 
 def test_features_whose_folds_are_on_workers_are_not_kept(table: Path, tmp_path: Path) -> None:
-    settings, stages = config(table), Stages(Store(tmp_path / "kept"), share=1e9)
-    made = contests(settings, Store(), [1])[0].trained.features
-    round_ = stages.of("", settings, choose("cpu"), np.ones(3, bool), {})
-    round_.keep_features("codes", replace(made, folds=[object()]))
-    stages.flush()
+    settings, checkpoints = config(table), RunCheckpoints(CheckpointStore(tmp_path / "kept"), share=1e9)
+    made = candidates(settings, CheckpointStore(), [1])[0].trained.features
+    of_rows = checkpoints.of_rows("", settings, choose("cpu"), np.ones(3, bool), {})
+    of_rows.save_features("codes", replace(made, folds=[object()]))
+    checkpoints.flush()
     assert not (tmp_path / "kept").exists()
-    round_.keep_features("codes", made)
-    stages.flush()
+    of_rows.save_features("codes", made)
+    checkpoints.flush()
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
@@ -264,19 +267,19 @@ def write_text(text: str) -> Callable[[Path], None]:
 
 
 def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    one, other, key = Store(tmp_path / "c"), Store(tmp_path / "c"), Key("a", {"a": "1"})
+    one, other, key = CheckpointStore(tmp_path / "c"), CheckpointStore(tmp_path / "c"), CheckpointKey("a", {"a": "1"})
 
     def write_slowly(folder: Path) -> None:
-        other.keep(key, write_text("whole"))
+        other.save(key, write_text("whole"))
         write_text("whole")(folder)
 
-    one.keep(key, write_slowly)
+    one.save(key, write_slowly)
     assert [path.name for path in (tmp_path / "c").iterdir()] == [key.name]
     assert (tmp_path / "c" / key.name / "x").read_text() == "whole"
-    other.keep(Key("b", {"b": "2"}), write_text("of another run"))
+    other.save(CheckpointKey("b", {"b": "2"}), write_text("of another run"))
     one.clear()
-    assert [path.name for path in (tmp_path / "c").iterdir()] == [Key("b", {"b": "2"}).name]
-    one.keep(key, write_text("whole"))
+    assert [path.name for path in (tmp_path / "c").iterdir()] == [CheckpointKey("b", {"b": "2"}).name]
+    one.save(key, write_text("whole"))
     one.clear()
     other.clear()
     assert not (tmp_path / "c").exists()
@@ -301,7 +304,7 @@ def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> 
     for name in (old, f"{old}.pt", f"{old}.77.tmp", "epoch-10.pt", *others):
         os.utime(folder / name, (long_ago, long_ago))
     os.utime(folder / ("3" * 32), (long_ago, long_ago), follow_symlinks=False)
-    with Store.beside(tmp_path / "run", resume=True) as store:
+    with CheckpointStore.beside(tmp_path / "run", resume=True) as store:
         assert {path.name for path in folder.iterdir()} == {new, f"{new}.pt", "epoch-10.pt", *others, "3" * 32}
         store.used |= {old, new}
     assert {path.name for path in folder.iterdir()} == {"epoch-10.pt", *others, "3" * 32}
@@ -309,14 +312,14 @@ def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> 
 
 
 def test_a_full_disk_is_said_and_what_was_kept_stays(tmp_path: Path) -> None:
-    store = Store(tmp_path / "c")
-    store.keep(Key("a", {"a": "1"}), write_text("kept"))
+    store = CheckpointStore(tmp_path / "c")
+    store.save(CheckpointKey("a", {"a": "1"}), write_text("kept"))
 
     def fill(folder: Path) -> None:
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device")
 
     with pytest.raises(LimitError, match="the disk is full") as caught:
-        store.keep(Key("b", {"b": "2"}), fill)
+        store.save(CheckpointKey("b", {"b": "2"}), fill)
     assert "--resume" in caught.value.fix
-    assert [path.name for path in (tmp_path / "c").iterdir()] == [Key("a", {"a": "1"}).name]
+    assert [path.name for path in (tmp_path / "c").iterdir()] == [CheckpointKey("a", {"a": "1"}).name]

@@ -25,7 +25,7 @@ from gpupipe.pipeline.read_stage import read_spread, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring import score_spread
+from gpupipe.pipeline.scoring import score_on_workers
 from gpupipe.table.device.columns import DeviceText
 from gpupipe.table.encode import encode
 
@@ -306,11 +306,11 @@ def test_workers_judge_all_rows_before_they_score_one(folder: Path, model: Model
     workers = Sent(model.backend, n)
     model.backend.take_remarks()
     with pytest.raises(SchemaError) as caught:
-        score_spread(model, str(folder / "bad.parquet"), tmp_path, workers)
+        score_on_workers(model, str(folder / "bad.parquet"), tmp_path, workers)
     assert str(caught.value).splitlines()[:6] == SERVED
     assert list(tmp_path.iterdir()) == []
     said: list[str] = []
-    assert score_spread(model, str(folder / "good.parquet"), tmp_path, workers, say=said.append).n_rows == N
+    assert score_on_workers(model, str(folder / "good.parquet"), tmp_path, workers, say=said.append).n_rows == N
     assert [text.partition(":")[0] for text in said] == ["tenure", "mail"]
 
 

@@ -14,7 +14,7 @@ import gpupipe
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, SchemaError
-from gpupipe.pipeline.preparation import prepare
+from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 
@@ -90,7 +90,7 @@ def test_a_row_sees_no_target_that_is_younger_than_the_gap(path: Path, sales: pd
     changed = sales.assign(sold=np.where(sales["day"] > "2024-05-01", 1e6, sales["sold"]))
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
     tables = [
-        prepare(config(p, LAG, MEAN), choose("cpu"), Timeline()).table for p in (path, tmp_path / "changed.parquet")
+        open_job(config(p, LAG, MEAN), choose("cpu"), Timeline()).table for p in (path, tmp_path / "changed.parquet")
     ]
     for name, days in (("sold_lag_7d", 7), ("sold_lag_14d", 14), ("sold_mean_14d", 7)):
         same = np.isclose(*(table.column(name) for table in tables), equal_nan=True)
@@ -107,7 +107,7 @@ def test_a_row_sees_no_target_that_is_younger_than_the_gap(path: Path, sales: pd
 )
 def test_the_target_without_a_gap_is_refused(path: Path, op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        prepare(config(path, op), choose("cpu"), Timeline())
+        open_job(config(path, op), choose("cpu"), Timeline())
 
 
 @pytest.mark.parametrize("split", [{}, {"cv": 2}, {"group": "store"}])
@@ -121,13 +121,13 @@ def test_earlier_labels_are_numbers_where_they_are_true_or_false(sales: pd.DataF
     busy = sales.assign(sold=sales["sold"] > sales["sold"].median())
     busy.to_parquet(tmp_path / "busy.parquet", index=False)
     share = {"aggregate": OWN | {"columns": {"sold": "mean"}, "gap": "1d"}}
-    table = prepare(config(tmp_path / "busy.parquet", share, models=[], evaluate={}), choose("cpu"), Timeline()).table
+    table = open_job(config(tmp_path / "busy.parquet", share, models=[], evaluate={}), choose("cpu"), Timeline()).table
     known = busy.groupby("store")["sold"].transform(lambda sold: sold.astype(float).shift(1).expanding().mean())
     np.testing.assert_allclose(table.column("sold_mean"), known, rtol=1e-6)
     busy.assign(sold=np.where(busy["sold"], "busy", "quiet")).to_parquet(tmp_path / "text.parquet", index=False)
     with pytest.raises(ConfigError, match="numeric or boolean is needed"):
         lag = {"lag": OWN | {"gap": "1d"}}
-        prepare(config(tmp_path / "text.parquet", lag, models=[], evaluate={}), choose("cpu"), Timeline())
+        open_job(config(tmp_path / "text.parquet", lag, models=[], evaluate={}), choose("cpu"), Timeline())
 
 
 @pytest.mark.data
@@ -145,7 +145,7 @@ def test_bikes_rented_a_day_and_a_week_ago(data_dir: Path, tmp_path: Path) -> No
             "split": {"time": "at"},
         }
         scores.append(run_pipeline(config(tmp_path, **settings), tmp_path / f"run{len(scores)}").metrics["r2"])
-    table = prepare(config(tmp_path, **settings), choose("cpu"), Timeline()).table
+    table = open_job(config(tmp_path, **settings), choose("cpu"), Timeline()).table
     by_time = bikes.set_index("at")["cnt"]
     for hours in (24, 168):  # 165 hours are not in the table: the one before counts
         expected = by_time.asof(bikes["at"] - pd.Timedelta(hours=hours)).to_numpy()

@@ -175,7 +175,7 @@ class Metered:
 
 def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
     timeline, device = Timeline(), Metered(DeviceUse(1000, 24, 5000))
-    with timeline.stage_on(device, "features"):
+    with timeline.backend_stage(device, "features"):
         pass
     (stage,) = timeline.to_json()["stages"]
     assert (stage["device"], stage["reason"]) == ("gpu", "NVIDIA H100")
@@ -185,7 +185,7 @@ def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
 
 def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> None:
     timeline = Timeline()
-    with timeline.stage_on(Metered(DeviceUse(0, 800, 10, ("no such model there",))), "train"):
+    with timeline.backend_stage(Metered(DeviceUse(0, 800, 10, ("no such model there",))), "train"):
         pass
     (stage,) = timeline.stages
     assert (stage.device, stage.reason) == ("cpu", "no such model there")
@@ -194,7 +194,7 @@ def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> N
 
 def test_a_stage_that_fails_is_closed_on_the_device_too() -> None:
     timeline, device = Timeline(), Metered(DeviceUse(7, 0, 9))
-    with pytest.raises(ZeroDivisionError), timeline.stage_on(device, "train"):
+    with pytest.raises(ZeroDivisionError), timeline.backend_stage(device, "train"):
         1 / 0  # noqa: B018
     assert device.calls == ["open", "close"]
     assert timeline.stages[0].bytes_to_device == 7

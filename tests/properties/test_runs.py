@@ -19,7 +19,7 @@ from gpupipe.backends import choose
 from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.model import load_model
-from gpupipe.pipeline.preparation import folds_of, prepare
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
@@ -100,7 +100,7 @@ def test_no_fold_and_no_validation_learns_of_its_other_rows(cv: int | None, tmp_
 
     def job_of(rows: pa.Table) -> Job:
         config = configured(tmp_path, rows, "logistic_regression", split=f"{{cv: {cv}, stratify: false}}" if cv else "")
-        return prepare(config, backend, Timeline())
+        return open_job(config, backend, Timeline())
 
     job = job_of(table)
     masks = [fold.train for fold in folds_of(job)]

@@ -1,16 +1,25 @@
-"""What a run keeps of its stages while it goes on, for the run that takes its place if it is interrupted.
+"""Run checkpoints, used by --resume.
 
-``keys``      what the result of a stage depends on, and how that is told apart
-``store``     the folder of the results, ``.checkpoints`` beside the run directories
-``contents``  features and trained models as entries of it: the files of a model directory, no pickle
-``kept``      the stages of one run: which are taken up, which are kept
+``keys``             hashes of everything that the result of a stage depends on
+``store``            the folder of the checkpoints, ``.checkpoints`` beside the run directories
+``contents``         features and trained models as files: those of a model directory, no pickle
+``run_checkpoints``  the checkpoints of one run: which are loaded, and when they are saved
 """
 
 from __future__ import annotations
 
-from gpupipe.pipeline.checkpoints.contents import KeptModel
+from gpupipe.pipeline.checkpoints.contents import ModelCheckpoint
 from gpupipe.pipeline.checkpoints.keys import inputs_key, table_key
-from gpupipe.pipeline.checkpoints.run_checkpoints import NOTHING_KEPT, TAKEN_UP, Round, Stages
-from gpupipe.pipeline.checkpoints.store import Store
+from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints, TrainingCheckpoints
+from gpupipe.pipeline.checkpoints.store import CheckpointStore
 
-__all__ = ["NOTHING_KEPT", "TAKEN_UP", "KeptModel", "Round", "Stages", "Store", "inputs_key", "table_key"]
+__all__ = [
+    "NO_CHECKPOINTS",
+    "RESUMED",
+    "CheckpointStore",
+    "ModelCheckpoint",
+    "RunCheckpoints",
+    "TrainingCheckpoints",
+    "inputs_key",
+    "table_key",
+]

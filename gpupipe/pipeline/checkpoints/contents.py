@@ -13,17 +13,17 @@ from gpupipe.config import ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted
-from gpupipe.pipeline.checkpoints.keys import Key
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.model.feature_files import read_features, write_features
-from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.training import TrainedModel
 from gpupipe_kernels.program.program import Program
 
 TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
 
 
 @dataclass(frozen=True)
-class KeptModel:
-    """A trained model, and what it said of parts that it had not seen.
+class ModelCheckpoint:
+    """A trained model, and its predictions for parts of the rows that it was not trained on.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class KeptModel:
     predictions: Mapping[str, Prediction]
     seconds: float
 
-    def trained(self, entry: ModelEntry, features: FittedFeatures) -> Trained:
+    def trained(self, entry: ModelEntry, features: FittedFeatures) -> TrainedModel:
         """Return the model with its features."""
-        return Trained(entry, features, self.model, self.seconds)
+        return TrainedModel(entry, features, self.model, self.seconds)
 
 
-def write_fitted_features(folder: Path, key: Key, features: FittedFeatures, backend: Backend) -> None:
+def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeatures, backend: Backend) -> None:
     """Write features without calls of users' kernels into an empty directory."""
     writer = ArtifactWriter(folder)
     write_features(writer, replace(features, derivation=None))
@@ -66,7 +66,7 @@ def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, 
 
 
 def write_model(
-    folder: Path, key: Key, trained: Trained, predictions: Mapping[str, Prediction], backend: Backend
+    folder: Path, key: CheckpointKey, trained: TrainedModel, predictions: Mapping[str, Prediction], backend: Backend
 ) -> None:
     """Write a trained model in its portable form, and its predictions (of `backend`), into an empty directory."""
     writer = ArtifactWriter(folder)
@@ -86,12 +86,12 @@ def write_model(
     writer.finish(content)
 
 
-def read_model(reader: ArtifactReader) -> KeptModel:
+def read_model(reader: ArtifactReader) -> ModelCheckpoint:
     """Return the model that `write_model` wrote."""
     content, arrays = reader.manifest, reader.arrays(PREDICTIONS)
     model = load_fitted(reader, content["estimator"])
     predictions = {part: _prediction(model, part, arrays) for part in content["predicted"]}
-    return KeptModel(replace(model, notes=tuple(content["notes"])), predictions, content["seconds"])
+    return ModelCheckpoint(replace(model, notes=tuple(content["notes"])), predictions, content["seconds"])
 
 
 def _prediction(model: FittedModel, part: str, arrays: Mapping[str, Any]) -> Prediction:

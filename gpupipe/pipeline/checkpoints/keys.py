@@ -39,8 +39,8 @@ WITHOUT = {
 
 
 @dataclass(frozen=True)
-class Key:
-    """The key of a stage's result.
+class CheckpointKey:
+    """The key of a stage's checkpoint.
 
     Attributes
     ----------
@@ -58,16 +58,16 @@ class Key:
         """32 hexadecimal digits of all parts. The stage is not among them: equal stages have one result."""
         return digest(dict(self.parts))
 
-    def of(self, stage: str, **parts: str) -> Key:
+    def of(self, stage: str, **parts: str) -> CheckpointKey:
         """Return the key of a stage that depends on all that this one does, and on more."""
-        return Key(stage, {**self.parts, **{name.replace("_", " "): value for name, value in parts.items()}})
+        return CheckpointKey(stage, {**self.parts, **{name.replace("_", " "): value for name, value in parts.items()}})
 
     def changed(self, parts: Mapping[str, str]) -> list[str]:
         """Return the names of the parts that differ from others."""
         return [name for name, value in self.parts.items() if parts.get(name) != value]
 
 
-def inputs_key(config: Config, backend: Backend) -> Key:
+def inputs_key(config: Config, backend: Backend) -> CheckpointKey:
     """Return the key of a run's input, to be asked for before anything is read.
 
     Raises
@@ -76,7 +76,7 @@ def inputs_key(config: Config, backend: Backend) -> Key:
         If a file is absent.
     """
     files = [file for section in (config.source, *config.tables.values()) for file in input_files(section)]
-    return Key().of(
+    return CheckpointKey().of(
         "read",
         the_input=cache_key(files, config.source, config.tables),
         the_settings=digest(config.model_dump(mode="json", exclude=WITHOUT)),
@@ -86,7 +86,7 @@ def inputs_key(config: Config, backend: Backend) -> Key:
     )
 
 
-def table_key(key: Key, table: Any, y: Array, goal: Goal, workers: Workers | None) -> Key:
+def table_key(key: CheckpointKey, table: Any, y: Array, goal: Goal, workers: Workers | None) -> CheckpointKey:
     """Return the key of a table that was read: what is to be learned of it, and how it is cut for workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
     cut = [workers.n_workers, table.bounds] if workers is not None else []

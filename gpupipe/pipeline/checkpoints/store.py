@@ -1,4 +1,4 @@
-"""The folder of what stages have made: ``.checkpoints``, beside the run directories.
+"""The folder of checkpoints: ``.checkpoints``, beside the run directories.
 
 A result is a directory of files, hashed as those of a model are, and named by its key; the state of a training that is
 not over is a file ``KEY.pt``. Both outlive a run that fails or is killed, and go when a run that used them succeeds,
@@ -24,7 +24,7 @@ from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.drafts import is_stale, make_draft, remove, sweep
 from gpupipe.pipeline.atomic.rename import sync, sync_tree
-from gpupipe.pipeline.checkpoints.keys import Key
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 
 FOLDER = ".checkpoints"
 DRAFT = ".draft-"
@@ -39,15 +39,15 @@ Read = TypeVar("Read")
 
 
 @dataclass
-class Store:
-    """The results of one run, and those of interrupted ones.
+class CheckpointStore:
+    """Checkpoints in a folder: those of this run, and of interrupted runs.
 
     Attributes
     ----------
     folder : Path, optional
-        Made when something is kept; None: nothing is kept.
+        Created with the first checkpoint; None: nothing is saved.
     resume : bool
-        Whether results of interrupted runs are taken up.
+        Whether checkpoints of interrupted runs are loaded.
     used : set of str
         The keys of this run.
     """
@@ -58,7 +58,7 @@ class Store:
 
     @classmethod
     @contextmanager
-    def beside(cls, run: Path, resume: bool) -> Iterator[Store]:
+    def beside(cls, run: Path, resume: bool) -> Iterator[CheckpointStore]:
         """Yield the store of the folder that a run directory is in; if the run succeeds, what it used is cleared.
 
         Where the folder is another user's, nothing is kept.
@@ -69,8 +69,8 @@ class Store:
         yield store
         store.clear()
 
-    def load(self, key: Key, read: Callable[[ArtifactReader], Read]) -> tuple[Read | None, str]:
-        """Return what was kept under a key, or None and the reason in words.
+    def load(self, key: CheckpointKey, read: Callable[[ArtifactReader], Read]) -> tuple[Read | None, str]:
+        """Return the result that was saved under a key, or None and the reason.
 
         Nothing is parsed whose hash is not the one that was written. What is damaged is removed.
         """
@@ -87,8 +87,8 @@ class Store:
         self.used.add(key.name)
         return found, ""
 
-    def keep(self, key: Key, write: Callable[[Path], None]) -> None:
-        """Keep a result, if it is not there: `write` fills an empty directory.
+    def save(self, key: CheckpointKey, write: Callable[[Path], None]) -> None:
+        """Save a result unless it is there already: `write` fills an empty directory.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Store:
         with room_on(self.folder.parent, "make room, then go on with --resume: what was kept so far is there"):
             self._write(self.folder, key.name, write)
 
-    def state_file(self, key: Key) -> Path | None:
+    def state_file(self, key: CheckpointKey) -> Path | None:
         """Return the file for the state of a training that is not over."""
         if self.folder is None:
             return None
@@ -149,7 +149,7 @@ class Store:
             remove(draft)
             os.close(lock)
 
-    def _why_not(self, key: Key) -> str:
+    def _why_not(self, key: CheckpointKey) -> str:
         """Return why there is no result for a key: of the stage of that name, what has changed since."""
         for path in sorted(self.folder.iterdir()) if self.folder is not None and self.folder.is_dir() else ():
             with suppress(*DAMAGE):

@@ -15,7 +15,7 @@ from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.limits.energy import GIVE_WATTS, Machines, meters_of
+from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.report.text import seconds
 
@@ -26,8 +26,8 @@ UNITS = {"time": "s", "gpu_hours": "h", "energy": "kWh", "cost": ""}  # the pric
 
 
 @dataclass(frozen=True)
-class Use:
-    """What was used of one thing.
+class LimitUsage:
+    """Use of one limited resource.
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class Use:
         return self.allowed is not None and self.used >= self.allowed
 
     def __str__(self) -> str:
-        of = "" if self.allowed is None else f" of {shown(self.name, self.allowed)}"
-        return f"{self.name} {shown(self.name, self.used)}{of}"
+        of = "" if self.allowed is None else f" of {format_amount(self.name, self.allowed)}"
+        return f"{self.name} {format_amount(self.name, self.used)}{of}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record that timeline.json holds."""
         return asdict(self) | {"unit": UNITS[self.name], "used": round(self.used, 9)}
 
 
-def shown(name: str, value: float) -> str:
+def format_amount(name: str, value: float) -> str:
     """Return how much is used or allowed of what `name` says, as people read it."""
     return seconds(value) if name == "time" else f"{value:.4g} {UNITS[name]}".rstrip()
 
 
 @contextmanager
-def within_limits(
+def enforce_limits(
     config: Config, timeline: Timeline, backend: Backend, workers: Workers | None, n_processes: int
 ) -> Iterator[Budget]:
     """Have the run of the ``with`` block stop at a safe point once it has reached a limit of its configuration.
@@ -77,12 +77,12 @@ def within_limits(
     ConfigError
         If the energy has a limit or a price, and can neither be measured nor has given watts.
     """
-    machines = Machines.of(config, backend, workers, n_processes)
+    machines = RunHardware.of(config, backend, workers, n_processes)
     meters = meters_of(config.limits, machines)
     with Budget(config.limits, timeline, machines.n_gpus, meters) as budget:
         timeline.limits = budget.to_json
         if config.limits.of_a_run:
-            timeline.stopping.watch(budget.check)
+            timeline.stop_signal.watch(budget.check)
         yield budget
         found, uses = budget.to_json(), budget.uses()
         timeline.limits = lambda: found
@@ -136,7 +136,7 @@ class Budget:
             if use.is_reached:
                 raise _reached(use, where, self.timeline)
 
-    def uses(self) -> list[Use]:
+    def uses(self) -> list[LimitUsage]:
         """Return what was used of what is limited or has a price.
 
         Raises
@@ -149,10 +149,10 @@ class Budget:
         cost = price.hour * wall / HOUR + price.gpu_hour * gpu_hours + price.kwh * kwh
         meters = ", ".join(f"{whose}: {meter.how}" for whose, meter in self.meters)
         found = [
-            Use("time", wall, limits.time, "wall clock"),
-            Use("gpu_hours", gpu_hours, limits.gpu_hours, "GPUs that the run holds × wall clock"),
-            Use("energy", kwh, limits.energy, meters),
-            Use("cost", cost, limits.cost, _priced(price)),
+            LimitUsage("time", wall, limits.time, "wall clock"),
+            LimitUsage("gpu_hours", gpu_hours, limits.gpu_hours, "GPUs that the run holds × wall clock"),
+            LimitUsage("energy", kwh, limits.energy, meters),
+            LimitUsage("cost", cost, limits.cost, _priced(price)),
         ]
         told = {"energy": bool(self.meters), "cost": bool(_priced(price))}
         return [use for use in found if use.allowed is not None or told.get(use.name)]
@@ -191,13 +191,13 @@ def _trains(stage: Stage) -> bool:
     return "train " in stage.name
 
 
-def _reached(use: Use, where: str, timeline: Timeline) -> LimitError:
+def _reached(use: LimitUsage, where: str, timeline: Timeline) -> LimitError:
     running = [stage.name for stage in timeline.stages if stage.status == "running"]
     done = [stage.name.replace("train ", "") for stage in timeline.stages if stage.status == "done" and _trains(stage)]
     models = ", ".join(done[:MOST_NAMED]) + (f" and {len(done) - MOST_NAMED} more" * (len(done) > MOST_NAMED))
-    allowed = "" if use.allowed is None else shown(use.name, use.allowed)
+    allowed = "" if use.allowed is None else format_amount(use.name, use.allowed)
     return LimitError(
-        f"the run has used {shown(use.name, use.used)} of the {allowed} that limits.{use.name} allows; "
+        f"the run has used {format_amount(use.name, use.used)} of the {allowed} that limits.{use.name} allows; "
         f"{f'trained by then: {models}' if models else 'no model was trained by then'}",
         where=", ".join([*running, where]),
         fix=f"run it again with --resume: it goes on from there, and counts from 0; what takes more than {allowed} by "

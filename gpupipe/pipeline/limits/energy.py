@@ -1,4 +1,4 @@
-"""Which meters tell the energy of a run."""
+"""Energy meters of the hardware that a run uses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GIVE_WATTS = "say with how many watts to reckon, as in limits: {power: {cpu: 150
 
 
 @dataclass(frozen=True)
-class Machines:
-    """What a run computes on.
+class RunHardware:
+    """The hardware that a run uses.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class Machines:
     are_elsewhere: bool = False
 
     @classmethod
-    def of(cls, config: Config, backend: Backend, workers: Workers | None, n_processes: int) -> Machines:
-        """Return where a run computes: here, or on the workers of a cluster."""
+    def of(cls, config: Config, backend: Backend, workers: Workers | None, n_processes: int) -> RunHardware:
+        """Return the hardware of a run: of this machine, or of the workers of a cluster."""
         if workers is None:
             here = launched_here()
             n_gpus = max(n_processes, launched()) if backend.name == "gpu" else 0
@@ -50,7 +50,7 @@ class Machines:
         return cls(n_gpus_of_workers, max(1, len(hosts)), True)
 
 
-def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, EnergyMeter]]:
+def meters_of(limits: Limits, machines: RunHardware) -> list[tuple[str, EnergyMeter]]:
     """Return the meters of a run whose energy has a limit or a price, each with whose it is ("cpu", "gpu"), else none.
 
     Raises
@@ -69,11 +69,13 @@ def meters_of(limits: Limits, machines: Machines) -> list[tuple[str, EnergyMeter
 
 def refuse_unmeasured(limits: Limits, n_gpus: int) -> None:
     """Raise the ConfigError of `meters_of` for a run on this machine; nothing is measured."""
-    for _, meter in meters_of(limits, Machines(lambda: n_gpus)):
+    for _, meter in meters_of(limits, RunHardware(lambda: n_gpus)):
         meter.close()
 
 
-def _meter(whose: str, measured: Callable[[], EnergyMeter], limits: Limits, n: int, machines: Machines) -> EnergyMeter:
+def _meter(
+    whose: str, measured: Callable[[], EnergyMeter], limits: Limits, n: int, machines: RunHardware
+) -> EnergyMeter:
     try:
         if machines.are_elsewhere:
             raise EnergyUnavailable("the run computes on other machines")

@@ -1,4 +1,4 @@
-"""Whether the rows of a run are kept in memory, or on the disk, one partition at a time in memory."""
+"""Choice between memory and out-of-core partitions for the rows of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.read import input_files
-from gpupipe.pipeline.plan.make import Plan, make_plan
+from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
 ENOUGH, MANY_TIMES = 1 << 30, 64
 ROW_BYTES = 200  # about those of a generated row
 
 
-def beyond_memory(config: Config, backend: Backend) -> Plan | None:
+def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
     """Return the plan of a run whose rows are not to be kept in memory; None where they are.
 
     On a device they are: what does not fit there is worked on in parts.

@@ -1,16 +1,16 @@
-"""Where a run that should end early ends: between stages, and inside a stage where it can go on later."""
+"""Safe points of a run, at which it may stop early: between stages, and inside a stage where it can resume."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 
-class Stopping:
-    """Asked at every safe point of a run whether it should go on.
+class StopSignal:
+    """Request to stop a run, checked at every safe point.
 
-    A safe point is the beginning of a stage (`gpupipe.pipeline.timeline.Timeline` asks there, but for stages whose
-    predecessor is not kept yet) and, inside a training, the end of an epoch or of a round of XGBoost
-    (``Resources.safe_point``): whatever can be kept has been kept by then.
+    A safe point is the beginning of a stage (`gpupipe.pipeline.timeline.Timeline` checks there, except for stages whose
+    predecessor has no checkpoint yet) and, inside a training, the end of an epoch or of a round of XGBoost
+    (``Resources.safe_point``): whatever can be saved has been saved by then.
     """
 
     def __init__(self) -> None:
@@ -18,12 +18,12 @@ class Stopping:
         self._watchers: list[Callable[[str], None]] = []
 
     @property
-    def asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the run has been asked to stop."""
         return self._asked is not None
 
-    def ask(self, error: BaseException) -> None:
-        """Have the next safe point raise `error`; may be called by a signal handler. The first one asked for stays."""
+    def request(self, error: BaseException) -> None:
+        """Have the next safe point raise `error`; may be called by a signal handler. The first request wins."""
         self._asked = self._asked or error
 
     def watch(self, watcher: Callable[[str], None]) -> None:
@@ -31,7 +31,7 @@ class Stopping:
         self._watchers.append(watcher)
 
     def check(self, where: str) -> None:
-        """Be at a safe point, which `where` names ("before train xgboost"): raise what stops the run, if anything."""
+        """Raise if the run has to stop; `where` names the safe point ("before train xgboost")."""
         if self._asked is not None:
             raise self._asked
         for watcher in self._watchers:

@@ -21,23 +21,23 @@ from gpupipe.pipeline.model.feature_files import write_features
 from gpupipe.pipeline.model.input_source import reading_of
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.model.user_code import write_kernels
-from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.parity.write import write_parity
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
-from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.schema import Schema
 
 
 def export_model(
     folder: Path,
-    trained: Trained,
+    trained: TrainedModel,
     goal: Goal,
     decision: Decision,
     config: Config,
     metrics: Mapping[str, Any],
-    trial: Trial | None = None,
+    trial: TrialRows | None = None,
     backend: Backend | None = None,
     rules: Sequence[ServedRules] = (),
     schema: Schema | None = None,
@@ -51,7 +51,7 @@ def export_model(
     ----------
     folder : Path
         Created; must not exist.
-    trained : Trained
+    trained : TrainedModel
     goal : Goal
     decision : Decision
         Calibration and threshold.
@@ -59,7 +59,7 @@ def export_model(
         For its name, and for how its files are read.
     metrics : mapping of str to float
         Of the exported model, for the record.
-    trial : Trial, optional
+    trial : TrialRows, optional
         Rows that the model is replayed with; without any, it says nothing of what it must give.
     backend : Backend, optional
         Where it was trained; needed with `trial`.

@@ -27,7 +27,7 @@ from gpupipe.pipeline.model.part_checks import (
     read_goal,
     read_importances,
 )
-from gpupipe.pipeline.model.pickled_files import files_of, load_files
+from gpupipe.pipeline.model.pickle_support import load_from_files, read_model_files
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.model.user_code import read_kernels
@@ -97,7 +97,7 @@ class Model(LoadedModel):
         return self.features.transform(table, self.backend, self.engine), report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = files_of(self.folder, self.manifest)
+        files = read_model_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
         return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
@@ -213,4 +213,4 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
 
 
 def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    return load_files(files, lambda folder: replace(load_model(folder, device, allow_code=allow_code), **changed))
+    return load_from_files(files, lambda folder: replace(load_model(folder, device, allow_code=allow_code), **changed))

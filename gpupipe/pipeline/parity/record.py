@@ -15,9 +15,9 @@ from gpupipe.features.program.fitted import Feature
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import FittedModel
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.target import Goal
-from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
 
 Array = Any
@@ -26,12 +26,12 @@ REACH = 2.0  # rows are predicted whose features are no further out than so many
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What the training side made of the rows of a trial.
+class ParityRecord:
+    """Outputs of the training side for the rows of a trial.
 
     Attributes
     ----------
-    trial : Trial
+    trial : TrialRows
     X : array of float32, shape (n, d)
     predicted : array of bool, shape (n,)
         The rows that it was asked to predict.
@@ -41,7 +41,7 @@ class Recorded:
         Class codes or clusters; -1 where there are none.
     """
 
-    trial: Trial
+    trial: TrialRows
     X: Array
     predicted: Array
     outputs: Array
@@ -49,8 +49,8 @@ class Recorded:
 
 
 def record(
-    trial: Trial, trained: Trained, decision: Decision, goal: Goal, backend: Backend
-) -> tuple[Recorded, list[str]]:
+    trial: TrialRows, trained: TrainedModel, decision: Decision, goal: Goal, backend: Backend
+) -> tuple[ParityRecord, list[str]]:
     """Return what the run's own backend, features and estimator make of a trial, and the predictions not recorded.
 
     The latter are in words, with the reason.
@@ -82,7 +82,7 @@ def record(
         notes.append(f"predictions that depend on how the {backend.name} rounds float32 distances: {n_unstable} rows")
     if refused:
         notes.append(f"predictions where features are missing, on the device: {refused}")
-    return Recorded(trial, X, predicted, *(_spread(values, predicted) for values in found)), notes
+    return ParityRecord(trial, X, predicted, *(_spread(values, predicted) for values in found)), notes
 
 
 def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
@@ -112,7 +112,7 @@ def _spread(values: Array, rows: Array) -> Array:
     return everywhere
 
 
-def to_table(recorded: Recorded) -> pa.Table:
+def to_table(recorded: ParityRecord) -> pa.Table:
     """Return a record as a table: the inputs as one struct, the features as one list a row."""
     trial = recorded.trial
 
@@ -132,7 +132,7 @@ def to_table(recorded: Recorded) -> pa.Table:
     )  # fmt: skip
 
 
-def from_table(table: pa.Table, metrics: tuple[str, ...]) -> Recorded:
+def from_table(table: pa.Table, metrics: tuple[str, ...]) -> ParityRecord:
     """Return the record that `to_table` wrote."""
 
     def numbers(name: str) -> Array:
@@ -143,5 +143,5 @@ def from_table(table: pa.Table, metrics: tuple[str, ...]) -> Recorded:
         return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), lists.type.list_size)
 
     inputs = pa.Table.from_struct_array(table["inputs"].combine_chunks())
-    trial = Trial(inputs, table["case"].to_pylist(), numbers("row"), numbers("target"), metrics)
-    return Recorded(trial, matrix("features"), numbers("predicted"), matrix("outputs"), numbers("label"))
+    trial = TrialRows(inputs, table["case"].to_pylist(), numbers("row"), numbers("target"), metrics)
+    return ParityRecord(trial, matrix("features"), numbers("predicted"), matrix("outputs"), numbers("label"))

@@ -20,8 +20,8 @@ from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.record import Recorded, answers, from_table
-from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.record import ParityRecord, answers, from_table
+from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
@@ -89,7 +89,7 @@ def verify_model(model: Replayable) -> Verification:
 
 
 def replay(
-    model: Replayable, recorded: Recorded, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
+    model: Replayable, recorded: ParityRecord, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
 ) -> Verification:
     """Return what a loaded model makes of the recorded rows, and how far that is from what was recorded."""
     trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
@@ -112,7 +112,7 @@ def replay(
     return replace(found, problems=tuple(_problems(found, recorded, features)))
 
 
-def _problems(found: Verification, recorded: Recorded, features: FittedFeatures) -> Iterator[str]:
+def _problems(found: Verification, recorded: ParityRecord, features: FittedFeatures) -> Iterator[str]:
     columns = zip(found.columns, features.features, strict=True)
     for column, feature in sorted((pair for pair in columns if pair[0].outside), key=lambda pair: -pair[0].outside):
         yield (
@@ -128,7 +128,7 @@ def _problems(found: Verification, recorded: Recorded, features: FittedFeatures)
             )
 
 
-def _row(recorded: Recorded, row: int, columns: Sequence[str]) -> str:
+def _row(recorded: ParityRecord, row: int, columns: Sequence[str]) -> str:
     """Return the values of a row in words: those of `columns` that are inputs."""
     trial = recorded.trial
     shown = [name for name in columns if name in trial.inputs.column_names] or trial.inputs.column_names
@@ -136,7 +136,9 @@ def _row(recorded: Recorded, row: int, columns: Sequence[str]) -> str:
     return f"[{trial.cases[row] or f'row {trial.rows[row]} of the run'}] {values}"
 
 
-def _metrics(trial: Trial, rows: Array, model: Replayable, then: Array, now: Array) -> dict[str, tuple[float, float]]:
+def _metrics(
+    trial: TrialRows, rows: Array, model: Replayable, then: Array, now: Array
+) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y)
     if not known.any() or not (goal.task in CLASSIFICATION or goal.task == "regression"):

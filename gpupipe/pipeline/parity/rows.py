@@ -40,8 +40,8 @@ FAR_TIMES = {
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Rows that a model is tried with.
+class TrialRows:
+    """Rows for the parity check of a model.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Trial:
     metrics: tuple[str, ...]
 
 
-def trial_rows(job: Job, features: FittedFeatures) -> Trial:
+def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
     """Return the rows to try a model of `job` with."""
     sources = dict.fromkeys(column.source for column in features.schema)
     columns = [job.table.schema[name] for name in sources]
@@ -83,8 +83,8 @@ def trial_rows(job: Job, features: FittedFeatures) -> Trial:
             cases.append("all null" if everything else "; ".join(f"{name}: {what}" for name, what, _ in changes))
     made = len(cases) - len(picked)
     y = np.full(len(picked), np.nan) if job.y is None else job.y[picked]
-    origin = picked if job.origin is None else job.origin[picked]
-    return Trial(
+    origin = picked if job.row_ids is None else job.row_ids[picked]
+    return TrialRows(
         pa.table({c.name: pa.array(values[c.name], _arrow_type(c)) for c in columns}),
         cases,
         np.concatenate([origin, np.full(made, -1)]),

@@ -16,17 +16,17 @@ from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE
 from gpupipe.pipeline.parity.record import record, to_table
 from gpupipe.pipeline.parity.replay import NAME, ROWS, Replayable, replay
-from gpupipe.pipeline.parity.rows import Trial
+from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
-from gpupipe.pipeline.training import Trained
+from gpupipe.pipeline.training import TrainedModel
 
 
 def write_parity(
     writer: ArtifactWriter,
     written: Replayable,
-    trial: Trial,
-    trained: Trained,
+    trial: TrialRows,
+    trained: TrainedModel,
     decision: Decision,
     goal: Goal,
     backend: Backend,
@@ -72,7 +72,7 @@ def write_parity(
     return found
 
 
-def _derived_columns(trained: Trained) -> list[str]:
+def _derived_columns(trained: TrainedModel) -> list[str]:
     derived = [column.name for column in trained.features.schema if column.derived]
     return [f"how {', '.join(derived)} are derived: their values are given, as they came out of the run"] * bool(
         derived

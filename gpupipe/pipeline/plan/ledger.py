@@ -28,7 +28,7 @@ class Ledger:
         """Hold so many bytes more under a name."""
         self.held[name] = self.held.get(name, 0) + int(n_bytes)
 
-    def let_go(self, *names: str) -> None:
+    def release(self, *names: str) -> None:
         """Hold nothing more under these names."""
         for name in names:
             self.held.pop(name, None)

@@ -217,7 +217,7 @@ class Planner:
             host, device = 0, costs.DERIVED_EVENT * n_events + costs.DERIVED_CELL * seen.n_derived * seen.n_rows
         self._add("derive", seen.n_rows, host, device, notes=[f"{seen.n_derived} columns"])
         for ledger in filter(None, (self.host, self.device)):
-            ledger.let_go("tables as they were read")
+            ledger.release("tables as they were read")
 
     @property
     def _derives_there(self) -> bool:
@@ -263,7 +263,7 @@ class Planner:
         for entry in entries:
             self._train(label, entry, n_train)
             self._predict(label, entry, n_parts)
-        self._ledger.let_go("training matrix", "encoded parts")
+        self._ledger.release("training matrix", "encoded parts")
 
     def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
         views, ledger, n_predicted = self._views(entries), self._ledger, sum(n_parts)

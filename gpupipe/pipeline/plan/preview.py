@@ -21,7 +21,7 @@ from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
-from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, prepare
+from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, open_job
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
@@ -32,8 +32,8 @@ MORE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How many folds there are, and what part of all rows is in the parts of each.
+class SplitFractions:
+    """Number of folds, and the fraction of all rows in each part of one.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Preview:
         View to its features, fitted to the sample.
     matrices : dict of str to array
         View to the matrix of the sample.
-    shares : Shares
+    shares : SplitFractions
     n_derived : int
         Columns that are made before the split.
     events_bytes, n_events : int
@@ -100,7 +100,7 @@ class Preview:
     encoded_row: float
     features: dict[View, FittedFeatures]
     matrices: dict[View, Array]
-    shares: Shares
+    shares: SplitFractions
     n_derived: int = 0
     events_bytes: int = 0
     n_events: int = 0
@@ -144,7 +144,7 @@ def _look(config: Config, device: str, most: int) -> Preview:
         events = [part for name, part in tables.further.items() if not config.tables[name].is_joined]
         timeline = Timeline()
         try:
-            job = prepare(small, choose("cpu"), timeline)
+            job = open_job(small, choose("cpu"), timeline)
             entries = _entries(config, job, device)
             seen = _measured(config, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
@@ -211,13 +211,13 @@ def _written_out(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _shares(job: Job, entries: Sequence[ModelEntry]) -> Shares:
+def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
     folds, n = folds_of(job), job.table.n_rows
     train, test = folds[0].train, folds[0].test
     settings = job.config.evaluate
     if job.config.split.cv:
-        return Shares(float(train.mean()), float(test.mean()), len(folds))
+        return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
     if job.y is None or (len(entries) == 1 and not is_learned(settings)):
-        return Shares(float(train.mean()), float(test.mean()))
+        return SplitFractions(float(train.mean()), float(test.mean()))
     fit, held = hold_out(train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
-    return Shares(float(fit.sum() / n), float(test.mean()), 1, float(held.sum() / n))
+    return SplitFractions(float(fit.sum() / n), float(test.mean()), 1, float(held.sum() / n))

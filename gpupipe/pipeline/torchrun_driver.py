@@ -1,4 +1,4 @@
-"""A run that ``torchrun`` has started as several processes: one of them is the run, the others train with it."""
+"""The driver of a run that ``torchrun`` has started as several processes: rank 0 runs it, the others train with it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gpupipe.models.neural.ranks.torchrun import is_follower, is_launched
 
 
 @contextmanager
-def leading() -> Iterator[bool]:
-    """Yield whether this process is the run; one that follows has done its part by then.
+def torchrun_driver() -> Iterator[bool]:
+    """Yield whether this process is the driver; any other rank has finished its part by then.
 
-    When the run is over, the others are let go; when it fails, ``torchrun`` ends them.
+    The other ranks are dismissed when the run is over; if it fails, ``torchrun`` ends them.
     """
     if not is_launched():
         yield True

@@ -96,7 +96,7 @@ def score_on_cluster(
         connect(cluster, device) as workers,
     ):
         say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
-        summary = score_spread(
+        summary = score_on_workers(
             loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust
         )
         for remark in workers.remarks():
@@ -104,7 +104,7 @@ def score_on_cluster(
     return replace(summary, output=output, seconds=time.perf_counter() - started, notes=tuple(notes))
 
 
-def score_spread(
+def score_on_workers(
     model: Model,
     data: str,
     folder: Path,
@@ -118,7 +118,7 @@ def score_spread(
     keep: Sequence[str] = (),
     adjust: Adjust = lambda source: source,
 ) -> ScoreSummary:
-    """Have workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
+    """Have given workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
     from gpupipe.partitions.scoring import SentModel, score_pieces, score_whole
     from gpupipe.partitions.source_chunks import read_pieces
 

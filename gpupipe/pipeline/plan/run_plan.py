@@ -1,4 +1,4 @@
-"""What a run would do and need, before it runs: where each stage works and why, its rows, its memory, its parts.
+"""The plan of a run: for each stage its device and the reason, its rows, its memory and its parts.
 
 Nothing is read but footers, sizes and some rows; no library of a GPU is imported. The memory is that of
 `gpupipe.pipeline.plan.costs`: what a stage holds is known from shapes, what its libraries take beside was measured.
@@ -15,7 +15,7 @@ from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.limits.energy import refuse_unmeasured
 from gpupipe.pipeline.plan.ledger import Ledger
-from gpupipe.pipeline.plan.on_disk import OnDiskPlanner
+from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
 from gpupipe.pipeline.plan.planner import PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
 
@@ -23,7 +23,7 @@ SHARE = 0.9  # of what there is: a plan is right to some per cent
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A run that has not run.
 
     Attributes
@@ -97,7 +97,7 @@ class Plan:
         }
 
 
-def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
+def make_plan(config: Config, assume_gpu: int | None = None) -> RunPlan:
     """Return what a run of `config` would do and need.
 
     Parameters
@@ -125,7 +125,7 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
     planner.walk()
     on_disk = "" if limit is not None or config.cluster.scheduler else _beyond_memory(planner)
     if on_disk:
-        planner = OnDiskPlanner(config, seen, reason, Ledger(memory.total), None, memory.available)
+        planner = OutOfCorePlanner(config, seen, reason, Ledger(memory.total), None, memory.available)
         planner.walk()
     error, hide = _error(config, planner, seen), config.origin.redactor.hide
     if error is not None:
@@ -133,7 +133,7 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> Plan:
     stages = [
         replace(stage, reason=hide(stage.reason), notes=tuple(map(hide, stage.notes))) for stage in planner.stages
     ]
-    return Plan(
+    return RunPlan(
         tuple(stages), seen.n_rows, seen.is_exact, memory.total, limit, error, hide(on_disk), planner.disk_bytes,
         config.limits.of_a_run, tuple(map(hide, seen.warnings)),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
 
 
-class OnDiskPlanner(Planner):
+class OutOfCorePlanner(Planner):
     """Walks through a run that keeps no table and no matrix in memory."""
 
     on_disk = True
@@ -40,7 +40,7 @@ class OnDiskPlanner(Planner):
 
     def _derive(self) -> None:
         super()._derive()
-        self.host.let_go("encoded table")
+        self.host.release("encoded table")
 
     def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
         views, n_rows = self._views(entries), n_train + sum(n_parts)

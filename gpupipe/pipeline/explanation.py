@@ -13,7 +13,7 @@ from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.dispatch import matrix_rows
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import Outcome
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 
 Array = Any
@@ -22,8 +22,8 @@ TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """What is drawn of a prediction beside its target: small enough to put into a page.
+class ModelPlots:
+    """Data of the plots of a model's predictions and targets, small enough for a page.
 
     Attributes
     ----------
@@ -40,22 +40,22 @@ class Drawing:
     residuals: Residuals | None = None
 
 
-def draw(job: Job, outcome: Outcome) -> Drawing:
+def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
     """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
-    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.judged.threshold
+    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.threshold
 
-    def measure(backend: Backend, y: Array, rows: Prediction) -> Drawing:
+    def measure(backend: Backend, y: Array, rows: Prediction) -> ModelPlots:
         if task == "regression":
-            return Drawing(residuals=residuals(y, rows, seed=job.config.seed, backend=backend))
+            return ModelPlots(residuals=residuals(y, rows, seed=job.config.seed, backend=backend))
         if task not in CLASSIFICATION:
-            return Drawing()
+            return ModelPlots()
         lines = curves(task, y, rows, n_classes, backend=backend)
-        return Drawing(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
+        return ModelPlots(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
 
-    return job.measured(measure, outcome.judged.y, outcome.judged.predicted)
+    return job.measure(measure, outcome.held_out.y, outcome.held_out.predicted)
 
 
-def measure_importances(job: Job, outcome: Outcome, stage: Stage) -> list[ColumnImportance]:
+def measure_importances(job: Job, outcome: LeaderboardResult, stage: Stage) -> list[ColumnImportance]:
     """Return permutation importances of input columns, measured on rows that the explained model has not seen.
 
     They are those of all columns up to ``evaluate.importance.columns``; of more, `stage` notes which were measured.

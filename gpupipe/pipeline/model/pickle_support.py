@@ -1,4 +1,4 @@
-"""Files of a model in a pickle, and in a temporary directory when it is loaded."""
+"""Pickling of loaded models: a pickle holds the model's files, which a temporary directory gets when it is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
 
-def files_of(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+def read_model_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the files of a model directory.
 
     Raises
@@ -35,7 +35,7 @@ def files_of(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
 
 
-def load_files(files: Mapping[str, bytes], load: Callable[[Path], Model]) -> Model:
+def load_from_files(files: Mapping[str, bytes], load: Callable[[Path], Model]) -> Model:
     """Return the model that `load` makes of a directory with these files, which exists as long as the model does."""
     folder = Path(mkdtemp(prefix="gpupipe-model-"))
     try:

@@ -1,0 +1,7 @@
+"""Fixtures of the partitions' tests, for tests that need no cluster."""
+
+from tests.partitions.conftest import backend as backend
+from tests.partitions.conftest import divide as divide
+from tests.partitions.conftest import small_disk as small_disk
+from tests.partitions.conftest import small_parts as small_parts
+from tests.partitions.conftest import workers as workers
