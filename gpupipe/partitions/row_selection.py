@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.arrange import slice_rows, take, take_each
 from gpupipe.table.blocks import Table
@@ -43,7 +43,7 @@ def take_parts(
     """
     masks = [mask[start:stop] for start, stop in pairwise(bounds)]
     found = [0, *accumulate(int(np.count_nonzero(own)) for own in masks)]
-    inner = [round(bound / ROWS_A_PART) * ROWS_A_PART for bound in found[1:-1]]
+    inner = [round(bound / ROWS_PER_BLOCK) * ROWS_PER_BLOCK for bound in found[1:-1]]
     spans = list(pairwise([0, *sorted({bound for bound in inner if 0 < bound < found[-1]}), found[-1]]))
     partitions = [_runs(masks, found, *span) for span in spans]
     homes = [int(np.argmax([run.n_rows for run in runs])) for runs in partitions]

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.row_selection import take_parts
 from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.arrange import arrange, select
@@ -138,9 +138,9 @@ class PartitionedTable:
     def take(self, mask: Array) -> PartitionedTable:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true; levels stay as they are.
 
-        The partitions begin at multiples of `ROWS_A_PART`: floats are added up in parts of so many rows from the first
-        on, so that each partition has whole ones. Every boundary moves to the nearest multiple, and the rows between go
-        to the neighbour; what is empty vanishes.
+        The partitions begin at multiples of `ROWS_PER_BLOCK`: floats are added up in blocks of that many rows from the
+        first on, so that each partition has whole ones. Every boundary moves to the nearest multiple, and the rows
+        between go to the neighbour; what is empty vanishes.
         """
         taken = take_parts(self.workers, [part.table for part in self.parts], self.bounds, mask)
         # Their blocks are new: only the columns of the schema are in them.
@@ -160,7 +160,7 @@ class PartitionedTable:
 
     def aligned(self) -> PartitionedTable:
         """Return the table with partitions as `take` makes them; the table itself if they are so."""
-        is_whole = all(bound % ROWS_A_PART == 0 for bound in self.bounds[1:-1])
+        is_whole = all(bound % ROWS_PER_BLOCK == 0 for bound in self.bounds[1:-1])
         if is_whole and (all(part.n_rows for part in self.parts) or len(self.parts) == 1):
             return self
         return self.take(np.ones(self.n_rows, bool))

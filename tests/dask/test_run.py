@@ -31,7 +31,7 @@ from gpupipe.pipeline.read_stage import ReadTable
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 COUNTS = (1, 2, 3, 7)
-ROWS_A_PART = 64
+ROWS_PER_BLOCK = 64
 
 Compare = Callable[..., tuple[Left, list[Left]]]
 
@@ -41,7 +41,7 @@ def compare(tmp_path: Path, workers: Workers, backend: Backend, small_parts: Any
     """Return a function that runs a configuration alone and with several partitions, and demands the same of all."""
 
     def check(config: Path, *overrides: str, counts: tuple[int, ...] = COUNTS) -> tuple[Left, list[Left]]:
-        with small_parts(ROWS_A_PART):
+        with small_parts(ROWS_PER_BLOCK):
             alone = run_on(config, tmp_path / "alone", overrides)
             shared = []
             for n in counts:

@@ -24,12 +24,12 @@ from gpupipe.features import OPS
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics import device as device_sweeping
+from gpupipe.features.statistics import device as device_statistics
 from gpupipe.features.statistics import numbers as number_statistics
 from gpupipe.features.statistics import quantiles
-from gpupipe.features.statistics.device import DeviceSweeper
-from gpupipe.features.statistics.reductions import Sweeper
-from gpupipe.features.statistics.row_blocks import over_parts
+from gpupipe.features.statistics.device import DeviceReducer
+from gpupipe.features.statistics.reductions import Reducer
+from gpupipe.features.statistics.row_blocks import map_row_blocks
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
@@ -198,12 +198,12 @@ def test_without_a_target(ops: list[Any], rtol: float) -> None:
 
 
 def test_made_columns_are_added_up_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_sweeping, "MOST_ROWS_MADE", N // 3 + 1)
+    monkeypatch.setattr(device_statistics, "MAX_PROGRAM_ROWS", N // 3 + 1)
     assert_moments_alike(NumericExpr("age", ("age",), Producer("LOAD", "age")).then("LOG1P"))
 
 
 def test_exponents_of_more_rows_are_those_of_the_same_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", N // 3)
+    monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", N // 3)
     host, there = both(people())
     column = NumericExpr("income", ("income",), Producer("LOAD", "income"))
     assert there.exponents([column]) == host.exponents([column])
@@ -264,15 +264,15 @@ def columns() -> list[np.ndarray]:
 def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly() -> None:
     device, shares = DeviceDouble(), [0.0, 0.25, 0.5, 0.731, 1.0]
     there = [device.to_device(x) for x in columns()]
-    sweeper, host = DeviceSweeper(device, cuda_engine), Sweeper(choose("cpu"), numpy_engine)
-    found, expected = sweeper.quantiles(there, shares), host.quantiles(columns(), shares)
+    reducer, host = DeviceReducer(device, cuda_engine), Reducer(choose("cpu"), numpy_engine)
+    found, expected = reducer.quantiles(there, shares), host.quantiles(columns(), shares)
     assert [str(values) for _, values in found] == [str(values) for _, values in expected]
-    assert str(sweeper.extremes(there)) == str(host.extremes(columns()))
+    assert str(reducer.extremes(there)) == str(host.extremes(columns()))
     for (got, _), (exact, _) in zip(found, expected, strict=True):
         assert (got.n, got.n_null) == (exact.n, exact.n_null)
         assert got.mean == pytest.approx(exact.mean, rel=1e-12)
         assert got.deviation == pytest.approx(exact.deviation, rel=1e-9, abs=1e-12)
-    assert str(sweeper.quantiles(there, shares)) == str(found)  # the same at every call
+    assert str(reducer.quantiles(there, shares)) == str(found)  # the same at every call
 
 
 ORDERED = [
@@ -319,12 +319,14 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(road: str, tmp_
 def test_what_lies_in_brackets_is_what_the_host_finds() -> None:
     device, there = DeviceDouble(), columns()
     given = [np.array([[0.0, 20.0], [-np.inf, 5.0], [0.0, 0.0]], x.dtype) for x in there]
-    found = DeviceSweeper(device, cuda_engine).found([device.to_device(x) for x in there], [0.0] * len(there), given)
+    found = DeviceReducer(device, cuda_engine).reduce_columns(
+        [device.to_device(x) for x in there], [0.0] * len(there), given
+    )
     for (got,), (exact,) in zip(
-        found, Sweeper(choose("cpu"), numpy_engine).found(there, [0.0] * len(there), given), strict=True
+        found, Reducer(choose("cpu"), numpy_engine).reduce_columns(there, [0.0] * len(there), given), strict=True
     ):
         assert (got.n, got.n_null) == (exact.n, exact.n_null)
-        assert str(got.inside) == str(exact.inside)
+        assert str(got.brackets) == str(exact.brackets)
 
 
 def test_partitions_on_devices_have_what_one_host_has() -> None:
@@ -334,7 +336,7 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
     parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
     with (
-        patch.object(partitions, "ROWS_A_PART", n // 2), patch.object(row_selection, "ROWS_A_PART", n // 2),
+        patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
         many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
@@ -355,11 +357,11 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
 
 def test_no_columns_and_no_rows() -> None:
     device = DeviceDouble()
-    sweeper, empty = DeviceSweeper(device, cuda_engine), device.to_device(np.empty(0, np.float32))
-    assert sweeper.moments([]) == [] and sweeper.quantiles([], [0.5]) == [] and sweeper.extremes([]) == []
-    ((moments, values),) = sweeper.quantiles([empty], [0.5])
+    reducer, empty = DeviceReducer(device, cuda_engine), device.to_device(np.empty(0, np.float32))
+    assert reducer.moments([]) == [] and reducer.quantiles([], [0.5]) == [] and reducer.extremes([]) == []
+    ((moments, values),) = reducer.quantiles([empty], [0.5])
     assert (moments.n, moments.deviation, values) == (0, 0.0, [0.0])
-    assert sweeper.extremes([empty]) == [(0.0, 0.0)]
+    assert reducer.extremes([empty]) == [(0.0, 0.0)]
 
 
 def test_modes_and_what_happens_in_time() -> None:
@@ -394,8 +396,8 @@ def test_what_comes_to_the_host_does_not_grow_with_the_rows() -> None:
 
 
 def test_on_a_device_all_rows_are_one_part() -> None:
-    assert over_parts(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 10**6, [10]) == [[(0, 10**6)]]
-    assert over_parts(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 0) == [[(0, 0)]]
+    assert map_row_blocks(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 10**6, [10]) == [[(0, 10**6)]]
+    assert map_row_blocks(DeviceDouble(), lambda _, start, stop: (start, stop), [None], 0) == [[(0, 0)]]
 
 
 @pytest.mark.parametrize("size", [5, 3_000])
@@ -422,7 +424,7 @@ def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_r
 def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> None:
     device, x = DeviceDouble(), np.random.default_rng(n).lognormal(3, 2, n).astype(dtype)
     x[::7], pivot = np.nan, 3.5
-    ((added, null, first, second),) = DeviceSweeper(device, cuda_engine)._sums([device.to_device(x)], [pivot]).tolist()
+    ((added, null, first, second),) = DeviceReducer(device, cuda_engine)._sums([device.to_device(x)], [pivot]).tolist()
     away = [value - pivot for value in x.astype(np.float64).tolist() if not math.isnan(value)]
     assert (added, null) == (len(away), n - len(away))
     assert first == pytest.approx(math.fsum(away), rel=1e-12)

@@ -12,7 +12,7 @@ from benchmarks.device.parity import DEVICES, FeatureMatrices, column_errors, fi
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.features import OPS
-from gpupipe.features.statistics.device import DeviceSweeper
+from gpupipe.features.statistics.device import DeviceReducer
 from gpupipe.pipeline.preparation import folds_of
 from gpupipe.pipeline.training import fit_view
 from gpupipe_kernels.program.program import Program
@@ -137,7 +137,7 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> 
     x[::5], x[1::7], x[2::11] = np.copysign(np.nan, -1), np.nan, -0.0
     backend, shares = choose("gpu"), [0.0, 0.1, 0.5, 0.9, 1.0]
     there = backend.to_device(x)
-    ((moments, found),) = DeviceSweeper(backend, cuda_engine).quantiles([there], shares)
+    ((moments, found),) = DeviceReducer(backend, cuda_engine).quantiles([there], shares)
     assert moments.n_null == np.isnan(x).sum()
     np.testing.assert_allclose(found, np.nanquantile(x.astype(float), shares), rtol=1e-12)
     order = backend.to_host(backend.xp.argsort(there, kind="stable"))

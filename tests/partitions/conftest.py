@@ -57,7 +57,7 @@ def small(rows_a_part: int, few_values: int = 64) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for module in (row_blocks, categories, statistics, reductions, partitions, row_selection):
-            stack.enter_context(patch.object(module, "ROWS_A_PART", rows_a_part))
+            stack.enter_context(patch.object(module, "ROWS_PER_BLOCK", rows_a_part))
         for module in (quantiles, rank_selection):
             stack.enter_context(patch.object(module, "FEW_VALUES", few_values))
         stack.enter_context(patch.object(merging, "AT_ONCE", 2))

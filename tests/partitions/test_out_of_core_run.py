@@ -14,14 +14,14 @@ from tests.dask.run_checks import Left, assert_same_features, assert_same_files,
 
 CHURN = Path(__file__).parents[2] / "configs" / "churn.yaml"
 SETTINGS = ("source.rows=3000", "models=[logistic_regression, xgboost: {n_estimators: 10}]")
-ROWS_A_PART = 64
+ROWS_PER_BLOCK = 64
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, small_parts: Any) -> tuple[Left, Left]:
     """Return a run with its rows on the disk, and one in memory."""
     folder = tmp_path_factory.mktemp("runs")
-    with small_parts(ROWS_A_PART), pytest.MonkeyPatch.context() as patch:
+    with small_parts(ROWS_PER_BLOCK), pytest.MonkeyPatch.context() as patch:
         alone = run_on(CHURN, folder / "in memory", SETTINGS)
         patch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
         patch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits

@@ -19,7 +19,7 @@ from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics import numbers as number_statistics
 from gpupipe.features.statistics import quantiles
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.features import transform, transform_training
 from gpupipe.partitions.statistics import modes, reductions
@@ -198,7 +198,7 @@ def test_it_is_where_no_bracket_holds_and_little_may_be_sent(
     parted = divide(table, CUTS["seven"], workers)
     with small_parts(32):
         expected = answers(Statistics(table, backend, None, 7))
-        monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", 300)
+        monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", 300)
         sampled = answers(Statistics(table, backend, None, 7))
         assert sampled != expected
         monkeypatch.setattr(reductions, "MOST_SENT", 10)
@@ -209,7 +209,7 @@ def test_it_is_where_no_bracket_holds_and_little_may_be_sent(
 
 
 def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers, divide: Any) -> None:
-    n = 2 * ROWS_A_PART + 12_345
+    n = 2 * ROWS_PER_BLOCK + 12_345
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -220,8 +220,8 @@ def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers,
     )
     table = encode(pa.Table.from_pandas(frame), backend)
     target = Target(rng.normal(size=n), 0)
-    one, many = both(table, divide(table, [ROWS_A_PART - 99, n - 100_000, n - 7], workers), target, backend)
-    assert many.table.bounds == [0, ROWS_A_PART, 2 * ROWS_A_PART, n]
+    one, many = both(table, divide(table, [ROWS_PER_BLOCK - 99, n - 100_000, n - 7], workers), target, backend)
+    assert many.table.bounds == [0, ROWS_PER_BLOCK, 2 * ROWS_PER_BLOCK, n]
     asked = [plain("x"), plain("k"), plain("x").then("LOG1P")]
     for name, arguments in {
         "quantiles": (SHARES,), "moments": (), "medians": (), "extremes": (), "modes": (), "exponents": (),
@@ -292,10 +292,10 @@ def test_no_more_values_of_a_bracket_are_sent_than_may_be(
         parted = divide(encoded(make(0), backend), [320, 640], workers)
         for most, n_sent in ((3 * N, N), (30, 0)):
             monkeypatch.setattr(reductions, "MOST_SENT", most)
-            sweeper = ClusterStatistics(parted, backend, None, 0)._sweeper
-            ((*found,),) = sweeper.found(["far"], [0.0], [np.array([[-np.inf, np.inf]])])
-            assert sum(part.inside[0].n for part in found) == N
-            assert sum(len(part.inside[0].values) for part in found) == n_sent
+            reducer = ClusterStatistics(parted, backend, None, 0)._reducer
+            ((*found,),) = reducer.reduce_columns(["far"], [0.0], [np.array([[-np.inf, np.inf]])])
+            assert sum(part.brackets[0].n for part in found) == N
+            assert sum(len(part.brackets[0].values) for part in found) == n_sent
 
 
 def test_the_interpreter_is_chosen_once_for_the_rows_of_all_partitions(

@@ -1,4 +1,4 @@
-"""Rows per code, per fold and class: every statistic of categories is one of these tables, or a sum over it."""
+"""Row counts and target sums per code, fold and class: every statistic of categories is computed from these tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
@@ -22,7 +22,7 @@ Tables = tuple[Array, Array]  # rows, and sums of the target
 TASKS_A_THREAD = 4  # so that threads end at about the same time
 
 
-class Counter:
+class CategoryCounter:
     """Counts over the rows of a table.
 
     Parameters
@@ -47,12 +47,12 @@ class Counter:
             return self.backend.to_host(counts)
 
         heights = [self._height(size, len(names)) for size in sizes.values()]
-        found = over_parts(self.backend, count, names, self.table.n_rows, heights)
+        found = map_row_blocks(self.backend, count, names, self.table.n_rows, heights)
         return [reduce(np.add, parts) for parts in found]
 
     def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """Return rows per raw index of each column, int64, shape (size,)."""
-        return [added(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
+        return [add_tables(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
 
     def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
         """Return the fold of each row, int8 in 1..n_folds, and the number of its fold and class; shapes (n_rows,).
@@ -71,7 +71,7 @@ class Counter:
                 group[rows] *= n_classes
                 group[rows] += target.values[rows].astype(group.dtype)
 
-        over_parts(self.backend, fill, [target], n_rows)
+        map_row_blocks(self.backend, fill, [target], n_rows)
         return fold, group
 
     def targets(self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int) -> list[Tables]:
@@ -85,18 +85,17 @@ class Counter:
         group : array of int, shape (n_rows,)
             As in `groups`.
         """
-        return [added(parts) for parts in self.found_targets(columns, target, group, n_folds, self.table.n_rows)]
+        return [add_tables(parts) for parts in self.target_parts(columns, target, group, n_folds, self.table.n_rows)]
 
-    def found_targets(
+    def target_parts(
         self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int, many: int
     ) -> list[list[Tables]]:
-        """Return `targets` of parts of the rows, in their order; `added` puts them together.
+        """Return the tables of `targets` for each block of rows, in order; `add_tables` merges them.
 
         Parameters
         ----------
         many : int
-            Tables of many cells are added up as soon as they are made, and come as one of so many rows; 0: they come
-            part by part like the others.
+            Rows per block for tables of many cells, which would not fit in memory side by side; 0: as for others.
         """
         n_groups = n_folds * max(1, target.n_classes)
         y = None if target.n_classes else target.values
@@ -107,8 +106,8 @@ class Counter:
         found = {column.index: parts for column, parts in zip(own, self._tally(cells, many), strict=True)}
         for column, other in zip(columns, wider, strict=True):
             if other is not None:  # the sums over what the other adds to its index
-                counts, totals = added(found[other.index])
-                found[column.index] = [(summed(counts.reshape(column.size, -1, n_groups), 1), totals)]
+                counts, totals = add_tables(found[other.index])
+                found[column.index] = [(sum_axis(counts.reshape(column.size, -1, n_groups), 1), totals)]
         return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
     def _largest(self, y: Array) -> float:
@@ -137,26 +136,26 @@ class Counter:
         out = self.backend.xp.empty(len(source), code_storage(size))
 
         def fill(step: IndexTerm, start: int, stop: int) -> None:
-            out[start:stop] = computed_index(step, source[start:stop], self.backend)
+            out[start:stop] = compute_index(step, source[start:stop], self.backend)
 
-        over_parts(self.backend, fill, [step], len(source))
+        map_row_blocks(self.backend, fill, [step], len(source))
         return out
 
     def _tally(self, cells: list[CellLayout], many: int = 0) -> list[list[Tables]]:
         heights = [self._height(c.size, len(cells)) if c.y is None else _fixed_height(c.size, many) for c in cells]
-        return over_parts(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
+        return map_row_blocks(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
 
     def _tally_parts(self, cells: CellLayout, start: int, stop: int) -> Tables:
         """Return the tables of some rows; sums are added up in parts that do not depend on how many rows they are."""
         xp, to_host = self.backend.xp, self.backend.to_host
         counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
         whole = cells.y is None or is_on_device(self.backend)
-        first = stop if whole else min(start + ROWS_A_PART, stop)
+        first = stop if whole else min(start + ROWS_PER_BLOCK, stop)
         self.engine.tally(cells, start, first, counts, totals)
         own = xp.empty(cells.size if first < stop else 0)
-        for low in range(first, stop, ROWS_A_PART):
+        for low in range(first, stop, ROWS_PER_BLOCK):
             own[:] = 0.0
-            self.engine.tally(cells, low, min(low + ROWS_A_PART, stop), counts, own)
+            self.engine.tally(cells, low, min(low + ROWS_PER_BLOCK, stop), counts, own)
             totals += own
         return to_host(counts), to_host(totals)
 
@@ -167,16 +166,16 @@ class Counter:
         """Return how many rows to count in one table: a part of the rows has its own, and they are added up."""
         n_rows = max(1, self.table.n_rows)
         wanted = -(-TASKS_A_THREAD * self.backend.n_threads // n_columns)
-        return max(ROWS_A_PART // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
+        return max(ROWS_PER_BLOCK // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
 
 
 def _fixed_height(n_cells: int, many: int) -> int:
     """Return how many rows to hand to a thread: all parts of a large table would not fit side by side."""
-    return ROWS_A_PART if 4 * n_cells <= ROWS_A_PART else max(ROWS_A_PART, many)
+    return ROWS_PER_BLOCK if 4 * n_cells <= ROWS_PER_BLOCK else max(ROWS_PER_BLOCK, many)
 
 
-def added(parts: Iterable[Tables]) -> Tables:
-    """Return the tables of several parts of the rows as one: floats are added up in the order of the parts."""
+def add_tables(parts: Iterable[Tables]) -> Tables:
+    """Return the sum of the tables of several blocks of rows; floats are added up in the order of the blocks."""
     return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
@@ -204,12 +203,12 @@ def regroup(raw: Array, column: CategoryExpr) -> Array:
     return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])
 
 
-def summed(table: Array, axis: int) -> Array:
+def sum_axis(table: Array, axis: int) -> Array:
     """Return the sums over a short axis: NumPy would add up few numbers at a time."""
     return reduce(np.add, np.moveaxis(table, axis, 0))
 
 
-def computed_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
+def compute_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
     """Return the index of each value of a time or a number: its calendar part, or its bin."""
     xp = backend.xp
     if step.op == "INDEX_PART":

@@ -1,4 +1,4 @@
-"""Numbers reduced on a device: moments by its own kernels, quantiles by sorting, which is what a device is quick at."""
+"""Reductions of numeric columns on a device: moments by CUDA kernels, quantiles by sorting."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.statistics.moments import Moments, value_amid
-from gpupipe.features.statistics.quantiles import Inside, interpolated, places
-from gpupipe.features.statistics.reductions import Found, Sweeper
+from gpupipe.features.statistics.moments import Moments, find_pivot
+from gpupipe.features.statistics.quantiles import Bracket, interpolate, quantile_positions
+from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.program.program import Program
 
 Array = Any
 
-MOST_ROWS_MADE = 2**22  # by a program at once: 16 MiB a column
+MAX_PROGRAM_ROWS = 2**22  # by a program at once: 16 MiB a column
 
 
-class DeviceSweeper(Sweeper):
-    """The reductions of `Sweeper`, of columns on a device; `engine` is `gpupipe_kernels.reduce.cuda.engine`.
+class DeviceReducer(Reducer):
+    """The reductions of `Reducer` for columns on a device; `engine` is `gpupipe_kernels.reduce.cuda.engine`.
 
-    The same rows give the same bits at every call. Quantiles, extremes and counts are those of the host to the last
+    The same rows give the same bits at every call. Quantiles, extremes and counts equal those of the host to the last
     bit; moments are added up in another order.
     """
 
@@ -34,32 +34,32 @@ class DeviceSweeper(Sweeper):
         moments = self.moments(columns)
         return [(m, self._quantiles(x, len(x) - m.n_null, shares)) for x, m in zip(columns, moments, strict=True)]
 
-    def amid(self, columns: Sequence[Array]) -> list[float]:
-        """See `Sweeper.amid`."""
-        return [value_amid(x, self.backend.to_host) for x in columns]
+    def find_pivots(self, columns: Sequence[Array]) -> list[float]:
+        """See `Reducer.find_pivots`."""
+        return [find_pivot(x, self.backend.to_host) for x in columns]
 
-    def found(
+    def reduce_columns(
         self, columns: Sequence[Array], pivots: Sequence[float], given: Sequence[Array | None]
-    ) -> list[list[Found]]:
-        """See `Sweeper.found`; all rows are one part."""
-        inside = [[] if edges is None else self._inside(x, edges) for x, edges in zip(columns, given, strict=True)]
-        return [[_found(row, b)] for row, b in zip(self._sums(columns, pivots), inside, strict=True)]
+    ) -> list[list[PassResult]]:
+        """See `Reducer.reduce_columns`; all rows are one block."""
+        brackets = [[] if edges is None else self._brackets(x, edges) for x, edges in zip(columns, given, strict=True)]
+        return [[_pass_result(row, b)] for row, b in zip(self._sums(columns, pivots), brackets, strict=True)]
 
-    def found_made(self, program: Program, table: Table, engine: str) -> list[list[Found]]:
-        """See `Sweeper.found_made`."""
+    def reduce_program(self, program: Program, table: Table, engine: str) -> list[list[PassResult]]:
+        """See `Reducer.reduce_program`."""
         n_rows, width = table.n_rows, program.n_columns
-        found: list[list[Found]] = [[_found(np.zeros(4), [])] for _ in range(width)]
-        for start in range(0, n_rows, MOST_ROWS_MADE):
-            stop = min(start + MOST_ROWS_MADE, n_rows)
+        found: list[list[PassResult]] = [[_pass_result(np.zeros(4), [])] for _ in range(width)]
+        for start in range(0, n_rows, MAX_PROGRAM_ROWS):
+            stop = min(start + MAX_PROGRAM_ROWS, n_rows)
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
             out = self.backend.empty_matrix(stop - start, width)
             self.backend.run_program(program, blocks, out, engine=engine)
             for parts, row in zip(found, self._sums(out.T, [0.0] * width), strict=True):
-                parts.append(_found(row, []))
+                parts.append(_pass_result(row, []))
         return found
 
-    def found_extremes(self, columns: Sequence[Array]) -> list[list[tuple[float, float]]]:
-        """See `Sweeper.found_extremes`."""
+    def reduce_extremes(self, columns: Sequence[Array]) -> list[list[tuple[float, float]]]:
+        """See `Reducer.reduce_extremes`."""
         return [[self._extremes(x) if len(x) else (np.inf, -np.inf)] for x in columns]
 
     def _sums(self, columns: Sequence[Array], pivots: Sequence[float]) -> Any:
@@ -70,25 +70,25 @@ class DeviceSweeper(Sweeper):
             self.engine.add_up(x, pivot, room, out)
         return self.backend.to_host(sums)
 
-    def _inside(self, x: Array, given: Array) -> list[Inside]:
-        """Return what a column has in each bracket, shape (k, 2); its values on the host."""
+    def _brackets(self, x: Array, given: Array) -> list[Bracket]:
+        """Return the brackets of the limits in `given`, shape (k, 2), with their values on the host."""
         found, to_host = [], self.backend.to_host
         for low, high in given.tolist():
             n_below, values = int(to_host((x < low).sum())), x[(x >= low) & (x <= high)]
-            found.append(Inside(low, high, n_below, len(values), to_host(values[: len(values) if low < high else 0])))
+            found.append(Bracket(low, high, n_below, len(values), to_host(values[: len(values) if low < high else 0])))
         return found
 
     def _quantiles(self, x: Array, n: int, shares: Sequence[float]) -> list[float]:
         """Return the quantiles of a column with `n` values that are not null; 0 if there are none."""
         if n == 0 or not shares:
             return [0.0 for _ in shares]
-        at, pairs = places(n, shares)
+        at, pairs = quantile_positions(n, shares)
         # CuPy sorts floats by their bits (CuPy 14.2, CUB's radix sort): a NaN with the sign bit set, as x86 makes of
         # 0 / 0 and a GPU of any float64 operation, would come first. No rank below n is that of a null made infinite.
         ordered = self.backend.xp.where(x == x, x, np.inf)
         ordered.sort()
         ends = self.backend.to_host(ordered[self.backend.to_device(np.array(pairs))])
-        return interpolated(ends.tolist(), at)
+        return interpolate(ends.tolist(), at)
 
     def _extremes(self, x: Array) -> tuple[float, float]:
         xp = self.backend.xp
@@ -98,11 +98,11 @@ class DeviceSweeper(Sweeper):
         return low, high
 
 
-def sweeper(backend: Backend, engine: Any) -> Sweeper:
-    """Return what reduces the columns that lie where `backend` computes."""
-    return (DeviceSweeper if is_on_device(backend) else Sweeper)(backend, engine)
+def make_reducer(backend: Backend, engine: Any) -> Reducer:
+    """Return the reducer for columns that are where `backend` computes."""
+    return (DeviceReducer if is_on_device(backend) else Reducer)(backend, engine)
 
 
-def _found(row: Any, inside: list[Inside]) -> Found:
+def _pass_result(row: Any, brackets: list[Bracket]) -> PassResult:
     n, n_null, first, second = row.tolist()
-    return Found(int(n), int(n_null), first, second, inside)
+    return PassResult(int(n), int(n_null), first, second, brackets)

@@ -70,7 +70,7 @@ class Moments:
         return replace(self, mean=(self.mean - center) * factor, squares=self.squares * factor * factor)
 
 
-def value_amid(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
+def find_pivot(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
     """Return a value near the first of `x`, 0 if none is finite: a large mean then does not drown a small spread.
 
     Parameters
@@ -79,12 +79,12 @@ def value_amid(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
     to_host : callable
         Brings rows of it to the host.
     """
-    (value,) = values_amid(lambda _, low, high: [first_finite(x[low:high], to_host)], 1, len(x))
+    (value,) = find_pivots(lambda _, low, high: [first_finite(x[low:high], to_host)], 1, len(x))
     return value
 
 
-def values_amid(first: Callable[[list[int], int, int], list[Array]], n_columns: int, n_rows: int) -> list[float]:
-    """Return the `value_amid` of columns that lie elsewhere.
+def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: int, n_rows: int) -> list[float]:
+    """Return the `find_pivot` of columns that lie elsewhere.
 
     Parameters
     ----------

@@ -20,17 +20,17 @@ from gpupipe.features.program.transforms import (
     split_affine_tail,
     transform_moments,
 )
-from gpupipe.features.statistics.device import sweeper
+from gpupipe.features.statistics.device import make_reducer
 from gpupipe.features.statistics.moments import Moments
-from gpupipe.features.statistics.power_exponent import exponent
-from gpupipe.features.statistics.reductions import Sweeper
+from gpupipe.features.statistics.power_exponent import find_exponent
+from gpupipe.features.statistics.reductions import Reducer
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashing import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Array = Any
 
-ROWS_OF_AN_EXPONENT = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
+EXPONENT_SAMPLE_ROWS = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
 
 
 class NumberStatistics:
@@ -50,8 +50,8 @@ class NumberStatistics:
         self._memory: dict[Any, Any] = {}
 
     @cached_property
-    def _sweeper(self) -> Sweeper:
-        return sweeper(self.backend, self._engine)
+    def _reducer(self) -> Reducer:
+        return make_reducer(self.backend, self._engine)
 
     @property
     def n_rows(self) -> int:
@@ -77,19 +77,19 @@ class NumberStatistics:
         return [transform_moments(self._memory["moments", identity(base)], base, steps) for base, steps in split]
 
     def _read_moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
-        return self._sweeper.moments(self._arrays(columns))
+        return self._reducer.moments(self._arrays(columns))
 
     def _made_moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
         # They are moved to 0 first, while they have the precision of their sources.
         pivots = self._pivots(columns)
         moved = [column.then("CENTER", pivot, 1.0) for column, pivot in zip(columns, pivots, strict=True)]
-        found = self._sweeper.moments_made(compile_program(moved, self.table.places, folds=False), self.table)
+        found = self._reducer.program_moments(compile_program(moved, self.table.places, folds=False), self.table)
         return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
     def _pivots(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return a float32 near the data of each, so that a large mean does not drown a small spread."""
         loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
-        amid = iter(self._sweeper.amid(self._arrays(loaded)))
+        amid = iter(self._reducer.find_pivots(self._arrays(loaded)))
         values = [apply_transforms(column, next(amid)) if column.producer.op == "LOAD" else 0.0 for column in columns]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
@@ -97,7 +97,7 @@ class NumberStatistics:
         """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
 
         def reduce(missing: Sequence[NumericExpr]) -> list[list[float]]:
-            found = self._sweeper.quantiles(self._arrays(missing), q)
+            found = self._reducer.quantiles(self._arrays(missing), q)
             for column, (moments, _) in zip(missing, found, strict=True):
                 if is_source(column):
                     self._memory["moments", identity(column)] = moments
@@ -121,7 +121,7 @@ class NumberStatistics:
 
     def extremes(self, columns: Sequence[NumericExpr]) -> list[tuple[float, float]]:
         """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
-        return self._each(columns, "extremes", identity, lambda missing: self._sweeper.extremes(self._arrays(missing)))
+        return self._each(columns, "extremes", identity, lambda missing: self._reducer.extremes(self._arrays(missing)))
 
     def modes(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return the most frequent value of each column, the least of several; 0 of an empty one."""
@@ -130,25 +130,25 @@ class NumberStatistics:
     def _modes(self, columns: Sequence[Array]) -> list[float]:
         def mode(x: Array) -> float:
             values, counts = self.backend.xp.unique(x[~self.backend.xp.isnan(x)], return_counts=True)
-            return most_frequent(values, counts, self.backend.to_host)[0]
+            return find_mode(values, counts, self.backend.to_host)[0]
 
         return self.backend.map(mode, columns)
 
     def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
         """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
 
-        Of more than `ROWS_OF_AN_EXPONENT` rows, about so many are taken: a hash of the position chooses them. The host
+        Of more than `EXPONENT_SAMPLE_ROWS` rows, about so many are taken: a hash of the position chooses them. The host
         works on those: an exponent is found by trying dozens of it, each a pass over few rows.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-            return self.backend.map(exponent, self._bent(self._arrays(missing)))
+            return self.backend.map(find_exponent, self._bent(self._arrays(missing)))
 
         return self._each(columns, "exponents", identity, reduce)
 
     def _bent(self, columns: Sequence[Array]) -> list[Array]:
         """Return the rows of each column that its exponent is found of, on the host."""
-        rows = rows_of_an_exponent(0, self.n_rows, self.n_rows, self.backend.xp)
+        rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
         return [self.backend.to_host(x[rows]) for x in columns]
 
     def _arrays(self, columns: Sequence[NumericExpr]) -> list[Array]:
@@ -184,7 +184,7 @@ class NumberStatistics:
         return [self._memory[k] for k in keys]
 
 
-def most_frequent(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, int]:
+def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, int]:
     """Return the value of the highest count, the least of several, and that count; 0 and 0 of no values."""
     if not len(values):
         return 0.0, 0
@@ -192,8 +192,8 @@ def most_frequent(values: Array, counts: Array, to_host: Callable[[Array], Any] 
     return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # of two zeros that without a sign
 
 
-def rows_of_an_exponent(start: int, stop: int, n_rows: int, xp: Any) -> Any:
+def select_exponent_rows(start: int, stop: int, n_rows: int, xp: Any) -> Any:
     """Return which of the rows start..stop of so many an exponent is found of: an index for arrays of those rows."""
-    if n_rows <= ROWS_OF_AN_EXPONENT:
+    if n_rows <= EXPONENT_SAMPLE_ROWS:
         return slice(None)
-    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * ROWS_OF_AN_EXPONENT // n_rows)
+    return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * EXPONENT_SAMPLE_ROWS // n_rows)

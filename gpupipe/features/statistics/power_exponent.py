@@ -15,7 +15,7 @@ UNLIKELY = -1e100  # of values that have become one: finite, as the search compu
 LEAST_SPREAD = 1e-3  # deviation of the transformed values, in their own size: float32 rounds at 1e-7 of the size
 
 
-def exponent(x: Array) -> tuple[float, bool]:
+def find_exponent(x: Array) -> tuple[float, bool]:
     """Return the exponent under which transformed values look most like those of a normal distribution.
 
     Parameters

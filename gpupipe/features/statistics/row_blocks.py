@@ -1,4 +1,4 @@
-"""Reductions run over parts of the rows, side by side."""
+"""Parallel execution of a reduction over blocks of rows."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-ROWS_A_PART = 262_144
+ROWS_PER_BLOCK = 262_144
 
 
 def is_on_device(backend: Backend) -> bool:
-    """Return whether the arrays of a backend lie on a device."""
+    """Return whether the arrays of a backend are on a device."""
     return backend.name != "cpu"
 
 
-def over_parts(
+def map_row_blocks(
     backend: Backend,
     function: Callable[[Item, int, int], Result],
     items: Sequence[Item],
     n_rows: int,
-    rows_a_part: Sequence[int] = (),
+    rows_per_block: Sequence[int] = (),
 ) -> list[list[Result]]:
-    """Return ``[function(item, start, stop) for each part of the rows]`` for each item; there is one part at least.
+    """Return ``[function(item, start, stop) for each block of rows]`` for each item; there is at least one block.
 
-    All pairs of item and part are tasks of their own, so that few items keep many threads busy, and few rows too. On a
-    device all rows are one part: it works on them side by side itself, and each launch costs.
+    Each pair of item and block is a task, so that a few items, or a few rows, keep many threads busy. On a device all
+    rows are one block: it works in parallel itself, and each launch costs.
 
     Parameters
     ----------
-    rows_a_part : sequence of int
-        For each item; `ROWS_A_PART` if empty. Floats are added up part by part: there it must not depend on the number
-        of threads.
+    rows_per_block : sequence of int
+        For each item; `ROWS_PER_BLOCK` if empty. Where floats are added up block by block, it must not depend on the
+        number of threads.
     """
-    heights = [max(1, n_rows)] * len(items) if is_on_device(backend) else rows_a_part or [ROWS_A_PART] * len(items)
+    heights = rows_per_block or [ROWS_PER_BLOCK] * len(items)
+    if is_on_device(backend):
+        heights = [max(1, n_rows)] * len(items)
     starts = [range(0, max(1, n_rows), height) for height in heights]
     tasks = [
         (item, start, min(start + height, n_rows))

@@ -15,9 +15,9 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.categories import Counter, regroup, summed
+from gpupipe.features.statistics.categories import CategoryCounter, regroup, sum_axis
 from gpupipe.features.statistics.numbers import NumberStatistics
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
@@ -113,14 +113,14 @@ class Statistics(NumberStatistics):
         return fold, group
 
     @property
-    def _counter(self) -> Counter:
-        return Counter(self.table, self.backend, self._engine)
+    def _counter(self) -> CategoryCounter:
+        return CategoryCounter(self.table, self.backend, self._engine)
 
     def time_range(self, source: str) -> tuple[int, int]:
         """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
         if self.n_rows == 0:
             return 0, 0
-        firsts, lasts = zip(*self._of_times(first_and_last, source), strict=True)
+        firsts, lasts = zip(*self._of_times(find_time_range, source), strict=True)
         return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
 
     def has_time_of_day(self, source: str) -> bool:
@@ -131,7 +131,7 @@ class Statistics(NumberStatistics):
         """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
         return self._memory["counts", (IndexTerm("INDEX", source),)]
 
-    def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
+    def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """Return what `function` returns of these columns, for each table that the rows are stored in."""
         return [function(self.backend, self.table, names)]
 
@@ -140,21 +140,21 @@ class Statistics(NumberStatistics):
         return [ask(self.backend, self.table.column(source))]
 
 
-def first_and_last(backend: Backend, times: Array) -> tuple[int, int]:
+def find_time_range(backend: Backend, times: Array) -> tuple[int, int]:
     """Return the first and last of times, one at least; the last is NAT, the least integer, if there is none."""
 
     def find(times: Array, start: int, stop: int) -> tuple[int, int]:
         part, to_host = times[start:stop], backend.to_host
         return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
 
-    (found,) = over_parts(backend, find, [times], len(times))
+    (found,) = map_row_blocks(backend, find, [times], len(times))
     firsts, lasts = zip(*found, strict=True)
     return min(firsts), max(lasts)
 
 
 def has_time_of_day(backend: Backend, times: Array) -> bool:
     """Return whether any of some times is not midnight."""
-    step = max(1, len(times)) if is_on_device(backend) else ROWS_A_PART
+    step = max(1, len(times)) if is_on_device(backend) else ROWS_PER_BLOCK
     parts = (times[low : low + step] for low in range(0, len(times), step))
     return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
 
@@ -169,7 +169,7 @@ def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> Targ
         return TargetCounts(counts.T, totals.T[:, :, None])
     counts = np.ascontiguousarray(counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1))
     outputs = counts if n_classes > 2 else counts[:, :, 1:]
-    return TargetCounts(summed(counts, 2), outputs.astype(np.float64))
+    return TargetCounts(sum_axis(counts, 2), outputs.astype(np.float64))
 
 
 def _without_zeros(count: Array) -> Array:

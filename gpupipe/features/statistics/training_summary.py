@@ -76,7 +76,7 @@ def summarize(statistics: Statistics, schema: Schema) -> TrainingSummary:
     names = dict.fromkeys(c.name for c in schema if c.name in table and not c.derived and c.hash_of is None)
     found: dict[str, TrainedColumn] = {}
     measured = [name for name in names if table[name].kind in ("numeric", "datetime")]
-    parts = statistics.of_parts(measure_ranges, measured) if measured else []
+    parts = statistics.map_tables(measure_ranges, measured) if measured else []
     for name, ranges in zip(measured, zip(*parts, strict=True), strict=True):
         lows, highs = [r.low for r in ranges if r.low is not None], [r.high for r in ranges if r.high is not None]
         found[name] = TrainedColumn(sum(r.n_null for r in ranges), min(lows, default=None), max(highs, default=None))

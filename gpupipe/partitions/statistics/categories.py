@@ -12,7 +12,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.categories import Counter, Tables, added
+from gpupipe.features.statistics.categories import CategoryCounter, Tables, add_tables
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.blocks import Table
@@ -23,7 +23,7 @@ AT_ONCE = 8  # tables that a worker adds up: each of them has to come to it
 
 
 class ClusterCounter:
-    """The counts of `gpupipe.features.statistics.categories.Counter`, over the rows of all partitions.
+    """The counts of `gpupipe.features.statistics.categories.CategoryCounter`, over the rows of all partitions.
 
     Parameters
     ----------
@@ -35,15 +35,17 @@ class ClusterCounter:
         self.table = table
 
     def codes(self, names: Sequence[str]) -> list[Array]:
-        """See `Counter.codes`."""
+        """See `CategoryCounter.codes`."""
         return self._summed(self.table.map(_codes, list(names), label="counts"))
 
     def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
-        """See `Counter.indices`."""
+        """See `CategoryCounter.indices`."""
         return self._summed(self.table.map(_indices, _lighter(columns), label="counts"))
 
     def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[list[Handle[Array]], list[Handle[Array]]]:
-        """Return the fold of each row, and the number of its fold and class, where the rows are (see `Counter.groups`).
+        """Return the fold of each row, and the number of its fold and class, where the rows are.
+
+        See `CategoryCounter.groups`.
 
         Parameters
         ----------
@@ -60,7 +62,7 @@ class ClusterCounter:
     def targets(
         self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[Handle[Array]], n_folds: int
     ) -> list[Tables]:
-        """See `Counter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
+        """See `CategoryCounter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
         each, given = [target.values, group], (_lighter(columns), target.n_classes, n_folds)
         found = self.table.map(_found_targets, *given, each=each, label="target statistics")
         workers = self.table.workers
@@ -89,8 +91,8 @@ def _lighter(columns: Sequence[CategoryExpr]) -> list[CategoryExpr]:
     return [replace(column, labels=(), remap=None) for column in columns]
 
 
-def _counter(backend: Backend, table: Table, first_row: int = 0) -> Counter:
-    return Counter(table, backend, backend.reductions(table.n_rows * table.n_columns), first_row)
+def _counter(backend: Backend, table: Table, first_row: int = 0) -> CategoryCounter:
+    return CategoryCounter(table, backend, backend.reductions(table.n_rows * table.n_columns), first_row)
 
 
 def _codes(backend: Backend, table: Table, names: list[str]) -> list[Array]:
@@ -121,9 +123,9 @@ def _found_targets(
     values: Array,
     group: Array,
 ) -> list[list[Tables]]:
-    return _counter(backend, table).found_targets(columns, Target(values, n_classes), group, n_folds, 0)
+    return _counter(backend, table).target_parts(columns, Target(values, n_classes), group, n_folds, 0)
 
 
 def _added(backend: Backend, *found: list[list[Tables]]) -> list[list[Tables]]:
     """Return for each column its tables added up in order, as the only one of a list."""
-    return [[added(part for parts in tables for part in parts)] for tables in zip(*found, strict=True)]
+    return [[add_tables(part for parts in tables for part in parts)] for tables in zip(*found, strict=True)]

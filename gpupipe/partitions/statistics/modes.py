@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.statistics.numbers import most_frequent
+from gpupipe.features.statistics.numbers import find_mode
 from gpupipe.partitions.number_columns import Asked, arrays
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
@@ -36,7 +36,7 @@ def mode(table: PartitionedTable, column: Asked) -> float:
         sent = workers.gather(workers.submit(_frequent, own, least, turn, n_turns, label="values") for own in counted)
         values = np.unique(np.concatenate(sent))
         counts = workers.gather(workers.submit(_counts_of, own, values, label="counts of values") for own in counted)
-        value, count = most_frequent(values, np.add.reduce(counts))
+        value, count = find_mode(values, np.add.reduce(counts))
         if (count, -value) > (best[1], -best[0]):
             best = value, count
     return best[0]

@@ -1,4 +1,4 @@
-"""Numbers reduced partition by partition, each by the sweeper of its worker."""
+"""Numbers reduced partition by partition, each by the reducer of its worker."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.statistics.device import sweeper
-from gpupipe.features.statistics.moments import FIRST_ROWS, first_finite, values_amid
-from gpupipe.features.statistics.quantiles import Inside, bracketed, pays, sampled, selected
-from gpupipe.features.statistics.reductions import Found, Sweeper
+from gpupipe.features.statistics.device import make_reducer
+from gpupipe.features.statistics.moments import FIRST_ROWS, find_pivots, first_finite
+from gpupipe.features.statistics.quantiles import (
+    Bracket,
+    find_brackets_in_sample,
+    is_bracketing_faster,
+    sample_rows,
+    select_quantiles,
+)
+from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.partitions.number_columns import Asked, arrays, picked
 from gpupipe.partitions.statistics.rank_selection import ranked
 from gpupipe.partitions.table import PartitionedTable
@@ -27,7 +33,7 @@ Array = Any
 MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
 
 
-class ClusterSweeper(Sweeper):
+class ClusterSweeper(Reducer):
     """Reductions of columns whose rows are on workers; see `gpupipe.features.statistics.reductions`.
 
     Parameters
@@ -43,8 +49,8 @@ class ClusterSweeper(Sweeper):
         super().__init__(backend, engine)
         self.table = table
 
-    def amid(self, columns: Sequence[Asked]) -> list[float]:
-        """See `Sweeper.amid`."""
+    def find_pivots(self, columns: Sequence[Asked]) -> list[float]:
+        """See `Reducer.find_pivots`."""
 
         def first(which: list[int], low: int, high: int) -> list[Array]:
             asked = [columns[at] for at in which]
@@ -55,49 +61,51 @@ class ClusterSweeper(Sweeper):
             )
             return [np.concatenate(parts)[:FIRST_ROWS] for parts in zip(*found, strict=True)]
 
-        return values_amid(first, len(columns), self.table.n_rows)
+        return find_pivots(first, len(columns), self.table.n_rows)
 
-    def brackets(self, columns: Sequence[Asked], shares: Sequence[float]) -> Sequence[Array | None]:
-        """See `Sweeper.brackets`."""
+    def find_brackets(self, columns: Sequence[Asked], shares: Sequence[float]) -> Sequence[Array | None]:
+        """See `Reducer.find_brackets`."""
         n_rows = self.table.n_rows
-        if not pays(n_rows, shares):
+        if not is_bracketing_faster(n_rows, shares):
             return [None for _ in columns]
-        rows = sampled(n_rows)
+        rows = sample_rows(n_rows)
         cuts = np.searchsorted(rows, self.table.bounds)
         own = [rows[a:b] - start for (a, b), start in zip(pairwise(cuts), self.table.bounds, strict=False)]
         found = joined_columns(self.table.ask(_picked, list(columns), each=[own], label="a sample"))
         samples = [np.concatenate(parts) for parts in found]
-        return self.backend.map(lambda sample: bracketed(sample, shares, self.engine, n_rows), samples)
+        return self.backend.map(lambda sample: find_brackets_in_sample(sample, shares, self.engine, n_rows), samples)
 
-    def selected(
+    def select_quantiles(
         self,
         columns: Sequence[Asked],
         nulls: Sequence[int],
         shares: Sequence[float],
-        inside: Sequence[Sequence[Inside]],
+        inside: Sequence[Sequence[Bracket]],
     ) -> list[list[float]]:
-        """See `Sweeper.selected`; what no bracket holds is looked for where it lies."""
+        """See `Reducer.select_quantiles`; what no bracket holds is looked for where it lies."""
 
         def select(at: int) -> list[float]:
             column, n = columns[at], self.table.n_rows - nulls[at]
             dtype = self.table.schema[column].storage if isinstance(column, str) else "float32"
-            return selected(n, shares, inside[at], self.engine, lambda ranks: ranked(self.table, column, ranks, dtype))
+            return select_quantiles(
+                n, shares, inside[at], self.engine, lambda ranks: ranked(self.table, column, ranks, dtype)
+            )
 
         return [select(at) for at in range(len(columns))]
 
-    def found(
+    def reduce_columns(
         self, columns: Sequence[Asked], pivots: Sequence[float], given: Sequence[Array | None]
-    ) -> list[list[Found]]:
-        """See `Sweeper.found`."""
+    ) -> list[list[PassResult]]:
+        """See `Reducer.reduce_columns`."""
         most = MOST_SENT // len(self.table.parts)
         return self._joined(_found, list(columns), list(pivots), list(given), most, label="moments")
 
-    def found_made(self, program: Program, table: Any, engine: str) -> list[list[Found]]:
-        """See `Sweeper.found_made`; `table` is the one of the sweeper."""
+    def reduce_program(self, program: Program, table: Any, engine: str) -> list[list[PassResult]]:
+        """See `Reducer.reduce_program`; `table` is the one of this reducer."""
         return self._joined(_found_made, program, engine, label="moments of computed columns")
 
-    def found_extremes(self, columns: Sequence[Asked]) -> list[list[tuple[float, float]]]:
-        """See `Sweeper.found_extremes`."""
+    def reduce_extremes(self, columns: Sequence[Asked]) -> list[list[tuple[float, float]]]:
+        """See `Reducer.reduce_extremes`."""
         return self._joined(_found_extremes, list(columns), label="extremes")
 
     def _joined(self, function: Any, *arguments: Any, label: str) -> list[list[Any]]:
@@ -111,8 +119,8 @@ def joined_columns(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
     return [list(parts) for parts in zip(*found, strict=True)]
 
 
-def _sweeper(backend: Backend, table: Table) -> Sweeper:
-    return sweeper(backend, backend.reductions(table.n_rows * table.n_columns))
+def _reducer(backend: Backend, table: Table) -> Reducer:
+    return make_reducer(backend, backend.reductions(table.n_rows * table.n_columns))
 
 
 def _first(backend: Backend, table: Table, columns: list[Asked], low: int, high: int) -> list[Array]:
@@ -125,24 +133,26 @@ def _picked(backend: Backend, table: Table, columns: list[Asked], rows: Array) -
 
 def _found(
     backend: Backend, table: Table, columns: list[Asked], pivots: list[float], given: list[Array | None], most: int
-) -> list[list[Found]]:
-    found = _sweeper(backend, table).found(arrays(backend, table, columns), pivots, given)
+) -> list[list[PassResult]]:
+    found = _reducer(backend, table).reduce_columns(arrays(backend, table, columns), pivots, given)
     return [_sendable(parts, most) for parts in found]
 
 
-def _sendable(parts: list[Found], most: int) -> list[Found]:
+def _sendable(parts: list[PassResult], most: int) -> list[PassResult]:
     """Return the same without the values of those brackets that have more than `most`."""
-    many = [sum(len(b.values) for b in inside) > most for inside in zip(*(part.inside for part in parts), strict=True)]
-    return [replace(part, inside=list(_lighter(part.inside, many))) for part in parts]
+    many = [
+        sum(len(b.values) for b in inside) > most for inside in zip(*(part.brackets for part in parts), strict=True)
+    ]
+    return [replace(part, brackets=list(_lighter(part.brackets, many))) for part in parts]
 
 
-def _lighter(inside: Iterable[Inside], many: Iterable[bool]) -> Iterable[Inside]:
+def _lighter(inside: Iterable[Bracket], many: Iterable[bool]) -> Iterable[Bracket]:
     return (replace(b, values=b.values[:0]) if is_many else b for b, is_many in zip(inside, many, strict=True))
 
 
-def _found_made(backend: Backend, table: Table, program: Program, engine: str) -> list[list[Found]]:
-    return _sweeper(backend, table).found_made(program, table, engine)
+def _found_made(backend: Backend, table: Table, program: Program, engine: str) -> list[list[PassResult]]:
+    return _reducer(backend, table).reduce_program(program, table, engine)
 
 
 def _found_extremes(backend: Backend, table: Table, columns: list[Asked]) -> list[list[tuple[float, float]]]:
-    return _sweeper(backend, table).found_extremes(arrays(backend, table, columns))
+    return _reducer(backend, table).reduce_extremes(arrays(backend, table, columns))

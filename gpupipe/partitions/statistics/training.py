@@ -13,7 +13,7 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
-from gpupipe.features.statistics.numbers import rows_of_an_exponent
+from gpupipe.features.statistics.numbers import select_exponent_rows
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.number_columns import Asked, Made, picked
 from gpupipe.partitions.statistics.categories import ClusterCounter
@@ -69,7 +69,7 @@ class ClusterStatistics(Statistics):
         return folds
 
     @property
-    def _sweeper(self) -> ClusterSweeper:
+    def _reducer(self) -> ClusterSweeper:
         return ClusterSweeper(self.table, self.backend, self._engine)
 
     @property
@@ -99,8 +99,8 @@ class ClusterStatistics(Statistics):
         found = self.table.ask(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
         return [np.concatenate(parts) for parts in joined_columns(found)]
 
-    def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
-        """See `Statistics.of_parts`; `function` is a function of its module."""
+    def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
+        """See `Statistics.map_tables`; `function` is a function of its module."""
         return self.table.ask(function, names, label="ranges of columns")
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
@@ -112,7 +112,7 @@ def _kept(backend: Backend, table: Table, values: Array) -> Array:
 
 
 def _bent(backend: Backend, table: Table, columns: list[Asked], n_rows: int, start: int, stop: int) -> list[Array]:
-    return picked(backend, table, rows_of_an_exponent(start, stop, n_rows, backend.xp), columns)
+    return picked(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), columns)
 
 
 def _of_times(backend: Backend, table: Table, ask: Callable[[Backend, Array], Result], source: str) -> Result:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.models.neural.architecture import Architecture
 
 MIB = 1 << 20
@@ -47,7 +47,7 @@ EXPORT_FACTOR = 2.3  # of a forest: its trees are copied, and packed in memory
 
 DEVICE_CONTEXT = 512 * MIB  # an allowance for what the driver and the libraries keep on the device; not measured
 
-PARTITION_ROWS = 2 * ROWS_A_PART  # about those of a partition on the disk
+PARTITION_ROWS = 2 * ROWS_PER_BLOCK  # about those of a partition on the disk
 PASS_CELL, PASS_ROW = 4, 16  # of a linear model that passes over partitions: one of them, and targets as codes
 
 PREDICT_CELL = 8  # a block of float64 rows

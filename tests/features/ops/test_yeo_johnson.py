@@ -11,7 +11,7 @@ from sklearn.preprocessing import PowerTransformer
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.statistics import numbers as number_statistics
-from gpupipe.features.statistics.power_exponent import exponent
+from gpupipe.features.statistics.power_exponent import find_exponent
 
 RNG = np.random.default_rng(0)
 SKEWED = {
@@ -50,7 +50,7 @@ def test_no_exponent_is_more_likely(x: list[float]) -> None:
     from scipy.stats import yeojohnson_llf
 
     values = np.array(x)
-    found, is_limited = exponent(values)
+    found, is_limited = find_exponent(values)
     assume(not is_limited)
     best = yeojohnson_llf(found, values)
     assert all(best >= yeojohnson_llf(found + step, values) - 1e-6 for step in (-1.0, -0.01, 0.01, 1.0))
@@ -112,7 +112,7 @@ def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kep
 
 
 def test_values_that_a_logarithm_does_not_tell_apart_keep_their_exponent() -> None:
-    assert exponent(np.array([1.0, 1.0 - 2.0**-52])) == (1.0, True)
+    assert find_exponent(np.array([1.0, 1.0 - 2.0**-52])) == (1.0, True)
 
 
 def test_standardized_before_it_is_scikit_learn_again(fit) -> None:
@@ -125,7 +125,7 @@ def test_standardized_before_it_is_scikit_learn_again(fit) -> None:
 def test_many_rows_are_sampled_the_same_way_each_time(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     x = RNG.lognormal(1, 0.5, 20_000)
     everything = fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"]
-    monkeypatch.setattr(number_statistics, "ROWS_OF_AN_EXPONENT", 4000)
+    monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", 4000)
     some, again = (fit({"x": x}, [{"yeo_johnson": "x"}]).features.states[0]["exponent"] for _ in range(2))
     assert some == again != everything
     assert some == pytest.approx(everything, abs=0.1)

@@ -12,7 +12,7 @@ import pytest
 from gpupipe.backends import Backend, choose
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.categories import Counter, computed_index, regroup, summed
+from gpupipe.features.statistics.categories import CategoryCounter, compute_index, regroup, sum_axis
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
@@ -33,8 +33,8 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture(params=[numpy_engine, numba_engine], ids=["numpy", "numba"])
-def counter(request: pytest.FixtureRequest, backend: Backend, table: Table) -> Counter:
-    return Counter(table, backend, request.param)
+def counter(request: pytest.FixtureRequest, backend: Backend, table: Table) -> CategoryCounter:
+    return CategoryCounter(table, backend, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -82,19 +82,19 @@ def indices(table: Table, column: CategoryExpr) -> np.ndarray:
     return index
 
 
-def test_codes_of_source_columns_are_counted(counter: Counter, table: Table) -> None:
+def test_codes_of_source_columns_are_counted(counter: CategoryCounter, table: Table) -> None:
     for name, found in zip(SIZES, counter.codes(list(SIZES)), strict=True):
         expected = pd.Series(table.column(name)).value_counts().reindex(range(SIZES[name][1]), fill_value=0)
         assert found.tolist() == expected.tolist()
 
 
-def test_indices_of_crosses_are_counted(counter: Counter, table: Table) -> None:
+def test_indices_of_crosses_are_counted(counter: CategoryCounter, table: Table) -> None:
     columns = [plain("c"), crossed("a", "b"), crossed("c", "a"), crossed("c", "a", "b")]
     for column, found in zip(columns, counter.indices(columns), strict=True):
         np.testing.assert_array_equal(found, crosstab(indices(table, column), column.size))
 
 
-def test_a_bin_and_a_calendar_part_are_indices_too(counter: Counter, table: Table) -> None:
+def test_a_bin_and_a_calendar_part_are_indices_too(counter: CategoryCounter, table: Table) -> None:
     x, t = table.column("x"), pd.Series(table.column("t"))
     edges = (-1.0, 0.0, 0.5)
     bins = IndexTerm("INDEX_BIN", "x", stride=3, edges=edges)
@@ -117,7 +117,7 @@ def test_a_bin_and_a_calendar_part_are_indices_too(counter: Counter, table: Tabl
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 40])
-def test_classes_are_counted_by_fold(counter: Counter, table: Table, n_classes: int) -> None:
+def test_classes_are_counted_by_fold(counter: CategoryCounter, table: Table, n_classes: int) -> None:
     y = np.random.default_rng(1).integers(0, n_classes, N)
     target = Target(y.astype(float), n_classes)
     fold, group = counter.groups(seed=7, n_folds=N_FOLDS, target=target)
@@ -130,7 +130,7 @@ def test_classes_are_counted_by_fold(counter: Counter, table: Table, n_classes: 
         assert totals.size == 0
 
 
-def test_numbers_are_added_up_by_fold(counter: Counter, table: Table) -> None:
+def test_numbers_are_added_up_by_fold(counter: CategoryCounter, table: Table) -> None:
     y = np.random.default_rng(1).normal(size=N)
     target = Target(y, 0)
     fold, group = counter.groups(seed=7, n_folds=N_FOLDS, target=target)
@@ -151,7 +151,7 @@ def test_sums_do_not_depend_on_threads_or_engine(table: Table) -> None:
         for engine in (numpy_engine, numba_engine):
             backend = choose("cpu")
             backend.n_threads = n_threads
-            counter = Counter(table, backend, engine)
+            counter = CategoryCounter(table, backend, engine)
             _, group = counter.groups(0, N_FOLDS, target)
             found.append([totals for _, totals in counter.targets([plain("a"), crossed("c", "b")], target, group, 5)])
     for other in found[1:]:
@@ -174,13 +174,13 @@ def test_raw_indices_are_regrouped_to_codes() -> None:
 def test_sums_over_a_short_axis() -> None:
     table = np.random.default_rng(0).integers(0, 9, (4, 3, 5))
     for axis in range(3):
-        np.testing.assert_array_equal(summed(table, axis), table.sum(axis=axis))
+        np.testing.assert_array_equal(sum_axis(table, axis), table.sum(axis=axis))
 
 
 def test_a_value_on_an_edge_belongs_to_the_bin_above() -> None:
     step = IndexTerm("INDEX_BIN", "x", stride=3, edges=(0.1, 2.0))
     values = np.array([0.0, 0.1, 1.9, 2.0, np.nan, np.inf, -np.inf])
-    assert computed_index(step, values, choose("cpu")).tolist() == [3, 4, 4, 5, 0, 5, 3]
+    assert compute_index(step, values, choose("cpu")).tolist() == [3, 4, 4, 5, 0, 5, 3]
 
 
 @pytest.mark.parametrize("make", [lambda n: np.zeros(n), lambda n: np.arange(n) % 3.0], ids=["one", "three"])

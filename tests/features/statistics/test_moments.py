@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupipe.features.statistics.moments import Moments, value_amid
+from gpupipe.features.statistics.moments import Moments, find_pivot
 
 NUMBERS = st.floats(-1e4, 1e4)
 
@@ -39,7 +39,7 @@ def test_moments_follow_what_is_done_to_the_values(
 
 def test_a_small_spread_around_a_large_mean_is_kept_by_a_pivot_near_it() -> None:
     x = 1e9 + np.random.default_rng(0).normal(size=1000)
-    found = moments_of(x.tolist(), value_amid(x))
+    found = moments_of(x.tolist(), find_pivot(x))
     assert found.mean == pytest.approx(x.mean(), rel=1e-15)
     assert found.deviation == pytest.approx(x.std(), rel=1e-9)
 
@@ -67,10 +67,10 @@ def test_nothing_but_nulls() -> None:
 @pytest.mark.parametrize("n_before", [0, 1, 255, 256, 257, 5000])
 def test_a_value_amid_the_first_finite_ones_is_found_behind_nulls(n_before: int) -> None:
     x = np.concatenate([np.full(n_before, np.nan), [np.inf, 3.0, 1.0, 2.0, -np.inf]])
-    assert value_amid(x) in (1.0, 2.0, 3.0)
+    assert find_pivot(x) in (1.0, 2.0, 3.0)
 
 
 def test_without_a_finite_value_it_is_0() -> None:
-    assert value_amid(np.full(10_000, np.nan)) == 0.0
-    assert value_amid(np.array([np.inf])) == 0.0
-    assert value_amid(np.empty(0)) == 0.0
+    assert find_pivot(np.full(10_000, np.nan)) == 0.0
+    assert find_pivot(np.array([np.inf])) == 0.0
+    assert find_pivot(np.empty(0)) == 0.0

@@ -14,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.features.statistics import quantiles as module
-from gpupipe.features.statistics.quantiles import brackets, insides, joined, quantiles, ranked
+from gpupipe.features.statistics.quantiles import (
+    compute_quantiles,
+    find_brackets,
+    merge_brackets,
+    read_brackets,
+    values_at_ranks,
+)
 from gpupipe_kernels.reduce.engine import LANES
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
@@ -51,13 +57,13 @@ def few(n: int) -> Iterator[None]:
 
 def compute(x: np.ndarray, shares: list[float], engine: Any, n_parts: int = 1) -> list[float]:
     """Return the quantiles as they are put together of several parts of the rows."""
-    given, pieces = brackets(x, shares, engine), []
+    given, pieces = find_brackets(x, shares, engine), []
     for part in np.array_split(x, n_parts):
         out, found = np.empty((len(given), len(part)), x.dtype), np.zeros((len(given), 2), np.int64)
         engine.sweep(part, 0.0, np.empty((0, LANES)), given, out, found)
-        pieces.append(insides(given, out, found))
-    inside = [joined(parts) for parts in zip(*pieces, strict=True)]
-    return quantiles(x, int(np.isnan(x).sum()), shares, inside, engine)
+        pieces.append(read_brackets(given, out, found))
+    inside = [merge_brackets(parts) for parts in zip(*pieces, strict=True)]
+    return compute_quantiles(x, int(np.isnan(x).sum()), shares, inside, engine)
 
 
 def assert_exact(x: np.ndarray, shares: list[float], got: list[float]) -> None:
@@ -113,7 +119,7 @@ def test_quantiles_are_numpys_whatever_the_values(
 def test_quantiles_of_many_rows(make: Any, name: str) -> None:
     for dtype in ("float32", "float64"):
         x = make(np.random.default_rng(0), 100_003).astype(dtype)
-        assert len(brackets(x, SHARES, ENGINES[name])) == len(SHARES)  # it is not partitioned at once
+        assert len(find_brackets(x, SHARES, ENGINES[name])) == len(SHARES)  # it is not partitioned at once
         assert_exact(x, SHARES, compute(x, SHARES, ENGINES[name], 3))
 
 
@@ -122,7 +128,9 @@ def test_a_bracket_that_misses_does_no_harm() -> None:
     given = np.array([[2.0, 3.0]])  # far from the median
     out, found = np.empty((1, len(x))), np.zeros((1, 2), np.int64)
     numpy_engine.sweep(x, 0.0, np.empty((0, LANES)), given, out, found)
-    assert quantiles(x, 0, [0.5], insides(given, out, found), numpy_engine) == [pytest.approx(np.median(x), abs=1e-15)]
+    assert compute_quantiles(x, 0, [0.5], read_brackets(given, out, found), numpy_engine) == [
+        pytest.approx(np.median(x), abs=1e-15)
+    ]
 
 
 @pytest.mark.parametrize("high", [4.0, 5.0])
@@ -130,9 +138,9 @@ def test_a_bracket_that_holds_one_of_two_ranks_is_not_enough(high: float) -> Non
     x, given = np.arange(10.0), np.array([[high - 4.0, high]])  # the median lies between 4 and 5
     out, found = np.empty((1, 10)), np.zeros((1, 2), np.int64)
     numpy_engine.sweep(x, 0.0, np.empty((0, LANES)), given, out, found)
-    (inside,) = insides(given, out, found)
+    (inside,) = read_brackets(given, out, found)
     assert inside.holds((4, 5)) is (high == 5.0)
-    assert quantiles(x, 0, [0.5], [inside], numpy_engine) == [4.5]
+    assert compute_quantiles(x, 0, [0.5], [inside], numpy_engine) == [4.5]
 
 
 def test_infinities_are_values_and_a_quantile_between_two_is_one() -> None:
@@ -151,13 +159,13 @@ def test_many_quantiles_are_found_at_once() -> None:
     x = np.random.default_rng(2).normal(size=30_000)
     x[::7] = np.nan
     shares = [i / 64 for i in range(65)]
-    assert len(brackets(x, shares, numpy_engine)) == 0
+    assert len(find_brackets(x, shares, numpy_engine)) == 0
     assert_exact(x, shares, compute(x, shares, numpy_engine))
 
 
 def test_a_column_without_rows_has_no_quantile() -> None:
     assert compute(np.empty(0), [0.5, 1.0], numpy_engine) == [0.0, 0.0]
-    assert quantiles(np.arange(3.0), 0, [], [], numpy_engine) == []
+    assert compute_quantiles(np.arange(3.0), 0, [], [], numpy_engine) == []
 
 
 @settings(deadline=None, max_examples=60)
@@ -176,4 +184,4 @@ def test_two_ranks_are_those_of_the_sorted_values_whether_brackets_hold_or_miss(
     high = data.draw(st.integers(low, n - 1))
     ordered = np.sort(values)
     with few(4), patch.object(module, "DEVIATIONS", deviations):
-        assert ranked(values, (low, high), numpy_engine) == (ordered[low], ordered[high])
+        assert values_at_ranks(values, (low, high), numpy_engine) == (ordered[low], ordered[high])

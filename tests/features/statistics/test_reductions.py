@@ -10,14 +10,14 @@ import pytest
 from gpupipe.backends import Backend, choose
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr, Producer
-from gpupipe.features.statistics.reductions import Sweeper
-from gpupipe.features.statistics.row_blocks import ROWS_A_PART
+from gpupipe.features.statistics.reductions import Reducer
+from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column, Schema
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 
-N = 2 * ROWS_A_PART + 12_345
+N = 2 * ROWS_PER_BLOCK + 12_345
 ENGINES = [numpy_engine, numba_engine]
 
 
@@ -39,7 +39,7 @@ def columns() -> list[np.ndarray]:
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["numpy", "numba"])
 def test_moments_and_quantiles_are_numpys(engine: Any, columns: list[np.ndarray]) -> None:
-    found = Sweeper(backend(2), engine).quantiles(columns, [0.5, 0.9])
+    found = Reducer(backend(2), engine).quantiles(columns, [0.5, 0.9])
     for x, (moments, values) in zip(columns, found, strict=True):
         known, finite = x[~np.isnan(x)].astype(float), x[np.isfinite(x)].astype(float)
         assert (moments.n, moments.n_null) == (len(finite), N - len(known))
@@ -49,15 +49,15 @@ def test_moments_and_quantiles_are_numpys(engine: Any, columns: list[np.ndarray]
 
 
 def test_neither_threads_nor_engines_change_a_bit(columns: list[np.ndarray]) -> None:
-    found = [Sweeper(backend(n), engine).quantiles(columns, [0.5]) for n in (1, 2, 5) for engine in ENGINES]
-    alone = [Sweeper(backend(n), engine).moments(columns) for n in (1, 3) for engine in ENGINES]
+    found = [Reducer(backend(n), engine).quantiles(columns, [0.5]) for n in (1, 2, 5) for engine in ENGINES]
+    alone = [Reducer(backend(n), engine).moments(columns) for n in (1, 3) for engine in ENGINES]
     assert all(one == found[0] for one in found)
     assert all(one == [moments for moments, _ in found[0]] for one in alone)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["numpy", "numba"])
 def test_extremes_are_those_of_finite_values(engine: Any, columns: list[np.ndarray]) -> None:
-    for x, found in zip(columns, Sweeper(backend(2), engine).extremes(columns), strict=True):
+    for x, found in zip(columns, Reducer(backend(2), engine).extremes(columns), strict=True):
         finite = x[np.isfinite(x)]
         assert found == ((finite.min(), finite.max()) if len(finite) else (0.0, 0.0))
 
@@ -78,8 +78,8 @@ def test_what_a_program_makes_is_never_held_as_a_whole(
     monkeypatch.setattr(
         host, "run_program", lambda p, blocks, out, **kw: heights.append(len(out)) or run(p, blocks, out, **kw)
     )
-    found = Sweeper(host, engine).moments_made(compile_program(made, table.places), table)
-    assert max(heights) <= ROWS_A_PART and sum(heights) == N
+    found = Reducer(host, engine).program_moments(compile_program(made, table.places), table)
+    assert max(heights) <= ROWS_PER_BLOCK and sum(heights) == N
     for moments, x in zip(found, (np.log1p(columns[0]), np.isnan(columns[0])), strict=True):
         known = x[~np.isnan(x)].astype(np.float64)
         assert (moments.n, moments.n_null) == (len(known), N - len(known))
@@ -88,9 +88,9 @@ def test_what_a_program_makes_is_never_held_as_a_whole(
 
 
 def test_no_columns_and_no_rows() -> None:
-    sweeper = Sweeper(backend(2), numpy_engine)
-    assert sweeper.moments([]) == [] and sweeper.quantiles([], [0.5]) == [] and sweeper.extremes([]) == []
+    reducer = Reducer(backend(2), numpy_engine)
+    assert reducer.moments([]) == [] and reducer.quantiles([], [0.5]) == [] and reducer.extremes([]) == []
     empty = np.empty(0, np.float32)
-    ((moments, values),) = sweeper.quantiles([empty], [0.5])
+    ((moments, values),) = reducer.quantiles([empty], [0.5])
     assert (moments.n, moments.deviation, values) == (0, 0.0, [0.0])
-    assert sweeper.extremes([empty]) == [(0.0, 0.0)]
+    assert reducer.extremes([empty]) == [(0.0, 0.0)]

@@ -201,8 +201,8 @@ def test_a_column_is_reduced_once_whatever_is_asked_of_it(fit, monkeypatch: pyte
     statistics = fit({"x": np.arange(10.0), "y": np.arange(10.0)}).statistics
     x, y = (NumericExpr(name, (name,), Producer("LOAD", name)) for name in "xy")
     statistics.quantiles([x, y], [0.5])
-    for name in ("moments", "quantiles", "moments_made"):
-        monkeypatch.setattr(statistics._sweeper, name, None)
+    for name in ("moments", "quantiles", "program_moments"):
+        monkeypatch.setattr(statistics._reducer, name, None)
     statistics.quantiles([y, x], [0.5])
     assert statistics.medians([x.then("LOG1P")]) == [pytest.approx(np.log1p(4.5))]
     statistics.moments([x.then("FILL", 1.0), y, y.then("CENTER", 1.0, 2.0)])
