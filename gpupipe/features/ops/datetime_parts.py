@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import Builder
 from gpupipe.features.program.expressions import Numbers, Start, Times, Virtual
+from gpupipe.units import DAY_US
 from gpupipe_kernels.program.opcodes import CalendarPart
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
-DAY = 86_400_000_000
 PartName = Literal[
     "year", "quarter", "month", "day", "day_of_year", "weekday", "hour", "minute", "second",
     "is_weekend", "is_month_start", "is_month_end", "elapsed_days",
@@ -38,7 +38,7 @@ class DatetimeParts(Op):
         assert isinstance(column, Times)
         for name in self.parts:
             if name == "elapsed_days":
-                start = Start("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
+                start = Start("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))
             else:
                 start = Start("PART", column.source, arg=int(CalendarPart[name.upper()]))
             made = Numbers(f"{column.name}_{name}", column.inputs, start)

@@ -24,9 +24,9 @@ from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.read import BaseDir, input_files, wanted_columns
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.units import GIB, MIB
 
-PART_BYTES = 256 << 20  # the most of a part, as Arrow holds it
-GIB = 1 << 30
+PART_BYTES = 256 * MIB  # the most of a part, as Arrow holds it
 
 
 @dataclass
