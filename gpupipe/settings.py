@@ -1,12 +1,23 @@
-"""The base of everything that is written in a configuration."""
+"""Base class and field types of configuration sections."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
+
+from gpupipe.units import parse_duration_us, parse_size, parse_time_us
 
 
 class Settings(BaseModel):
@@ -33,3 +44,59 @@ def _listed(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], OneOrMore()]
 """One name, or a list of them."""
+
+
+def _size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _seconds(value: Any) -> Any:
+    return parse_duration_us(value) / 1e6 if isinstance(value, str) else value
+
+
+def _checked_duration(text: str) -> str:
+    parse_duration_us(text)
+    return text
+
+
+def _checked_duration_or_zero(text: str) -> str:
+    parse_duration_us(text, allow_zero=True)
+    return text
+
+
+def _checked_time(text: str) -> str:
+    parse_time_us(text)
+    return text
+
+
+def _zero_as_text(value: Any) -> Any:
+    return "0" if value == 0 and not isinstance(value, bool) else value
+
+
+def _time_as_text(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(gt=0)]
+"""Bytes: a number, or a text such as ``16GiB``."""
+
+Seconds = Annotated[
+    float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds, json_schema_input_type=float | str)
+]
+"""Seconds: a number, or a text such as ``2h``."""
+
+Duration = Annotated[str, AfterValidator(_checked_duration)]
+"""A duration such as ``30d``, kept as text."""
+
+DurationOrZero = Annotated[
+    str,
+    BeforeValidator(_zero_as_text, json_schema_input_type=str | Literal[0]),
+    AfterValidator(_checked_duration_or_zero),
+]
+"""A duration that may be 0, kept as text."""
+
+TimeText = Annotated[str, BeforeValidator(_time_as_text)]
+"""ISO text: YAML makes a date of ``2011-09-10``, which becomes text again."""
+
+IsoTime = Annotated[TimeText, AfterValidator(_checked_time)]
+"""An ISO date or time, kept as text."""

@@ -33,10 +33,10 @@ from gpupipe.bench.machine import describe_machine
 from gpupipe.bench.process import run_child
 from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.units import MIB
 
 ROWS, KILL_ROWS, TURNS, WORKERS = 1_000_000, 600_000, 3, 2
 LEAST_TOLERANCE, DEVIATIONS = 0.005, 3.0  # of the mean of a column over the rows of another split
-MIB = 1 << 20
 
 
 def compare(file: Path, turns: int, n_workers: int) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from gpupipe.backends import choose
 from gpupipe.config import Config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
-from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.timeline import Timeline
+from gpupipe.tasks import View
 
 TIMES = 2  # the first time compiles
 VIEW: View = "dense"

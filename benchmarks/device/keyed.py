@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks.peers import keyed_cudf
 from benchmarks.peers.keyed_cudf import DAYS, LAG, ROWS
 from gpupipe.table.device.keys import sort_by_key
+from gpupipe.units import DAY_US
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
     import cudf
 
-DAY = 86_400_000_000  # microseconds
 EVENTS_A_KEY = 50
 CALLS = 5
 
@@ -84,7 +84,7 @@ def _events(n: int) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(0)
     key = rng.integers(0, max(1, n // EVENTS_A_KEY), n).astype(np.int32)
     key[rng.random(n) < 0.5] = 0
-    when = rng.permutation(n) * (365 * DAY // n)
+    when = rng.permutation(n) * (365 * DAY_US // n)
     return cupy.asarray(key), cupy.asarray(when), cupy.asarray(rng.normal(size=n))
 
 
@@ -129,7 +129,7 @@ def _sum_of_last_events(history: keyed.History, value: Array) -> Array:
 
 def _mean_of_last_days(history: keyed.History, value: Array) -> Array:
     queries = keyed.queries_of_events(history, include_current=True)
-    return keyed.aggregate(value, keyed.last_span(queries, DAYS * DAY), "mean")
+    return keyed.aggregate(value, keyed.last_span(queries, DAYS * DAY_US), "mean")
 
 
 def _running_sum(history: keyed.History, value: Array) -> Array:

@@ -17,7 +17,6 @@ from benchmarks.device import recorded_metrics
 from gpupipe.backends import Backend, choose
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.features.program.builder import View
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -28,6 +27,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
+from gpupipe.tasks import View
 
 Array = Any
 DEVICES = ("cpu", "gpu")

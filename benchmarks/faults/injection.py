@@ -21,10 +21,11 @@ from benchmarks.faults.runs import (
     start,
     until_begun,
 )
+from gpupipe.units import KIB, MIB
 
 Told = Callable[[str], None]
-ROOM_TO_RESUME = 64 << 20
-FULL_AT_LEAST = 16 << 10  # bytes: no room for anything but the first lines of the log
+ROOM_TO_RESUME = 64 * MIB
+FULL_AT_LEAST = 16 * KIB  # bytes: no room for anything but the first lines of the log
 
 
 def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError
+from gpupipe.units import DAY_US
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 FILE = Path("online-retail") / "online_retail.csv.gz"
 
-DAY = 86_400_000_000  # microseconds, as all times here
-SPAN = 30 * DAY  # the window, and the half-life
+SPAN = 30 * DAY_US  # the window, and the half-life
 CUT_OFF = 1_315_612_800_000_000  # 2011-09-10
 
 

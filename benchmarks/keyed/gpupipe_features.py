@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.keyed.event_log import CUT_OFF, DAY, SPAN, EventLog
+from benchmarks.keyed.event_log import CUT_OFF, SPAN, EventLog
 from gpupipe.backends.machine import n_threads
 from gpupipe.bench.clock import StageClock
+from gpupipe.units import DAY_US
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _running(history: keyed.History, spend: keyed.KeyedColumn, stock: Array, see
         "std": keyed.aggregate(spend, seen, "std"),
         "lag": keyed.lag(spend, seen, 2),  # 1 is the line itself
         "decayed": keyed.decayed_sum(spend, seen, SPAN),
-        "days since": keyed.time_since(keyed.queries_of_events(history), unit=DAY),
+        "days since": keyed.time_since(keyed.queries_of_events(history), unit=DAY_US),
         "stock codes": keyed.aggregate_codes(stock, seen, "nunique"),
     }
 
@@ -63,6 +64,6 @@ def _joined_back(history: keyed.History, spend: keyed.KeyedColumn, stock: Array)
         "mean": keyed.aggregate(spend, before, "mean"),
         "max": keyed.aggregate(spend, before, "max"),
         "stock codes": keyed.aggregate_codes(stock, before, "nunique"),
-        "recency": keyed.time_since(before, "last", DAY),
-        "age": keyed.time_since(before, "first", DAY),
+        "recency": keyed.time_since(before, "last", DAY_US),
+        "age": keyed.time_since(before, "first", DAY_US),
     }

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.keyed.event_log import CUT_OFF, DAY, SPAN, EventLog
+from benchmarks.keyed.event_log import CUT_OFF, SPAN, EventLog
 from gpupipe.bench.clock import StageClock
+from gpupipe.units import DAY_US
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
@@ -65,7 +66,7 @@ def _running(lines: pd.DataFrame) -> dict[str, Array]:
         "count": count, "sum": total, "mean": total / count, "min": spend.cummin(), "max": spend.cummax(),
         "std": np.sqrt(((sums["squared"].cumsum() - total * total / count) / (count - 1)).clip(lower=0)),
         "lag": spend.shift(1), "decayed": sums["weighed"].cumsum() / weight,
-        "days since": by_key["time"].diff() / DAY, "stock codes": by_key["new"].cumsum(),
+        "days since": by_key["time"].diff() / DAY_US, "stock codes": by_key["new"].cumsum(),
     }  # fmt: skip
     return {name: values.to_numpy() for name, values in made.items()}
 
@@ -98,5 +99,6 @@ def _joined_back(earlier: pd.DataFrame, codes: tuple[str, str], n_keys: int) -> 
     return {
         **{name: values.fillna(0).to_numpy() for name, values in nothing_is_0.items()},
         "mean": made["mean"].to_numpy(), "max": made["max"].to_numpy(),
-        "recency": ((CUT_OFF - made["last"]) / DAY).to_numpy(), "age": ((CUT_OFF - made["first"]) / DAY).to_numpy(),
+        "recency": ((CUT_OFF - made["last"]) / DAY_US).to_numpy(),
+        "age": ((CUT_OFF - made["first"]) / DAY_US).to_numpy(),
     }  # fmt: skip

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from benchmarks.keyed.event_log import CUT_OFF, DAY, SPAN, EventLog
+from benchmarks.keyed.event_log import CUT_OFF, SPAN, EventLog
 from gpupipe.bench.clock import StageClock
+from gpupipe.units import DAY_US
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
@@ -48,7 +49,7 @@ def _running(lines: pl.LazyFrame, start: int) -> pl.LazyFrame:
     return walked.select(
         "count", "sum", (total / n).alias("mean"), "min", "max",
         ((pl.col("squared") - total * total / n) / (n - 1)).clip(0).sqrt().alias("std"), "lag",
-        (pl.col("weighed") / pl.col("weight")).alias("decayed"), (pl.col("since") / DAY).alias("days since"),
+        (pl.col("weighed") / pl.col("weight")).alias("decayed"), (pl.col("since") / DAY_US).alias("days since"),
         "stock codes",
     )  # fmt: skip
 
@@ -74,7 +75,7 @@ def _joined_back(known: pl.LazyFrame, n_keys: int) -> pl.LazyFrame:
     made = known.filter(TIME < CUT_OFF).group_by("key").agg(
         pl.len().alias("count"), SPEND.sum().alias("sum"), SPEND.mean().alias("mean"), SPEND.max().alias("max"),
         STOCK.n_unique().alias("stock codes"),
-        ((CUT_OFF - TIME.max()) / DAY).alias("recency"), ((CUT_OFF - TIME.min()) / DAY).alias("age"),
+        ((CUT_OFF - TIME.max()) / DAY_US).alias("recency"), ((CUT_OFF - TIME.min()) / DAY_US).alias("age"),
     )  # fmt: skip
     customers = pl.LazyFrame({"key": range(n_keys)}, schema={"key": pl.Int32})
     joined = customers.join(made, on="key", how="left", maintain_order="left")

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.errors import ArtifactError
+from gpupipe.units import MIB
 
 FORMAT = "gpupipe-model"
 FORMAT_VERSION = 1
@@ -26,7 +27,7 @@ NAME = "manifest.json"
 # From the values of each earlier version that is still read to those of the next. A change of what a manifest or a part
 # says is a new version, with an entry here, unless every earlier gpupipe reads it rightly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-MAX_BYTES = 64 * 2**20
+MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -71,7 +72,7 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     except OSError as error:
         raise refuse(path, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
-        raise refuse(path, f"has more than {MAX_BYTES >> 20} MiB")
+        raise refuse(path, f"has more than {MAX_BYTES // MIB} MiB")
     try:
         values = parse_json(raw)
     except ValueError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from gpupipe.errors import LimitError
+from gpupipe.units import GIB
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LEAST_ROWS = 1024  # what fails with so few is not short of memory for its rows
-GIB = 1 << 30
 FIX = (
     "use fewer columns (drop), ids instead of one-hot columns (models of trees, target_encode), fewer rows (where), or "
     "more memory; `gpupipe plan` says what a run needs"

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupipe.backends import device_report
 from gpupipe.backends.base import Backend
+from gpupipe.units import GIB
 
 
 def describe_machine() -> dict[str, Any]:
@@ -19,7 +20,7 @@ def describe_machine() -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "threads": report.n_threads,
-        "memory_gib": round(report.memory.total / 2**30, 1),
+        "memory_gib": round(report.memory.total / GIB, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
         "load_average": [round(value, 2) for value in load],

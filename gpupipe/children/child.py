@@ -20,6 +20,7 @@ from typing import Literal
 from gpupipe.children.commands import child_environment, private_environment, python_command
 from gpupipe.children.protocol import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
 from gpupipe.errors import GpupipeError
+from gpupipe.units import GIB, MIB
 
 START_SECONDS = 120.0  # for a child to import what it needs, on a machine that is busy
 TAIL_BYTES = 8192  # of a child's output: what an error can quote
@@ -46,7 +47,7 @@ class ChildLimits:
 
     seconds: float
     memory_bytes: int | None = None
-    reply_bytes: int = 16 << 20
+    reply_bytes: int = 16 * MIB
 
 
 class ChildError(GpupipeError):
@@ -279,7 +280,7 @@ class _Running:
 
     def _out_of_memory(self) -> str:
         limit = self.limits.memory_bytes
-        return "ran out of memory" + ("" if limit is None else f" (limit: {limit / (1 << 30):,.1f} GiB)")
+        return "ran out of memory" + ("" if limit is None else f" (limit: {limit / GIB:,.1f} GiB)")
 
     def _drain(self) -> bool:
         """Take some of what was printed, of which the end is kept; return whether there may be more."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 
+from gpupipe.units import MIB
+
 QUESTION = struct.Struct("!dQ")  # seconds allowed, bytes that follow
 ANSWER = struct.Struct("!BQ")  # kind, bytes that follow
 READY, REPLY, OUT_OF_MEMORY = 1, 2, 3
-CHUNK = 1 << 20  # bytes moved at once
+CHUNK = MIB  # bytes moved at once

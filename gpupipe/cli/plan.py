@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from gpupipe.units import GIB, parse_size
+
 if TYPE_CHECKING:
     from gpupipe.pipeline.plan.run_plan import RunPlan
 
 PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
-GIB = 1 << 30
 
 
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Return ``16GiB`` in bytes."""
-    from gpupipe.config.gpu import parse_size
-
     if value is None:
         return None
     try:
-        n_bytes = int(parse_size(value))
+        n_bytes = parse_size(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if n_bytes <= 0:

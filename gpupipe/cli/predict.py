@@ -146,12 +146,12 @@ def command(
 
 
 def _require_date(as_of: str | None) -> None:
-    from gpupipe.table.spans import time_us
+    from gpupipe.units import parse_time_us
 
     try:
-        time_us(as_of or "1970-01-01")
-    except ConfigError as error:
-        raise ConfigError(f"--as-of: {error.what}", fix=error.fix) from None
+        parse_time_us(as_of or "1970-01-01")
+    except ValueError as error:
+        raise ConfigError(f"--as-of: {error}") from None
 
 
 def _named(table: str) -> tuple[str, str]:

@@ -8,9 +8,8 @@ from typing import Literal
 from pydantic import Field, ValidationError, field_validator
 
 from gpupipe.config.environment import escape
-from gpupipe.config.gpu import Size
 from gpupipe.errors import ConfigError
-from gpupipe.settings import Settings
+from gpupipe.settings import Settings, Size
 
 SCHEMES = ("tcp://", "tls://", "ucx://", "ucxx://", "ws://", "wss://")
 

@@ -11,7 +11,7 @@ from gpupipe.config.features import op_name
 from gpupipe.errors import did_you_mean
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.event_settings import AS_OF
-from gpupipe.table.spans import is_time, time_us
+from gpupipe.units import is_time, parse_time_us
 
 if TYPE_CHECKING:
     from gpupipe.config.sections import Config
@@ -82,7 +82,7 @@ def _cut_off_mistake(op: KeyedOp, source: Source) -> tuple[str, str]:
     dates = source.entities.as_of
     is_cut_off = op.as_of is None or op.as_of == AS_OF
     if not is_cut_off and len(dates) == 1 and is_time(op.as_of or ""):
-        is_cut_off = time_us(op.as_of or "") == time_us(dates[0])
+        is_cut_off = parse_time_us(op.as_of or "") == parse_time_us(dates[0])
     if is_cut_off:
         return "as_of", ""
     return "as_of", f"the cut-off of the rows is source.entities.as_of, {', '.join(dates)}: leave as_of out"

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from gpupipe.settings import Settings
-
-_UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
-          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
-
-
-def parse_size(value: Any) -> Any:
-    """Return ``16GiB`` in bytes; a number is bytes already."""
-    if not isinstance(value, str):
-        return value
-    number = value.strip().rstrip("BbIiKkMmGgTt")
-    unit = value.strip()[len(number) :].upper()
-    try:
-        return int(float(number) * _UNITS[unit])
-    except (ValueError, KeyError):
-        raise ValueError(f"{value!r} is no size; write it as in 20GiB or 500MB") from None
-
-
-Size = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0)]
+from gpupipe.settings import Settings, Size
 
 
 class GpuSettings(Settings):

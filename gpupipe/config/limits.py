@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from gpupipe.config.gpu import Size
-from gpupipe.settings import Settings
-from gpupipe.table.spans import span_us
-
-
-def parse_duration(value: Any) -> Any:
-    """Return a span of time such as ``2h`` in seconds; a number is seconds already."""
-    return span_us(value) / 1e6 if isinstance(value, str) else value
-
+from gpupipe.settings import Seconds, Settings, Size
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Duration = Annotated[Positive, BeforeValidator(parse_duration, json_schema_input_type=float | str)]
 
 
 class Prices(Settings):
@@ -40,7 +31,7 @@ class Limits(Settings):
     """What a run may use. One that reaches a limit stops where it can go on later, and ends with exit code 3."""
 
     memory: Size | None = Field(default=None, description="Bytes of the host that the run may hold, as in 2GiB.")
-    time: Duration | None = Field(default=None, description="Wall clock, as in 90s, 15min or 2h; a number is seconds.")
+    time: Seconds | None = Field(default=None, description="Wall clock, as in 90s, 15min or 2h; a number is seconds.")
     gpu_hours: Positive | None = Field(default=None, description="The GPUs that the run holds × hours.")
     energy: Positive | None = Field(default=None, description="kWh of the machine's processors and the run's GPUs.")
     cost: Positive | None = Field(default=None, description="In the currency of `price`.")

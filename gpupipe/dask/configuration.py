@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gpupipe.config.cluster import ClusterSettings
+from gpupipe.units import MIB
 
 # Dask sets these in this process too before it starts a worker.
 BEFORE_START = {
     # Thresholds of glibc in bytes, which a process adapts to by itself. Dask makes glibc return memory as soon as it is
     # freed: every new array then faults in new pages, which costs more than most of the work on it.
-    "MALLOC_TRIM_THRESHOLD_": 64 << 20,
-    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "MALLOC_TRIM_THRESHOLD_": 64 * MIB,
+    "MALLOC_MMAP_THRESHOLD_": 32 * MIB,
     # Workers start with ``python -c``, which imports from the current folder first.
     "PYTHONSAFEPATH": 1,
 }

@@ -17,6 +17,7 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerErro
 
 from gpupipe.dask.worker_output import last_output
 from gpupipe.errors import ClusterError, GpupipeError, LimitError
+from gpupipe.units import GIB
 
 Answer = TypeVar("Answer")
 
@@ -142,7 +143,7 @@ class HealthMonitor:
         count = error.allowed_failures + 1
         if self._killed_by_memory():
             limit = max((worker["memory_limit"] or 0 for worker in self.workers.values()), default=0)
-            having = f" of {limit / 2**30:.1f} GiB" if limit else ""
+            having = f" of {limit / GIB:.1f} GiB" if limit else ""
             return LimitError(
                 f"{count} workers, one after another, went beyond their memory{having} with the same task in hand",
                 where=label, fix=MORE_MEMORY,

@@ -8,6 +8,7 @@ from gpupipe.backends import machine
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.imports import try_imports
 from gpupipe.errors import ConfigError
+from gpupipe.units import GIB
 from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, exposure
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "sklearn", "numba", "skops")
@@ -54,8 +55,8 @@ def _openmp() -> list[Finding]:
 def _memory() -> Finding:
     memory = machine.memory()
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = f", a limit: the machine has {whole / 2**30:.1f}" if memory.total < whole else ""
-    return Finding("ok", "memory", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free{limit}")
+    limit = f", a limit: the machine has {whole / GIB:.1f}" if memory.total < whole else ""
+    return Finding("ok", "memory", f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free{limit}")
 
 
 def _compiled_code() -> Finding:

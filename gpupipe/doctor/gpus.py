@@ -8,6 +8,7 @@ from gpupipe.backends.probe import MIN_CAPABILITY, GpuProbe
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import MIN_CAPABILITY_CUDA13, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
+from gpupipe.units import GIB
 
 SCARCE = 0.25  # of a GPU's memory: less is what other processes leave of it
 
@@ -19,7 +20,7 @@ def gpu_findings(gpus: Sequence[GpuProbe], installed: Distributions) -> list[Fin
 
 def _finding(check: str, gpu: GpuProbe, installed: Distributions) -> Finding:
     capability = ".".join(map(str, gpu.capability))
-    memory = f"{gpu.free_bytes / 2**30:.1f} of {gpu.memory_bytes / 2**30:.1f} GiB free"
+    memory = f"{gpu.free_bytes / GIB:.1f} of {gpu.memory_bytes / GIB:.1f} GiB free"
     found = f"{gpu.name}, compute capability {capability}, {memory}"
     if gpu.capability < MIN_CAPABILITY:  # no command mends it, and the CPU is the best that this machine has
         return Finding("warning", check, f"{found}: too old, {'.'.join(map(str, MIN_CAPABILITY))} is needed")

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError
 from gpupipe.io.missing_values import TEXT
+from gpupipe.units import TICKS_PER_SECOND
 
 MICROS = pa.timestamp("us")
 BEYOND_INT64 = "integers beyond int64, read as float64"
 BEYOND_MICROS = "times beyond the year 294246, read as null"
-PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class UnusableColumn(GpupipeError):
@@ -115,7 +115,7 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return _to_micros(column.cast(pa.timestamp("s" if pa.types.is_date32(kind) else "ms")))
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         integers = pa.int32() if pa.types.is_time32(kind) else pa.int64()
-        seconds = pc.divide(_view(column, integers).cast(pa.float64(), safe=False), float(PER_SECOND[kind.unit]))
+        seconds = pc.divide(_view(column, integers).cast(pa.float64(), safe=False), float(TICKS_PER_SECOND[kind.unit]))
         return seconds, "a duration, read as seconds" if pa.types.is_duration(kind) else (
             "a time of day, read as seconds since midnight"
         )
@@ -129,7 +129,7 @@ def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     try:
         return column.cast(MICROS), ""
     except pa.ArrowInvalid:
-        limit = (2**63 - 1) // (1_000_000 // PER_SECOND[unit])
+        limit = (2**63 - 1) // (1_000_000 // TICKS_PER_SECOND[unit])
         ticks = _view(column, pa.int64())
         fits = pc.and_(pc.less_equal(ticks, limit), pc.greater_equal(ticks, -limit))
         kept = pc.if_else(fits, ticks, pa.scalar(None, pa.int64()))

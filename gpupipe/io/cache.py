@@ -36,14 +36,13 @@ from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.table.blocks import Table
+from gpupipe.units import GIB, MIB, parse_size
 from gpupipe_kernels.private_folders import find_exposed_file, find_exposure
 
 Tables = Mapping[str, JoinedTable]
 
-AUTO_BYTES = 64 << 20  # below this, reading the files anew is as fast as it needs to be
-DEFAULT_LIMIT_BYTES = 20 << 30
-UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
-         "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
+AUTO_BYTES = 64 * MIB  # below this, reading the files anew is as fast as it needs to be
+DEFAULT_LIMIT_BYTES = 20 * GIB
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away with chmod go-w"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
@@ -108,8 +107,7 @@ class TableCache:
             setting, folder = "GPUPIPE_CACHE", Path(named).expanduser()
         else:
             setting, folder = "the default of GPUPIPE_CACHE", _user_cache() / "gpupipe"
-        limit = os.environ.get("GPUPIPE_CACHE_LIMIT")
-        most = _bytes(limit) if limit else DEFAULT_LIMIT_BYTES
+        most = _limit_bytes()
         require_own(folder, setting)
         return cls(folder, cache_key(files, source, tables), most, lambda: cache_key(found(), source, tables))
 
@@ -210,10 +208,9 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _bytes(text: str) -> int:
-    number = text.strip().rstrip("BbIiKkMmGgTt").strip()
-    unit = text.strip()[len(number) :].strip().upper()
+def _limit_bytes() -> int:
+    limit = os.environ.get("GPUPIPE_CACHE_LIMIT")
     try:
-        return int(float(number) * UNITS[unit])
-    except (ValueError, KeyError):
-        raise ConfigError(f"GPUPIPE_CACHE_LIMIT={text} is no size", fix="write it as in 20GiB or 500MB") from None
+        return parse_size(limit) if limit else DEFAULT_LIMIT_BYTES
+    except ValueError as error:
+        raise ConfigError(str(error), where="GPUPIPE_CACHE_LIMIT") from None

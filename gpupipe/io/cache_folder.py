@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpupipe.errors import ConfigError, list_names
+from gpupipe.units import DAY_SECONDS
 from gpupipe_kernels.private_folders import make_private
 
 ENTRY = re.compile(r"[0-9a-f]{64}")
@@ -31,7 +32,6 @@ Signature: 8a477f597d28d172789f06886806bc55
 # About cache directory tags: https://bford.info/cachedir/
 """
 COMPILED = "kernels"  # the folder of compiled code, which is beside the tables by default
-DAY_SECONDS = 86_400
 
 
 def require_own(folder: Path, setting: str) -> None:

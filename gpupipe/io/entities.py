@@ -22,11 +22,10 @@ from gpupipe.io.row_steps import as_floats, require, times_of
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.table.keys import key_codes, key_values
 from gpupipe.table.schema import NAT
-from gpupipe.table.spans import UNITS_US, span_us, time_us
 from gpupipe.table.times import is_text
+from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 Array = Any
-DAY_US = UNITS_US["d"]
 
 
 def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> LoadedTable:
@@ -47,7 +46,7 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: B
     assert entities is not None
     names = dict.fromkeys([entities.table, *([entities.label.table] if entities.label else [])])
     events = {name: read_arrow(tables[name], base_dir) for name in names}
-    cut_offs = [time_us(date) for date in entities.as_of]
+    cut_offs = [parse_time_us(date) for date in entities.as_of]
     table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
     notes = [note for name in names for note in events[name].notes]
     notes.append(_row_note(table, entities, tables[entities.table].on.left))
@@ -87,7 +86,7 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
         is_key &= column.is_valid().to_numpy()
     parts = []
     for cut_off in cut_offs:
-        first = -(2**63) + 1 if entities.active_within is None else cut_off - span_us(entities.active_within)
+        first = -(2**63) + 1 if entities.active_within is None else cut_off - parse_duration_us(entities.active_within)
         seen = is_key & (times < cut_off) & (times >= first) & (times != NAT)
         if not seen.any():
             since = "" if entities.active_within is None else f" in the {entities.active_within} to it"
@@ -139,7 +138,7 @@ def _labels(
     assert label is not None
     where = f"table {label.table!r}"
     times = _times(events, settings, where)
-    horizon = span_us(label.within)
+    horizon = parse_duration_us(label.within)
     _require_complete(times, cut_offs, horizon, entities, label)
     for _, right in _pairs(settings):
         require(events, right, where)
@@ -207,7 +206,7 @@ def _require_complete(
     if horizon % DAY_US == 0:  # days and weeks: the last event's day is complete
         end = (last // DAY_US + 1) * DAY_US
     if entities.until is not None:
-        end = time_us(entities.until)
+        end = parse_time_us(entities.until)
     late = [cut_off for cut_off in cut_offs if cut_off + horizon > end]
     if late:
         raise ConfigError(

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gpupipe.errors import ConfigError
 from gpupipe.names import duplicates, enumerate_names
-from gpupipe.settings import Names, OneOrMore, Settings
-from gpupipe.table.spans import Span, as_text, time_us
+from gpupipe.settings import Duration, IsoTime, Names, OneOrMore, Settings
+from gpupipe.units import parse_time_us
 
 AS_OF = "as_of"
 """The column of the main table that holds the cut-off of each row."""
@@ -22,30 +21,19 @@ Aggregations = Annotated[tuple[Aggregation, ...], OneOrMore()]
 ROWS = "*"
 
 
-def _is_a_date(text: str) -> str:
-    try:
-        time_us(text)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-Date = Annotated[str, BeforeValidator(as_text), AfterValidator(_is_a_date)]
-
-
 def _in_order(dates: tuple[str, ...]) -> tuple[str, ...]:
     if not dates:
         raise ValueError("give a date, or several")
-    if len({time_us(date) for date in dates}) < len(dates):
+    if len({parse_time_us(date) for date in dates}) < len(dates):
         raise ValueError("a cut-off is listed twice")
-    return tuple(sorted(dates, key=time_us))
+    return tuple(sorted(dates, key=parse_time_us))
 
 
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-Dates = Annotated[tuple[Date, ...], BeforeValidator(_listed), AfterValidator(_in_order), OneOrMore()]
+Dates = Annotated[tuple[IsoTime, ...], BeforeValidator(_listed), AfterValidator(_in_order), OneOrMore()]
 
 
 class GroupBy(Settings):
@@ -97,7 +85,7 @@ class EventLabel(Settings):
     mean: str | None = Field(None, description="TABLE.COLUMN: its mean over the window, null without events.")
     min: str | None = Field(None, description="TABLE.COLUMN: its minimum over the window, null without events.")
     max: str | None = Field(None, description="TABLE.COLUMN: its maximum over the window, null without events.")
-    within: Span = Field(
+    within: Duration = Field(
         description="The prediction window: events from the cut-off (included) up to this long after it (excluded)."
     )
     at_least: float | None = Field(
@@ -149,11 +137,11 @@ class Entities(Settings):
     as_of: Dates = Field(
         description="The cut-off: a date, or several, which give a key one row each. The column `as_of` holds it."
     )
-    active_within: Span | None = Field(
+    active_within: Duration | None = Field(
         None, description="Keep only keys with an event at most this long before the cut-off; default: any before it."
     )
     label: EventLabel | None = Field(None, description="How the target is made of later events.")
-    until: Date | None = Field(
+    until: IsoTime | None = Field(
         None,
         description="When the events end, exclusively, if known; default: the end of the last event's day, or the last "
         "event where the window of the label is not of whole days. Windows that end later are an error.",

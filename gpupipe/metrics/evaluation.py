@@ -15,7 +15,8 @@ from gpupipe.metrics.predictions import (
     UnlabelledPredictions,
     ValuePredictions,
 )
-from gpupipe.metrics.registry import CLASSIFICATION, METRICS, Array
+from gpupipe.metrics.registry import METRICS, Array
+from gpupipe.tasks import SUPERVISED
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -149,7 +150,7 @@ def _predictions(
     backend: Backend,
 ) -> Predictions | None:
     """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
-    if task not in CLASSIFICATION and task != "regression":
+    if task not in SUPERVISED:
         found = prediction.label if task == "clustering" else prediction.embedding
         return None if X is None else _sample(found, X, backend)
     assert y_true is not None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.registry import Registry
+from gpupipe.tasks import Task
 
 Array = Any
-
-CLASSIFICATION = ("binary", "multiclass")
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,14 @@ class Metric:
         Of rows as `gpupipe.metrics.predictions` has them, those of the tasks: ``(rows) -> float``, NaN where it is not
         defined.
     greater_is_better : bool
-    tasks : tuple of str
+    tasks : frozenset of Task
     default : bool
         Whether it is measured when the configuration names no metrics.
     """
 
     function: Callable[..., float]
     greater_is_better: bool
-    tasks: tuple[str, ...]
+    tasks: frozenset[Task]
     default: bool = True
 
 
@@ -38,12 +37,12 @@ METRICS: Registry[Metric] = Registry("metric")
 
 
 def metric(
-    name: str, tasks: tuple[str, ...], greater_is_better: bool = True, default: bool = True
+    name: str, tasks: Iterable[Task], greater_is_better: bool = True, default: bool = True
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Return a decorator that files a function in `METRICS` and gives it back."""
 
     def decorate(function: Callable[..., float]) -> Callable[..., float]:
-        METRICS.register(name)(Metric(function, greater_is_better, tasks, default))
+        METRICS.register(name)(Metric(function, greater_is_better, frozenset(tasks), default))
         return function
 
     return decorate

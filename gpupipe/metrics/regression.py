@@ -6,8 +6,8 @@ import math
 
 from gpupipe.metrics.predictions import ValuePredictions
 from gpupipe.metrics.registry import metric
+from gpupipe.tasks import REGRESSION
 
-REGRESSION = ("regression",)
 EPSILON = 2.0**-52  # a target is taken to be at least so large where an error is relative to it, as in scikit-learn
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 # One line for each family: importing it registers its models. The order is the order of listings.
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition, estimator  # noqa: F401  # isort: skip
-from gpupipe.models.base import MODELS, Model, View
+from gpupipe.models.base import MODELS, Model
 from gpupipe.models.context import FitContext
 from gpupipe.models.device_training import early_refusal
 from gpupipe.models.files.load import load_fitted, predict_loaded
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.resources import ONE_PROCESS, Resources
-from gpupipe.models.task import CLASSIFICATION, Task
 from gpupipe.models.training import fit
 
 __all__ = [
-    "CLASSIFICATION",
     "MODELS",
     "ONE_PROCESS",
     "FitContext",
@@ -22,8 +20,6 @@ __all__ = [
     "Model",
     "Prediction",
     "Resources",
-    "Task",
-    "View",
     "early_refusal",
     "fit",
     "load_fitted",

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.models.task import Task
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
+from gpupipe.tasks import Task, View
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
-
-View = Literal["codes", "dense", "embedding"]
 
 # Field types that several families share.
 PositiveInt = Annotated[int, Field(gt=0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 
 @MODELS.register("gaussian_nb")

@@ -29,7 +29,7 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpupipe.models.resources import ONE_PROCESS, Resources
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpupipe.models.base import MODELS, Model, NonNegative, NonNegativeInt, PositiveInt, Share
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 
 @MODELS.register("pca")

@@ -16,7 +16,7 @@ from gpupipe.models.fitted.device import (
     missing_text,
 )
 from gpupipe.models.neural.settings import Neural
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend

@@ -20,12 +20,12 @@ from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, Model
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
-from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
-    from gpupipe.models.base import View
     from gpupipe.models.context import FitContext
+    from gpupipe.tasks import View
 
 FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"

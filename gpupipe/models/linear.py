@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -32,7 +32,7 @@ class _Linear(Model):
 class _LinearRegressor(_Linear):
     """Least squares in float64: in float32, columns of unlike scale vanish in the rounding of the normal equations."""
 
-    tasks = frozenset({"regression"})
+    tasks = REGRESSION
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         # The float64 matrix is the model's own copy: it may be centred in place.

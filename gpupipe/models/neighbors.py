@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.models.base import MODELS, Model, Positive, PositiveInt
-from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.models.base import MODELS, ClassWeight, Model, Positive, PositiveInt
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.models.context import FitContext

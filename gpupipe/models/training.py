@@ -21,9 +21,9 @@ from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import Neural
-from gpupipe.models.task import CLASSIFICATION, Task
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend

@@ -31,9 +31,10 @@ from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import DeclaredColumn, Schema
+from gpupipe.units import MIB
 
 Declarations = Mapping[str, DeclaredColumn]
-BROADCAST_BYTES = 64 << 20  # the most of a table that is sent to every worker
+BROADCAST_BYTES = 64 * MIB  # the most of a table that is sent to every worker
 
 
 @dataclass(frozen=True)

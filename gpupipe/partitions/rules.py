@@ -21,10 +21,11 @@ from gpupipe.rules.settings import ORDER
 from gpupipe.rules.violation import ROWS_SHOWN
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.units import MIB
 
 Array = Any
 
-TEXTS_AT_ONCE = 256 << 20  # bytes that are gathered to find out which of them are there twice
+TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
 
 
 def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:

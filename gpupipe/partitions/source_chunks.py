@@ -27,8 +27,9 @@ from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.settings import TableSource
 from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.units import MIB
 
-PIECE_BYTES = 64 << 20  # of a file of text, or as Arrow holds it
+PIECE_BYTES = 64 * MIB  # of a file of text, or as Arrow holds it
 
 # Packed rows, what is known of them, and what they are as plain columns if those of the file are these.
 Read = tuple[pa.Table, ParsedChunk, FileColumns | None, PlainChunk]

@@ -14,7 +14,6 @@ from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.summary import summary_yaml
 from gpupipe.errors import ConfigError
-from gpupipe.features.program.builder import View
 from gpupipe.pipeline.arguments import (
     in_python,
     python_errors,
@@ -35,6 +34,7 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
+from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
 

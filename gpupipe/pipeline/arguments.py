@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
 from gpupipe.config.finding_text import describe_python_value
-from gpupipe.config.gpu import parse_size
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
@@ -18,6 +17,7 @@ from gpupipe.io.formats.registry import format_of
 from gpupipe.io.in_memory import InMemoryTable, is_in_memory
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import unmatched
+from gpupipe.units import parse_size
 
 Table = TypeVar("Table", bound=TableSource)
 
@@ -157,7 +157,7 @@ def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
 def read_size(name: str, value: object) -> int:
     """Return a size in bytes that is given as such, or as a text: ``"16GiB"``."""
     try:
-        found = parse_size(value)
+        found = parse_size(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ConfigError(str(error), where=name) from None
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:

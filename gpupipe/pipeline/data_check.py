@@ -19,7 +19,7 @@ from gpupipe.config.locations import is_in_section, is_setting, place_problem
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError, SchemaError
 from gpupipe.features.history.derivation import Derivation, DerivedOp, derive
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import ProgramBuilder, View
+from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import ColumnFilter
@@ -43,6 +43,7 @@ from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, t
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.arrange import move_table
 from gpupipe.table.time_formats import time_formats
+from gpupipe.tasks import View
 
 Array = Any
 MORE_ROWS = 1_000_000

@@ -9,12 +9,13 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
-from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models import Prediction
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.dispatch import matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
+from gpupipe.tasks import CLASSIFICATION
 
 Array = Any
 BLOCK_COLUMNS = 256  # in float64 at once

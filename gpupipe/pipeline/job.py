@@ -15,7 +15,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
-from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
+from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, ModelCheckpoint, RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.decision import Decision
@@ -25,6 +25,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, select_rows, train, training_matrix
 from gpupipe.pipeline.worker_stages import open_stage
+from gpupipe.tasks import CLASSIFICATION
 
 Array = Any
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.event_settings import AS_OF
 from gpupipe.pipeline.job import Job
 from gpupipe.splits import Fold
-from gpupipe.table.spans import UNITS_US, span_us
+from gpupipe.units import DAY_US, parse_duration_us
 
 
 def split_warnings(job: Job, folds: Sequence[Fold]) -> list[str]:
@@ -41,12 +41,12 @@ def _entities(job: Job, folds: Sequence[Fold]) -> str:
         )
     if split.time != AS_OF or entities.label is None:
         return ""
-    within = span_us(entities.label.within)
+    within = parse_duration_us(entities.label.within)
     ahead = min(int(job.times[fold.test].min() - job.times[fold.train].max()) for fold in folds)
     if ahead >= within:
         return ""
     return (
         f"labels to train on are made of the {entities.label.within} after their cut-off, and the first cut-off "
-        f"to test on is {ahead / UNITS_US['d']:g} days later, when they were not known yet. Space cut-offs by "
+        f"to test on is {ahead / DAY_US:g} days later, when they were not known yet. Space cut-offs by "
         f"{entities.label.within} or more"
     )

@@ -20,10 +20,9 @@ from gpupipe.models.training import require_torch
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OnDisk
 from gpupipe.partitions.training_memory import SHARE, gathered_bytes
+from gpupipe.units import GIB
 
 Array = Any
-
-GIB = 1 << 30
 
 
 def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:

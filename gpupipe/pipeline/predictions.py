@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.identifiers import read_identifiers
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.prediction_table import prediction_table
+from gpupipe.tasks import CLASSIFICATION
 
 
 def predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:

@@ -14,7 +14,7 @@ from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
-from gpupipe.models import CLASSIFICATION, MODELS, early_refusal
+from gpupipe.models import MODELS, early_refusal
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, rows_by_worker
 from gpupipe.pipeline.job import Job
@@ -26,6 +26,7 @@ from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_split
 from gpupipe.table.arrange import move_table
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
+from gpupipe.tasks import CLASSIFICATION
 
 Array = Any
 Divided = TypeVar("Divided")

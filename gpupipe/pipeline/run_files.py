@@ -14,10 +14,11 @@ from typing import Any
 from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.errors import list_names
 from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.units import MIB
 
 NAME = "run.json"
 FORMAT, FORMAT_VERSION = "gpupipe-run", 1
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 16 * MIB
 MOVE = "move them to another place, or name another --output"
 NEW_NAME = (
     "name another --output, or remove the directory if nothing in it is needed; "

@@ -10,9 +10,10 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.models import CLASSIFICATION, Model, Task
+from gpupipe.models import Model
 from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.table.schema import FIRST_LEVEL, Column
+from gpupipe.tasks import CLASSIFICATION, Task
 
 Array = Any
 MOST_LISTED = 10  # values of a target in a message

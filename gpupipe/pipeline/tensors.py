@@ -11,13 +11,13 @@ from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.models import CLASSIFICATION
 from gpupipe.pipeline.arguments import in_python
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.table.arrange import take
+from gpupipe.tasks import CLASSIFICATION
 from gpupipe.tensors.batch import Metadata, TensorBatch
 
 Array = Any

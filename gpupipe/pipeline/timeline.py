@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from gpupipe.pipeline.display.progress import ProgressMeter
 from gpupipe.pipeline.limits.safe_points import StopSignal
-from gpupipe.report.text import seconds
+from gpupipe.units import format_duration
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend, DeviceUse
@@ -125,7 +125,7 @@ class Stage:
 
     def __repr__(self) -> str:
         rows = [] if self.rows is None else [f"{self.rows:,} rows"]
-        took = [] if self.status == "running" else [seconds(self.seconds)]
+        took = [] if self.status == "running" else [format_duration(self.seconds)]
         return f"Stage({self.name!r}: {', '.join([self.status, *rows, *took, self.device])})"
 
     def to_json(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class Timeline:
         n_failed = sum(stage.status == "failed" for stage in self.stages)
         failed = f", {n_failed} failed" if n_failed else ""
         n_stages = f"{len(self.stages)} stage{'' if len(self.stages) == 1 else 's'}"
-        return f"Timeline({n_stages}{failed}, {seconds(sum(s.seconds for s in self.stages if not s.depth))})"
+        return f"Timeline({n_stages}{failed}, {format_duration(sum(s.seconds for s in self.stages if not s.depth))})"
 
     def _repr_html_(self) -> str:
         from gpupipe.pipeline.display.html import stages_table

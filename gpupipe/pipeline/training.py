@@ -11,7 +11,6 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import View
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
@@ -27,6 +26,7 @@ from gpupipe.pipeline.dispatch import (
     write_training_matrix,
 )
 from gpupipe.pipeline.target import Goal
+from gpupipe.tasks import View
 
 Array = Any
 

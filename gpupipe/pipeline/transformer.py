@@ -20,7 +20,6 @@ from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.history.derivation import derive, derived_ops, key_columns, where_derived
 from gpupipe.features.history.tables import Rows, Sources
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import View
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
@@ -29,6 +28,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare
+from gpupipe.tasks import View
 
 Array = Any
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupipe import units
 from gpupipe.report import text
 from gpupipe.report.data import ReportData
 from gpupipe.report.inline import inline_svg
@@ -102,7 +103,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    filters = (text.number, text.signed, text.metric, text.percent, text.seconds, text.size, text.rate, text.share)
+    filters = (
+        text.number, text.signed, text.metric, text.percent, text.share,
+        units.format_duration, units.format_size, units.format_rate,
+    )  # fmt: skip
     environment.filters |= {function.__name__: function for function in filters}
     return environment
 

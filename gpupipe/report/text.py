@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-MISSING = "–"
+from gpupipe.units import MISSING
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -62,41 +62,3 @@ def percent(fraction: float | None) -> str:
     if fraction == 0:
         return "0 %"
     return "<0.1 %" if fraction < 0.001 else f"{100 * fraction:.1f} %"
-
-
-def seconds(value: float | None) -> str:
-    """``12 ms``, ``1.24 s``, ``2 min 05 s``, ``3 h 07 min``."""
-    if value is None:
-        return MISSING
-    if value < 0.9995:
-        return f"{value * 1000:.0f} ms" if value >= 0.0095 else f"{value * 1000:.1f} ms"
-    if value < 59.995:
-        return f"{value:.2f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def whole_seconds(value: float) -> str:
-    """``0 s``, ``12 s``, ``2 min 05 s``, ``3 h 07 min``: for times that are still running."""
-    return f"{round(value)} s" if value < 59.5 else seconds(value)
-
-
-def size(n_bytes: float | None) -> str:
-    """``512 B``, ``1.5 KiB``, ``2.3 GiB``."""
-    if n_bytes is None:
-        return MISSING
-    if n_bytes < 1024:
-        return f"{n_bytes:.0f} B"
-    power = min(int(math.log(n_bytes, 1024)), 4)
-    return f"{n_bytes / 1024**power:.1f} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
-
-
-def rate(rows_per_second: float | None) -> str:
-    """``820 rows/s``, ``235k rows/s``, ``1.2M rows/s``."""
-    if rows_per_second is None:
-        return MISSING
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if rows_per_second >= unit:
-            scaled = rows_per_second / unit
-            return f"{scaled:.{0 if scaled >= 100 else 1}f}{name} rows/s"
-    return f"{rows_per_second:.0f} rows/s"

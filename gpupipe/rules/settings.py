@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -10,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from gpupipe.errors import SchemaError
 from gpupipe.settings import Settings
 from gpupipe.table.schema import Kind, declare
+from gpupipe.units import parse_time_us
 
 Bound = Annotated[float, Field(allow_inf_nan=False)] | str | None
 Label = bool | int | float | str
@@ -18,7 +18,6 @@ ORDER = ("dtype", "nulls", "range", "set", "regex", "unique")  # in which rules 
 TEXTS: tuple[Kind, ...] = ("categorical", "text")
 # rule → the kinds of columns that it can judge
 ABLE: dict[str, tuple[Kind, ...]] = {"regex": TEXTS, "set": ("numeric", "boolean", *TEXTS)}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ColumnRules(Settings):
@@ -134,10 +133,9 @@ def to_micros(date: str) -> int:
         If it is none.
     """
     try:
-        time = datetime.fromisoformat(date)
+        return parse_time_us(date)
     except ValueError:
         raise ValueError(f"{date!r} is neither a number nor an ISO date (2024-12-31, 2024-12-31T23:59:59)") from None
-    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _word(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from gpupipe.units import parse_time_us
 
 
 def parse_cutoff(cutoff: str) -> tuple[float, bool]:
@@ -18,9 +18,6 @@ def parse_cutoff(cutoff: str) -> tuple[float, bool]:
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(cutoff)
+        return parse_time_us(cutoff), True
     except ValueError:
         raise ValueError(f"{cutoff!r} is neither a date such as 2012-10-01 nor a number") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds, True

@@ -7,9 +7,9 @@ from typing import Any
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.splits.cutoff import parse_cutoff
+from gpupipe.table.schema import NAT
 
 Array = Any
-NAT = -(2**63)  # a missing time, as in gpupipe.table.schema
 
 
 class RareClassError(DataError):

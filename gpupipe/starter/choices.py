@@ -10,7 +10,6 @@ from gpupipe.backends import DeviceReport
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.extras import install_extra, suitable_major
 from gpupipe.features.ops.auto import Auto
-from gpupipe.models import Task
 from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
@@ -18,6 +17,7 @@ from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.places import two_places
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
+from gpupipe.tasks import Task
 
 ENOUGH_ROWS = 50_000  # for a single split to measure well
 FOLDS = 5

@@ -18,10 +18,11 @@ from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.header import is_number
 from gpupipe.starter.source_table import SourceTable
 from gpupipe.table.time_formats import time_formats, time_unit
+from gpupipe.units import MIB
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
-MAX_BYTES_TWICE = 256 << 20  # larger files are not read once more to count blanks
-BLOCK_BYTES = 16 << 20  # every row must fit into one
+MAX_BYTES_TWICE = 256 * MIB  # larger files are not read once more to count blanks
+BLOCK_BYTES = 16 * MIB  # every row must fit into one
 
 
 @dataclass(frozen=True)

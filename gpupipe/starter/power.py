@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.models import CLASSIFICATION
 from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.tasks import CLASSIFICATION
 
 Array = Any
 SMOOTHING = 5.0  # rows

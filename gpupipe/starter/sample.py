@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.models import CLASSIFICATION, Task
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, NULL
+from gpupipe.tasks import CLASSIFICATION, Task
 
 Array = Any
 MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 20_000, 40_000_000  # cells are float64: 320 MB

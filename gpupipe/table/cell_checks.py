@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import Column
 from gpupipe.table.strings import as_dictionary, used_texts
-from gpupipe.table.time_formats import EPOCH, guess_format, micros
+from gpupipe.table.time_formats import guess_format, micros
 from gpupipe.table.times import is_text
+from gpupipe.units import epoch_us
 
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
 VALUES_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 5, 10, 8
@@ -161,8 +162,7 @@ def _iso_micros(text: str) -> int | None:
         stamp = datetime.fromisoformat(text)
     except ValueError:
         return None
-    delta = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    return epoch_us(stamp)
 
 
 PARSERS: dict[str, Callable[[Column, pa.ChunkedArray, ParseNumbers], Any]] = {

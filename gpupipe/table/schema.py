@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, which the kernels know
 
 Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -17,8 +18,6 @@ NULL = 0
 UNSEEN = 1
 RARE = 2
 FIRST_LEVEL = 3
-
-NAT = -(2**63)  # a missing time: the least int64, as NumPy's NaT
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from gpupipe.units import TICKS_PER_SECOND, epoch_us
+
 FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y",
     "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d",
@@ -21,7 +22,6 @@ FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are n
 MOST_TEXTS = 200  # that are tried in every format where none fits all
 LEAST_SHARE = 0.8  # of the texts: a format that fits so many is meant, and the others are wrong or mean "missing"
 SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
-PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def guess_format(values: set[str]) -> str | None:
@@ -38,9 +38,7 @@ def micros(text: str, time_format: str) -> int | None:
         stamp = datetime.strptime(text.strip(), time_format)
     except ValueError:
         return None
-    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-    delta = stamp - EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    return epoch_us(stamp)
 
 
 def time_formats(texts: Sequence[str]) -> list[str]:
@@ -59,7 +57,7 @@ def time_formats(texts: Sequence[str]) -> list[str]:
 
 def time_unit(low: float, high: float) -> str | None:
     """Return the unit in which numbers from `low` to `high` count from 1970, if that makes them times of our days."""
-    for unit, per_second in PER_SECOND.items():
+    for unit, per_second in TICKS_PER_SECOND.items():
         if SECONDS[0] * per_second <= low and high <= SECONDS[1] * per_second:
             return unit
     return None
@@ -87,7 +85,9 @@ def declare_numbers(name: str, low: float, high: float) -> str:
     unit = time_unit(low, high)
     if unit is not None:
         return _declaration(name, unit)
-    return f"select others: as times, {low:g} to {high:g} are counted in none of {', '.join(PER_SECOND)} since 1970"
+    return (
+        f"select others: as times, {low:g} to {high:g} are counted in none of {', '.join(TICKS_PER_SECOND)} since 1970"
+    )
 
 
 def _declaration(name: str, time_format: str) -> str:

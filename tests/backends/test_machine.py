@@ -7,8 +7,7 @@ import pytest
 
 from gpupipe.backends.machine import cpu_quota, memory, n_threads
 from gpupipe.errors import ConfigError
-
-GIB = 2**30
+from gpupipe.units import GIB
 
 
 class FakeMachine:

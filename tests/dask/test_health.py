@@ -26,8 +26,8 @@ from gpupipe.dask.health import key_of, label_of
 from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, LimitError
 from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.units import MIB
 
-MIB = 1 << 20
 LIMIT = 400 * MIB
 SECONDS_AT_MOST = 60  # what a test waits for a process before it fails
 

@@ -24,9 +24,8 @@ from gpupipe.dask.connect import connect
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.partitions.workers import Inline, Workers, WorkerUse
+from gpupipe.units import GIB
 from tests.hostile_modules import imported_modules, write_hostile_modules
-
-GIB = 1 << 30
 
 
 @pytest.fixture(scope="module")

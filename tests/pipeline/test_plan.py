@@ -22,9 +22,9 @@ from gpupipe.datasets.churn import customers
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.plan.costs import training_bytes
 from gpupipe.pipeline.plan.run_plan import make_plan
+from gpupipe.units import GIB
 
 ROOT = Path(__file__).parents[2]
-GIB = 1 << 30
 ROWS = 60_000
 CHURN = {
     "seed": 7,

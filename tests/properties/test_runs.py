@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
-from gpupipe.features.program.builder import View
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.preparation import folds_of, open_job
@@ -24,6 +23,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
 from gpupipe.splits.folds import hold_out
+from gpupipe.tasks import View
 from tests.properties.few import few
 from tests.properties.fitting import in_bits
 from tests.properties.runs import TABLE, configured, run, table_with_target

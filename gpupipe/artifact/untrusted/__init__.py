@@ -7,8 +7,10 @@ file. ``failures``  makes whatever a library raises an error of gpupipe.
 
 from __future__ import annotations
 
+from gpupipe.units import MIB
+
 MOST_TIMES = 200  # a file may declare so many times its own size; ours stay below 50, a bomb has 1,000 and more
-SLACK = 1 << 20  # bytes on top, so that a small file of one repeated value is no bomb
+SLACK = MIB  # bytes on top, so that a small file of one repeated value is no bomb
 
 
 def most_bytes(n_bytes: int) -> int:

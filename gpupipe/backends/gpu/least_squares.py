@@ -16,10 +16,11 @@ from gpupipe.backends.normal_equations import (
     column_sums,
     residual_products,
 )
+from gpupipe.units import MIB
 
 Array = Any
 
-BLOCK_BYTES = 128 << 20  # of float64 rows at a time
+BLOCK_BYTES = 128 * MIB  # of float64 rows at a time
 LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows while they are made
 
 

@@ -25,9 +25,9 @@ from gpupipe.datasets.churn.population import (
     SERVICE,
     Population,
 )
+from gpupipe.units import DAY_SECONDS
 
 SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
-SECONDS_PER_DAY = 86_400
 SECONDS_PER_MONTH = 2_629_800
 ID_BYTES = 10
 MOST_IDS = (2**31 - 1) // ID_BYTES  # one array of Arrow's strings counts its bytes in 32 bits
@@ -74,8 +74,8 @@ class CustomerBlock:
     def signup(self) -> Array:
         """Seconds since 1970, int64; a random day of the month that `tenure` points at."""
         into_month = (self.draws.number("signup day") * SECONDS_PER_MONTH).astype("int64")
-        day = (SNAPSHOT - (self.tenure + 1) * SECONDS_PER_MONTH + into_month) // SECONDS_PER_DAY - 1
-        return day * SECONDS_PER_DAY + (self.draws.number("signup hour") * 3600).astype("int64")
+        day = (SNAPSHOT - (self.tenure + 1) * SECONDS_PER_MONTH + into_month) // DAY_SECONDS - 1
+        return day * DAY_SECONDS + (self.draws.number("signup hour") * 3600).astype("int64")
 
     @cached_property
     def monthly_charges(self) -> Array:

@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpupipe.datasets.churn.columns import DICTIONARY
-from gpupipe.datasets.churn.customers import SECONDS_PER_DAY, SNAPSHOT, CustomerBlock
+from gpupipe.datasets.churn.customers import SNAPSHOT, CustomerBlock
 from gpupipe.datasets.churn.population import Population, generator
+from gpupipe.units import DAY_SECONDS
 
 BLOCK_ROWS = 16_384
 EVENT_TYPES = ("login", "usage", "payment", "support", "plan_change", "complaint")
@@ -87,9 +88,9 @@ def event_columns(block: EventBlock) -> tuple[Ints, dict[str, pa.Array]]:
     columns : dict
         The columns of `SCHEMA` but the first.
     """
-    since = np.maximum(block.signup, SNAPSHOT - WINDOW_DAYS * SECONDS_PER_DAY)
+    since = np.maximum(block.signup, SNAPSHOT - WINDOW_DAYS * DAY_SECONDS)
     seconds = (SNAPSHOT - since).astype(np.float64)
-    customer = np.repeat(np.arange(BLOCK_ROWS, dtype=np.int64), _counts(block, seconds / SECONDS_PER_DAY))
+    customer = np.repeat(np.arange(BLOCK_ROWS, dtype=np.int64), _counts(block, seconds / DAY_SECONDS))
     u = block.rng("event time").random(len(customer))
     fading = -np.log1p(-u * (1.0 - np.exp(-FADING))) / FADING  # the exponential law cut off at 1
     part = np.where(block.churned[customer] == 1, fading, u)

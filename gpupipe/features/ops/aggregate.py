@@ -11,8 +11,9 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import UNIT_US, HistoryOp, Unit, View, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
 from gpupipe.settings import Names, OneOrMore
+from gpupipe.units import TIME_UNITS_US, TimeUnit
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
@@ -39,7 +40,7 @@ class Aggregate(HistoryOp):
     columns: dict[str, Functions] | Names = Field({}, description="Columns, or column to functions.")
     functions: Functions = Field(("mean",), description="Functions of columns that are listed without any.")
     gaps: tuple[Literal["mean", "min", "max", "std"], ...] = Field((), description="Of the times between the rows.")
-    unit: Unit = Field("days", description="Of gaps.")
+    unit: TimeUnit = Field("days", description="Of gaps.")
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Aggregate:
@@ -70,7 +71,7 @@ class Aggregate(HistoryOp):
             else:
                 yield from self._of(name, functions, view)
         if self.gaps:
-            gaps = keyed.gaps(view.history, UNIT_US[self.unit])
+            gaps = keyed.gaps(view.history, TIME_UNITS_US[self.unit])
             for function in self.gaps:
                 yield view.made(self.named(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr, combine
+from gpupipe.units import TIME_UNITS_US, TimeUnit
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -22,7 +23,6 @@ KINDS = {
     "product": ("MULTIPLY", "times"),
     "sum": ("ADD", "plus"),
 }
-MICROSECONDS = {"days": 86_400_000_000, "hours": 3_600_000_000, "minutes": 60_000_000, "seconds": 1_000_000}
 MOST_IN_A_NAME = 4
 BULK = [0.05, 0.95]
 
@@ -45,9 +45,7 @@ class Arithmetic(FeatureOp):
     difference: str | list[str] | None = _selection("Two columns, numbers or times: the first less the second.")
     product: str | list[str] | None = _selection("Two columns or more.")
     sum: str | list[str] | None = _selection("Two columns or more.")
-    unit: Literal["days", "hours", "minutes", "seconds"] | None = Field(
-        None, description="Of the difference of two times; days if not given."
-    )
+    unit: TimeUnit | None = Field(None, description="Of the difference of two times; days if not given.")
     name: str | None = Field(None, alias="as", description="Name of the new column.")
 
     @model_validator(mode="after")
@@ -115,8 +113,8 @@ class Arithmetic(FeatureOp):
         return self.name or f"_{KINDS[kind][1]}_".join(names)
 
 
-def _between(name: str, left: TimeExpr, right: TimeExpr, unit: str) -> NumericExpr:
-    start = Producer("BETWEEN", left.source, other=right.source, params=(1.0 / MICROSECONDS[unit],))
+def _between(name: str, left: TimeExpr, right: TimeExpr, unit: TimeUnit) -> NumericExpr:
+    start = Producer("BETWEEN", left.source, other=right.source, params=(1.0 / TIME_UNITS_US[unit],))
     return NumericExpr(name, (*left.inputs, *right.inputs), start, root=name)
 
 

@@ -13,8 +13,9 @@ from gpupipe.features.ops.impute import Impute
 from gpupipe.features.ops.scaling import Standardize
 from gpupipe.features.program.builder import NAN, ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
+from gpupipe.units import DAY_US
 
-YEAR_US = 365 * 86_400_000_000
+YEAR_US = 365 * DAY_US
 
 
 @OPS.register("auto")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import Expr, NumericExpr, Producer, TimeExpr
+from gpupipe.units import DAY_US
 from gpupipe_kernels.program.opcodes import CalendarPart
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
-DAY = 86_400_000_000
 PartName = Literal[
     "year", "quarter", "month", "day", "day_of_year", "weekday", "hour", "minute", "second",
     "is_weekend", "is_month_start", "is_month_end", "elapsed_days",
@@ -38,7 +38,7 @@ class DatetimeParts(Op):
         assert isinstance(column, TimeExpr)
         for name in self.parts:
             if name == "elapsed_days":
-                start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY))
+                start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))
             else:
                 start = Producer("PART", column.source, arg=int(CalendarPart[name.upper()]))
             made = NumericExpr(f"{column.name}_{name}", column.inputs, start)

@@ -11,10 +11,10 @@ from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import HistoryOp, listed
-from gpupipe.settings import Names, OneOrMore
-from gpupipe.table.spans import Span, span_us
+from gpupipe.settings import Duration, Names, OneOrMore
+from gpupipe.units import parse_duration_us
 
-HalfLives = Annotated[tuple[Span, ...], Field(min_length=1), OneOrMore()]
+HalfLives = Annotated[tuple[Duration, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("decay")
@@ -39,8 +39,8 @@ class Decay(HistoryOp):
         view = self.view(sources)
         for label in self.half_life:
             if not self.columns:
-                made = keyed.decayed_sum(None, view.queries, span_us(label))
+                made = keyed.decayed_sum(None, view.queries, parse_duration_us(label))
                 yield view.made(self.named(f"decay_{label}"), made)
             for name in listed(self.columns):
-                made = keyed.decayed_sum(view.numbers(name), view.queries, span_us(label))
+                made = keyed.decayed_sum(view.numbers(name), view.queries, parse_duration_us(label))
                 yield view.made(self.named(f"{name}_decay_{label}"), made, name)

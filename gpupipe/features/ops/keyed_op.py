@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -19,15 +19,13 @@ from gpupipe.features.history.derivation import DerivedOp, Made
 from gpupipe.features.history.key_partitions import by_keys
 from gpupipe.features.history.keys import Keys, ordered, own_keys, shared_keys
 from gpupipe.features.history.tables import Rows, Sources
-from gpupipe.settings import Names
-from gpupipe.table.spans import UNITS_US, AsOf, Gap, gap_us, is_time, time_us
+from gpupipe.settings import DurationOrZero, Names, TimeText
+from gpupipe.units import is_time, parse_duration_us, parse_time_us
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
 
 Array = Any
-Unit = Literal["days", "hours", "minutes", "seconds"]
-UNIT_US = {"days": UNITS_US["d"], "hours": UNITS_US["h"], "minutes": UNITS_US["min"], "seconds": UNITS_US["s"]}
 
 
 class KeyedOp(DerivedOp):
@@ -42,7 +40,7 @@ class KeyedOp(DerivedOp):
     time: str | None = Field(
         None, description="The datetime column that orders the history; default: the `time` of the further table."
     )
-    as_of: AsOf | None = Field(
+    as_of: TimeText | None = Field(
         None,
         description="Up to when, exclusively: a date, or a datetime column of the main table. Default: in a history of "
         "the main table each row sees those before it; for a further table the cut-off of `source.entities`.",
@@ -143,7 +141,7 @@ class KeyedOp(DerivedOp):
         if self.as_of is None:  # a table without times: all of it is seen
             return xp.full(n_rows, 1, "int64")
         if is_time(self.as_of):
-            return xp.full(n_rows, time_us(self.as_of) if sources.as_of is None else sources.as_of, "int64")
+            return xp.full(n_rows, parse_time_us(self.as_of) if sources.as_of is None else sources.as_of, "int64")
         return sources.main.column(self.as_of, "datetime")[1]
 
     def _inputs(self, sources: Sources) -> Iterable[str]:
@@ -156,7 +154,7 @@ class KeyedOp(DerivedOp):
 class HistoryOp(KeyedOp):
     """An op over the values of a history, which may be known some time after their rows only."""
 
-    gap: Gap | None = Field(
+    gap: DurationOrZero | None = Field(
         None,
         description="How old an event must be to be seen: a row at T sees those up to T - gap; with 0, those before T. "
         "The target may be used with a gap only, which says when its values become known.",
@@ -165,7 +163,7 @@ class HistoryOp(KeyedOp):
     @property
     def gap_us(self) -> int | None:
         """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
-        return None if self.gap is None else gap_us(self.gap)
+        return None if self.gap is None else parse_duration_us(self.gap, allow_zero=True)
 
     @property
     def needs_time(self) -> bool:

@@ -11,12 +11,12 @@ from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import HistoryOp, listed
-from gpupipe.settings import Names, OneOrMore
-from gpupipe.table.spans import Span, span_us
+from gpupipe.settings import Duration, Names, OneOrMore
+from gpupipe.units import parse_duration_us
 
 Period = Annotated[int, Field(ge=1, le=10_000)]
 Periods = Annotated[tuple[Period, ...], Field(min_length=1), OneOrMore()]
-LagPeriods = Annotated[tuple[Period | Span, ...], Field(min_length=1), OneOrMore()]
+LagPeriods = Annotated[tuple[Period | Duration, ...], Field(min_length=1), OneOrMore()]
 
 
 class _Earlier(HistoryOp):
@@ -36,7 +36,7 @@ class Lag(_Earlier):
 
     @model_validator(mode="after")
     def _sees_nothing_younger_than_the_gap(self) -> Lag:
-        young = [k for k in self.periods if isinstance(k, str) and span_us(k) < (self.gap_us or 0)]
+        young = [k for k in self.periods if isinstance(k, str) and parse_duration_us(k) < (self.gap_us or 0)]
         if young:
             raise ValueError(f"a value {young[0]} old is not known yet: the gap is {self.gap}")
         return self
@@ -57,7 +57,7 @@ class Lag(_Earlier):
                 if isinstance(k, int):
                     lag = keyed.lag(values, view.queries, k + int(self.current))
                 else:
-                    lag = keyed.lag(values, self.seen_before(sources, view.history, span_us(k)), 1)
+                    lag = keyed.lag(values, self.seen_before(sources, view.history, parse_duration_us(k)), 1)
                 yield view.made(self.named(f"{name}_lag_{k}"), lag, name)
 
 

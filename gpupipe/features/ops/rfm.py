@@ -9,8 +9,9 @@ from pydantic import Field
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, Unit
+from gpupipe.features.ops.keyed_op import HistoryOp
 from gpupipe.features.ops.time_since import since
+from gpupipe.units import TimeUnit
 
 
 @OPS.register("rfm")
@@ -23,7 +24,7 @@ class RFM(HistoryOp):
     """
 
     amount: str | None = Field(None, description="The numeric column that was spent; without, no monetary value.")
-    unit: Unit = Field("days", description="Of recency and tenure.")
+    unit: TimeUnit = Field("days", description="Of recency and tenure.")
 
     @property
     def needs_time(self) -> bool:

@@ -11,11 +11,11 @@ from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
-from gpupipe.settings import Names, OneOrMore
-from gpupipe.table.spans import Span, span_us
+from gpupipe.settings import Duration, Names, OneOrMore
+from gpupipe.units import parse_duration_us
 
 Function = Literal["count", "sum", "mean", "min", "max", "std"]
-Window = Annotated[int, Field(ge=1)] | Span
+Window = Annotated[int, Field(ge=1)] | Duration
 
 
 Windows = Annotated[tuple[Window, ...], Field(min_length=1), OneOrMore()]
@@ -57,4 +57,4 @@ def _window(window: int | str, view: View) -> Any:
 
     if isinstance(window, int):
         return keyed.last_rows(view.queries, window)
-    return keyed.last_span(view.queries, span_us(window))
+    return keyed.last_span(view.queries, parse_duration_us(window))

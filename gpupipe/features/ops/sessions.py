@@ -10,8 +10,9 @@ from pydantic import Field
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import UNIT_US, KeyedOp, Unit
-from gpupipe.table.spans import Span, span_us
+from gpupipe.features.ops.keyed_op import KeyedOp
+from gpupipe.settings import Duration
+from gpupipe.units import TIME_UNITS_US, TimeUnit, parse_duration_us
 
 Figure = Literal["count", "rows", "age"]
 
@@ -24,9 +25,9 @@ class Sessions(KeyedOp):
     began, in `unit`; null where there is none.
     """
 
-    gap: Span = Field(description="The longest pause within a session: 30min, 1h.")
+    gap: Duration = Field(description="The longest pause within a session: 30min, 1h.")
     figures: tuple[Figure, ...] = Field(("count", "rows", "age"), min_length=1, description="What to join back.")
-    unit: Unit = Field("minutes", description="Of session_age.")
+    unit: TimeUnit = Field("minutes", description="Of session_age.")
 
     @property
     def needs_time(self) -> bool:
@@ -38,7 +39,7 @@ class Sessions(KeyedOp):
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        count, rows, age = keyed.sessions(view.queries, span_us(self.gap), UNIT_US[self.unit])
+        count, rows, age = keyed.sessions(view.queries, parse_duration_us(self.gap), TIME_UNITS_US[self.unit])
         found = {"count": count, "rows": rows, "age": age}
         for figure in self.figures:
             yield view.made(self.named(f"session_{figure}"), found[figure])

@@ -10,8 +10,9 @@ from pydantic import Field
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import UNIT_US, HistoryOp, Unit, View, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
 from gpupipe.settings import Names
+from gpupipe.units import TIME_UNITS_US, TimeUnit
 
 Which = Literal["last", "first"]
 
@@ -25,7 +26,7 @@ class TimeSince(HistoryOp):
 
     columns: Names = Field((), description="Boolean or numeric columns; without any, every row counts.")
     of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
-    unit: Unit = Field("days", description="Of the result.")
+    unit: TimeUnit = Field("days", description="Of the result.")
 
     @property
     def needs_time(self) -> bool:
@@ -43,7 +44,7 @@ class TimeSince(HistoryOp):
                 yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
 
 
-def since(view: View, which: Which, unit: Unit, column: str | None = None) -> object:
+def since(view: View, which: Which, unit: TimeUnit, column: str | None = None) -> object:
     """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
     from gpupipe_kernels import keyed
 
@@ -51,4 +52,4 @@ def since(view: View, which: Which, unit: Unit, column: str | None = None) -> ob
     if column is not None:
         values = view.array(view.numbers(column).values)
         where = (values == values) & (values != 0)
-    return keyed.time_since(view.queries, which, UNIT_US[unit], where)
+    return keyed.time_since(view.queries, which, TIME_UNITS_US[unit], where)

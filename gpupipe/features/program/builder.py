@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.ops.advice import as_categories, as_numbers, as_times
@@ -21,12 +21,12 @@ from gpupipe.features.program.expressions import (
 )
 from gpupipe.features.program.selection import no_column, resolve
 from gpupipe.table.schema import FIRST_LEVEL, Column
+from gpupipe.tasks import View
 
 if TYPE_CHECKING:
     from gpupipe.features.ops.base import FeatureOp
     from gpupipe.features.statistics.training import Statistics
 
-View = Literal["codes", "dense", "embedding"]
 NAN = float("nan")
 
 

@@ -12,7 +12,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.history.derivation import Derivation, where_derived
 from gpupipe.features.ops.auto import Auto
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.builder import ProgramBuilder, View
+from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
@@ -21,6 +21,7 @@ from gpupipe.table.arrange import arrange, move_table, same_codes, slice_rows
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
+from gpupipe.tasks import View
 from gpupipe_kernels.program.program import Program, block_id
 from gpupipe_kernels.user.language import KernelError
 

@@ -24,9 +24,9 @@ from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.read import BaseDir, input_files, select_columns
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.units import GIB, MIB
 
-CHUNK_BYTES = 256 << 20  # the most of a chunk, as Arrow holds it
-GIB = 1 << 30
+CHUNK_BYTES = 256 * MIB  # the most of a chunk, as Arrow holds it
 
 
 @dataclass

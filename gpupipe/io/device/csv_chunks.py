@@ -18,11 +18,12 @@ from gpupipe.backends.base import Array, Backend
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
+from gpupipe.units import MIB
 
-CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
-LEAST_BYTES = 1 << 20
+CHUNK_BYTES = 256 * MIB  # the most: of host memory, and 16 times as much of a device's
+LEAST_BYTES = MIB
 BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
-LONGEST_ROW = 256 << 20
+LONGEST_ROW = 256 * MIB
 NEWLINE, RETURN = b"\n\r"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"

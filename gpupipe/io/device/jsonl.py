@@ -28,8 +28,9 @@ from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import DeviceNumbers, distinct_texts, strings
 from gpupipe.table.device.encode import TextRules
+from gpupipe.units import MIB
 
-CHUNK_BYTES = 64 << 20  # what is read at once: on a device it takes many times as much
+CHUNK_BYTES = 64 * MIB  # what is read at once: on a device it takes many times as much
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 NULL = "null"

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
+from gpupipe.units import GIB
 
 FIX = "write one flat object a line; the host reader reads the lines, or says which one is wrong"
 QUOTE, BACKSLASH, BLANK_CODE = b'"\\ '
@@ -30,7 +31,7 @@ ESCAPES = np.frombuffer(b'"\\/bfnrtu', np.uint8)
 HEX = np.full(256, -1, np.int32)
 HEX[list(b"0123456789abcdef")] = range(16)
 HEX[list(b"ABCDEF")] = range(10, 16)
-MOST_BYTES = 1 << 30  # libcudf, and CuPy where it writes by places, count in 32 bits
+MOST_BYTES = GIB  # libcudf, and CuPy where it writes by places, count in 32 bits
 LONGEST_NAME = 1_000
 WIDTH = 8  # bytes of a name that are compared at once
 

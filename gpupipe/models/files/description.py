@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 
 @dataclass(frozen=True)

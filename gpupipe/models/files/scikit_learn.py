@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.estimator_checks import check_estimators, prepare_estimators
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED, Task
 
 _CLASSIFIERS = (
     "CalibratedClassifierCV GaussianNB HistGradientBoostingClassifier KNeighborsClassifier LogisticRegression "
@@ -28,10 +28,10 @@ _OWN_REGRESSORS = (
 )
 KINDS: dict[str, frozenset[Task]] = {
     **{name: CLASSIFICATION for name in _CLASSIFIERS.split()},
-    **{name: frozenset({"regression"}) for name in _REGRESSORS.split()},
+    **{name: REGRESSION for name in _REGRESSORS.split()},
     **{name: CLASSIFICATION for name in _OWN_CLASSIFIERS.split()},
-    **{name: frozenset({"regression"}) for name in _OWN_REGRESSORS.split()},
-    "Pipeline": CLASSIFICATION | {"regression"},
+    **{name: REGRESSION for name in _OWN_REGRESSORS.split()},
+    "Pipeline": SUPERVISED,
     "KMeans": frozenset({"clustering"}),
     "PCA": frozenset({"embedding"}),
 }  # fmt: skip

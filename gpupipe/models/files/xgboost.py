@@ -16,7 +16,8 @@ from gpupipe.artifact.untrusted import most_bytes
 from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.tree_checks import check_nodes
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.units import GIB
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -25,7 +26,7 @@ INT32 = (1 << 31) - 1
 DELETED = INT32  # the split index of a node that pruning has removed
 MAX_DEPTH = 4096  # XGBoost 3.2 recurses once for each level of a tree, and ends the process where the stack ends
 MAX_CATEGORIES = 1 << 24  # float32 holds every integer below it
-MAX_CATEGORY_BYTES = 1 << 30  # XGBoost keeps a bit for each category up to the largest of a node
+MAX_CATEGORY_BYTES = GIB  # XGBoost keeps a bit for each category up to the largest of a node
 FEATURE_TYPES = frozenset({"c", "float", "i", "int", "q"})
 
 TREE_ARRAYS = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.task import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array, Backend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel, Prediction
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -12,8 +12,8 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.files.scikit_learn import OURS, check_estimator
 from gpupipe.models.files.skops import read_skops, write_skops
 from gpupipe.models.fitted.base import FittedModel, Prediction
-from gpupipe.models.task import CLASSIFICATION
 from gpupipe.models.threads import limit_threads
+from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -11,7 +11,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.xgboost import rewrite_model
 from gpupipe.models.fitted.base import FittedModel, Prediction
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 
 def row_losses(task: Task, score: Tensor, target: Tensor) -> Tensor:

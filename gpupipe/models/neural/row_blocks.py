@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpupipe.models.neural.architecture import Architecture
+from gpupipe.units import MIB
 
-BLOCK_BYTES = 64 * 2**20  # of what a network computes between its input and its scores
+BLOCK_BYTES = 64 * MIB  # of what a network computes between its input and its scores
 
 
 def rows_a_block(architecture: Architecture) -> int:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt, Share
 from gpupipe.models.neural.architecture import Architecture, Kind
-from gpupipe.models.task import SUPERVISED, Task
+from gpupipe.tasks import SUPERVISED, Task
 
 Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout
 LEAST_BATCH, MOST_BATCH, STEPS_AN_EPOCH = 256, 4096, 64

@@ -27,7 +27,7 @@ from gpupipe.models.neural.torch_state import own_pytorch
 from gpupipe.models.neural.trainer import Progress, Trainer
 from gpupipe.models.neural.training_spec import Recipe, recipe_of
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches

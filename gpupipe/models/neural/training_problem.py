@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.settings import Neural
-from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.models.neural.settings import Neural
 
 if TYPE_CHECKING:
-    from gpupipe.models.task import Task
+    from gpupipe.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.errors import LimitError
+from gpupipe.units import GIB, KIB
 
-KEPT_IN_MEMORY = 64 << 10  # bytes that are no file's worth
+KEPT_IN_MEMORY = 64 * KIB  # bytes that are no file's worth
 ALIGNMENT = 64  # of every array: what vector instructions and Arrow want
-GIB = 1 << 30
 
 
 class Shelf:
@@ -119,7 +119,7 @@ class Kept:
 def _write_all(file: int, part: memoryview) -> None:
     """Write a buffer of any size: one call writes 2 GiB at most."""
     flat = part.cast("B")
-    ends = [*range(0, flat.nbytes, 1 << 30), flat.nbytes]
+    ends = [*range(0, flat.nbytes, GIB), flat.nbytes]
     for start, stop in pairwise(ends):
         while start < stop:
             start += os.write(file, flat[start:stop])

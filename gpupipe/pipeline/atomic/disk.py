@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpupipe.errors import GpupipeError, LimitError
-from gpupipe.report.text import size
 from gpupipe.system_errors import DISK, is_full
+from gpupipe.units import format_size
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def room_on(folder: Path, fix: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, GpupipeError) or not is_full(error):
             raise
-        free = f"; {size(found)} are free there" if (found := free_bytes(folder)) is not None else ""
+        free = f"; {format_size(found)} are free there" if (found := free_bytes(folder)) is not None else ""
         raise LimitError(f"{DISK.what}{free}", where=str(folder), fix=fix) from error
 
 
@@ -35,7 +35,7 @@ def require_room(folder: Path, n_bytes: int, what: str) -> None:
     free = free_bytes(folder)
     if free is not None and free < n_bytes:
         raise LimitError(
-            f"{what} will take {size(n_bytes)}, and {size(free)} are free on the disk",
+            f"{what} will take {format_size(n_bytes)}, and {format_size(free)} are free on the disk",
             where=str(folder),
             fix="make room, or name another --output",
         )

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gpupipe.units import DAY_SECONDS
+
 MARKER = ".gpupipe-draft"
-STALE_SECONDS = 7 * 86_400  # what is older and has no owner that can be asked for is a leftover
+STALE_SECONDS = 7 * DAY_SECONDS  # what is older and has no owner that can be asked for is a leftover
 
 
 def make_draft(prefix: Path) -> tuple[Path, int]:

@@ -13,7 +13,6 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
-from gpupipe.features.program.builder import View
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, Resources
 from gpupipe.models.estimator import Estimator
@@ -31,6 +30,7 @@ from gpupipe.pipeline.checkpoints.contents import (
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, code_of, digest, features_digest, rows_digest
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.training import TrainedModel
+from gpupipe.tasks import View
 
 Array = Any
 RESUMED = "taken from the interrupted run"

@@ -9,7 +9,8 @@ from gpupipe.pipeline.display.progress import describe
 from gpupipe.pipeline.display.text import leaderboard_cells
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import printable, rate, seconds, whole_seconds
+from gpupipe.report.text import printable
+from gpupipe.units import format_duration, format_rate, format_whole_seconds
 
 LEFT, RIGHT = "text-align:left;", "text-align:right;font-variant-numeric:tabular-nums;"
 CELL = "padding:1px 12px 1px 0;white-space:nowrap;"
@@ -46,8 +47,8 @@ def _lines(stage: Stage, running_seconds: float | None) -> Iterator[str]:
     is_running = running_seconds is not None
     mark = {"running": "▸", "done": "✓", "failed": "✗"}[stage.status]
     rows = "" if stage.rows is None else f"{stage.rows:,} rows"
-    speed = "" if stage.rows_per_second is None else rate(stage.rows_per_second)
-    took = whole_seconds(running_seconds) if running_seconds is not None else seconds(stage.seconds)
+    speed = "" if stage.rows_per_second is None else format_rate(stage.rows_per_second)
+    took = format_whole_seconds(running_seconds) if running_seconds is not None else format_duration(stage.seconds)
     weight = "font-weight:bold;" if is_running else ""
     cells = [
         _cell(mark, LEFT),

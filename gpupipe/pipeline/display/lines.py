@@ -12,7 +12,8 @@ from gpupipe.pipeline.display.progress import describe
 from gpupipe.pipeline.display.text import MOST_METRICS, device_use, ended_line, leaderboard_cells, stage_line
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import printable, whole_seconds
+from gpupipe.report.text import printable
+from gpupipe.units import format_whole_seconds
 
 if TYPE_CHECKING:
     import rich.console
@@ -147,7 +148,7 @@ class LineDisplay:
         mark = frame[int(now * 10) % len(frame)]
         lines = []
         for stage in tuple(self._open):
-            lines.append(self._text(stage_line(stage, mark, whole_seconds(now - self._began[stage]), width)))
+            lines.append(self._text(stage_line(stage, mark, format_whole_seconds(now - self._began[stage]), width)))
             if stage.progress is not None and stage.progress.update() is not None:
                 lines.append(self._progress_line(stage, width))
         for line in lines:
@@ -192,7 +193,9 @@ class LineDisplay:
                 if now - max(reported, self._began[stage]) >= self._report_seconds:
                     reported = now
                     words = "" if stage.progress is None else describe(stage.progress)
-                    running = f"{'  ' * stage.depth}  {stage.name}, {whole_seconds(now - self._began[stage])} so far"
+                    running = (
+                        f"{'  ' * stage.depth}  {stage.name}, {format_whole_seconds(now - self._began[stage])} so far"
+                    )
                     self._print(f"{running}: {words}" if words else running, "dim")
 
     def _print(self, line: str, style: str = "") -> None:

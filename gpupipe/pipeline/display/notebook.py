@@ -19,7 +19,8 @@ from gpupipe.pipeline.display.html import leaderboard_table, stages_table
 from gpupipe.pipeline.display.text import ended_line
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import printable, whole_seconds
+from gpupipe.report.text import printable
+from gpupipe.units import format_whole_seconds
 
 UPDATE_SECONDS = 0.5
 MOST_STAGES = 15  # in the table while the run goes on
@@ -129,7 +130,7 @@ class NotebookDisplay:
             seconds = sum(stage.seconds for stage in self._stages if not stage.depth)
             failed = any(stage.status == "failed" for stage in self._stages)
             n = len(self._stages)
-            summary = f"{'✗' if failed else '✓'} {n} stage{'' if n == 1 else 's'}, {whole_seconds(seconds)}"
+            summary = f"{'✗' if failed else '✓'} {n} stage{'' if n == 1 else 's'}, {format_whole_seconds(seconds)}"
             fold = "" if self._closing else " open"
             found = f"<details{fold}><summary>{summary}</summary>{stages_table(self._stages)}</details>"
         return f"<div>{found}{''.join(map(_line, self._notes))}{self._closing}</div>"

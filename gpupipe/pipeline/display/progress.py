@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpupipe.report.text import number, whole_seconds
+from gpupipe.report.text import number
+from gpupipe.units import format_whole_seconds
 
 if TYPE_CHECKING:
     from gpupipe.models.progress import ProgressReport, ReadProgress
@@ -101,7 +102,7 @@ def describe(meter: ProgressMeter) -> str:
         words.append(f"{report.metric_name} {number(report.metric)}")
     left = meter.seconds_left()
     if left is not None and report.done < (report.total or 0):
-        words.append(f"{'up to ' if report.may_end_early else ''}{whole_seconds(max(1.0, left))} left")
+        words.append(f"{'up to ' if report.may_end_early else ''}{format_whole_seconds(max(1.0, left))} left")
     return ", ".join(words)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import metric, metric_names, number, rate, seconds, size
+from gpupipe.report.text import metric, metric_names, number
+from gpupipe.units import format_duration, format_rate, format_size
 
 MOST_METRICS = 5
 FIGURES_WIDTH = 48  # columns of rows, rate, time and device
@@ -32,19 +33,19 @@ def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
     speed = stage.rows_per_second
     return (
         f"{name:<{min(most, max(least, width - FIGURES_WIDTH))}} {rows:>16} "
-        f"{rate(speed) if speed is not None else '':>13} {took:>11}  {stage.device}"
+        f"{format_rate(speed) if speed is not None else '':>13} {took:>11}  {stage.device}"
     )
 
 
 def ended_line(stage: Stage, marks: tuple[str, str], width: int) -> str:
     """Return `stage_line` of a stage that has ended; `marks` are those of success and failure."""
-    return stage_line(stage, marks[stage.status == "failed"], seconds(stage.seconds), width)
+    return stage_line(stage, marks[stage.status == "failed"], format_duration(stage.seconds), width)
 
 
 def device_use(stage: Stage) -> str:
     """Return the bytes that a stage moved to and from its device, and held there."""
-    moved = f"{size(stage.bytes_to_device)} to the device, {size(stage.bytes_to_host)} back"
-    return f"{moved}; at most {size(stage.peak_device_bytes)} held there"
+    moved = f"{format_size(stage.bytes_to_device)} to the device, {format_size(stage.bytes_to_host)} back"
+    return f"{moved}; at most {format_size(stage.peak_device_bytes)} held there"
 
 
 def leaderboard_cells(

@@ -17,7 +17,7 @@ from gpupipe.errors import DeviceError, LimitError
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
 from gpupipe.pipeline.timeline import Stage, Timeline
-from gpupipe.report.text import seconds
+from gpupipe.units import format_duration
 
 HOUR = 3600.0
 KWH = 3.6e6  # joules
@@ -61,7 +61,7 @@ class LimitUsage:
 
 def format_amount(name: str, value: float) -> str:
     """Return how much is used or allowed of what `name` says, as people read it."""
-    return seconds(value) if name == "time" else f"{value:.4g} {UNITS[name]}".rstrip()
+    return format_duration(value) if name == "time" else f"{value:.4g} {UNITS[name]}".rstrip()
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.read import input_files
 from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
+from gpupipe.units import GIB
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
-ENOUGH, MANY_TIMES = 1 << 30, 64
+ENOUGH, MANY_TIMES = GIB, 64
 ROW_BYTES = 200  # about those of a generated row
 
 

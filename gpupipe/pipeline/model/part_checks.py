@@ -15,11 +15,12 @@ import pyarrow as pa
 from gpupipe.features.program.fitted import Feature
 from gpupipe.features.statistics.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
-from gpupipe.models import CLASSIFICATION, FittedModel, Task
+from gpupipe.models import FittedModel
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.schema import KINDS, Column, Schema
+from gpupipe.tasks import CLASSIFICATION, Task
 
 CODES = ("int8", "int16", "int32")
 STORAGES = {

@@ -16,6 +16,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
 from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
 from gpupipe.table.strings import as_dictionary, used_texts
+from gpupipe.units import DAY_US
 
 N_EXAMPLES = 3  # of unseen levels
 N_LINES = 10  # on the console
@@ -281,7 +282,7 @@ def _shown(value: float | None, kind: str) -> str:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
     except OverflowError:  # beyond the year 9999
         return f"{value} microseconds"
-    return f"{moment:%Y-%m-%d}" if not value % 86_400_000_000 else f"{moment:%Y-%m-%d %H:%M:%S}"
+    return f"{moment:%Y-%m-%d}" if not value % DAY_US else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

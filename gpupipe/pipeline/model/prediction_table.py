@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.metrics import predicted_labels
-from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models import Prediction
 from gpupipe.pipeline.target import Goal
+from gpupipe.tasks import CLASSIFICATION
 
 Array = Any
 

@@ -19,7 +19,7 @@ from gpupipe.io.row_steps import apply_steps, raw_columns
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.rules import enforce_served
 from gpupipe.table.frames import rows_to_arrow
-from gpupipe.table.spans import time_us
+from gpupipe.units import parse_time_us
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.loaded import LoadedModel
@@ -106,4 +106,7 @@ def _cut_off(as_of: Any) -> int | None:
         return None
     if not isinstance(as_of, str | date):
         raise ConfigError(f"as_of: expected a date, a datetime or ISO text; got {type(as_of).__name__}")
-    return time_us(as_of if isinstance(as_of, str) else as_of.isoformat())
+    try:
+        return parse_time_us(as_of if isinstance(as_of, str) else as_of.isoformat())
+    except ValueError as error:
+        raise ConfigError(str(error), where="as_of") from None

@@ -15,7 +15,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
-from gpupipe.models import CLASSIFICATION, FittedModel, Prediction
+from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.part_checks import read_names
@@ -25,6 +25,7 @@ from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
+from gpupipe.tasks import SUPERVISED
 
 Array = Any
 
@@ -141,7 +142,7 @@ def _metrics(
 ) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y)
-    if not known.any() or not (goal.task in CLASSIFICATION or goal.task == "regression"):
+    if not known.any() or goal.task not in SUPERVISED:
         return {}
     field = "value" if goal.task == "regression" else "probability"
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.models.neural.architecture import Architecture
-
-MIB = 1 << 20
+from gpupipe.units import MIB
 
 BASE = 146 * MIB  # Python, gpupipe, NumPy and Arrow, when the first byte is read
 LIBRARIES = 147 * MIB  # scikit-learn with SciPy and pandas, when the first model is trained

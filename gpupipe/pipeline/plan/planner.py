@@ -9,7 +9,6 @@ from typing import ClassVar
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
 from gpupipe.backends.gpu.translation import EstimatorRefusal
-from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config, ModelEntry
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
@@ -19,12 +18,13 @@ from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl import CHUNK_BYTES
 from gpupipe.io.read import input_files
 from gpupipe.metrics.clustering import ON_THE_HOST
-from gpupipe.models.base import View
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.refusals import read_refusal, texts_refusal
+from gpupipe.tasks import View
+from gpupipe.units import GIB
 
 MATRIX_CELL = 4  # float32
 REFIT = "refit: "

@@ -17,7 +17,6 @@ from gpupipe.io.join import read_joined
 from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.models import FitContext
-from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
@@ -26,6 +25,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.splits import hold_out
+from gpupipe.tasks import View
 
 Array = Any
 MORE_ROWS = 1_000_000

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gpupipe.backends import device_report, machine
-from gpupipe.backends.out_of_memory import GIB
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.limits.energy import refuse_unmeasured
@@ -18,6 +17,7 @@ from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
 from gpupipe.pipeline.plan.planner import PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
+from gpupipe.units import GIB
 
 SHARE = 0.9  # of what there is: a plan is right to some per cent
 
@@ -63,7 +63,7 @@ class RunPlan:
 
     def __repr__(self) -> str:
         fits = "does not fit" if isinstance(self.error, LimitError) else "fits"
-        n_stages, peak = len(self.stages), self.host_bytes / 2**30
+        n_stages, peak = len(self.stages), self.host_bytes / GIB
         return f"Plan({n_stages} stages, {self.n_rows:,} rows, {peak:.2f} GiB of the host at most: {fits})"
 
     @property

@@ -9,14 +9,14 @@ from typing import Any
 
 from gpupipe.backends import machine
 from gpupipe.config.finding_text import describe_python_value
-from gpupipe.config.limits import parse_duration
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.pipeline.arguments import read_size
+from gpupipe.units import MIB, parse_duration_us
 
 SECONDS = 120.0  # for any answer, loading the model included
 SECONDS_PER_ROW = 0.002  # of the table and of further tables
-LEAST_MEMORY = 512 << 20  # what the libraries take: XGBoost 0.3 GiB on 2 cores
-MEMORY_PER_THREAD = 64 << 20  # stacks and buffers of the threads of three libraries
+LEAST_MEMORY = 512 * MIB  # what the libraries take: XGBoost 0.3 GiB on 2 cores
+MEMORY_PER_THREAD = 64 * MIB  # stacks and buffers of the threads of three libraries
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class UntrustedLimits:
 
 def _seconds(value: Any) -> float:
     try:
-        found = parse_duration(value)
+        found = parse_duration_us(value) / 1e6 if isinstance(value, str) else value
     except ValueError as error:
         raise ConfigError(str(error), where="limits.time") from None
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:

@@ -17,6 +17,7 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.untrusted.messages import pack_arrays, unpack_array
 from gpupipe.table.schema import KINDS
+from gpupipe.units import GIB
 
 FLOATS, INTEGERS = ("<f4", "<f8"), ("<i4", "<i8")
 ERRORS = {each.__name__: each for each in (ArtifactError, ConfigError, DataError, DeviceError, SchemaError)}
@@ -193,7 +194,7 @@ def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
     """Return the error of a model that needs more memory than its limit."""
     # Not the words of gpupipe.backends.out_of_memory: callers must not try again with fewer rows.
     return ArtifactError(
-        f"the untrusted model needs more memory than its limit of {memory_bytes / (1 << 30):,.2f} GiB",
+        f"the untrusted model needs more memory than its limit of {memory_bytes / GIB:,.2f} GiB",
         where=where,
         fix="if you trust its author, allow more: --limit memory=SIZE, in Python limits={'memory': SIZE}",
     )

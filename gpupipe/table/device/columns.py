@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table.schema import NAT
+from gpupipe.units import TICKS_PER_SECOND
 
 MICROS = pa.timestamp("us")
-PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
         cut = ticks // 1_000
         cut = cut + ((ticks < 0) & (ticks % 1_000 != 0))  # towards zero, as Arrow does
         return xp.where(ticks == NAT, NAT, cut)
-    by = PER_TICK[unit]
+    by = 1_000_000 // TICKS_PER_SECOND[unit]
     limit = (2**63 - 1) // by
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
 

@@ -13,9 +13,9 @@ import pytest
 
 from gpupipe.backends.base import DeviceOptions
 from gpupipe.backends.gpu.memory import free_bytes, set_up, share_with_xgboost
+from gpupipe.units import GIB
 
 pytest.importorskip("cuda.bindings.runtime", reason="cuda-bindings comes with numba-cuda, on Linux")
-GIB = 1 << 30
 TOTAL, POOL = 80 * GIB, 0xBEEF
 ATTRIBUTES = {"ReleaseThreshold": 4, "ReservedMemCurrent": 5, "UsedMemCurrent": 7}  # as CUDA numbers them
 

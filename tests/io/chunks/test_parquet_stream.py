@@ -31,8 +31,7 @@ from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
-
-GIB = 1 << 30
+from gpupipe.units import GIB
 
 
 @pytest.fixture(scope="module")

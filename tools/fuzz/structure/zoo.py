@@ -22,8 +22,8 @@ from gpupipe.artifact import manifest
 from gpupipe.config import parse_config
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.task import Task
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.tasks import Task
 from tools.fuzz.damage.models import OWN, vouched_for
 
 N_SCORED = 24

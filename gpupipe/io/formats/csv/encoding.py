@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from gpupipe.errors import DataError, EncodingError
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.units import MIB
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = MIB
 HEAD_BYTES = 4096
 MARKS = {  # the longer ones first: that of UTF-16 is the beginning of one of UTF-32
     b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",

@@ -17,9 +17,10 @@ from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, p
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.names import duplicates, enumerate_names
+from gpupipe.units import MIB
 
 DELIMITERS = (",", ";", "\t", "|")
-HEAD_BYTES = 1 << 20  # a header of thousands of names fits
+HEAD_BYTES = MIB  # a header of thousands of names fits
 HEAD_ROWS = 50
 
 Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields

@@ -30,9 +30,10 @@ from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.units import GIB, MIB
 
-BLOCK_BYTES = 4 << 20
-MAX_BLOCK_BYTES = 1 << 30
+BLOCK_BYTES = 4 * MIB
+MAX_BLOCK_BYTES = GIB
 TEXT_KINDS = ("categorical", "text")
 
 

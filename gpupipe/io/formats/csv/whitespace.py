@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gpupipe.io.settings import WHITESPACE
+from gpupipe.units import GIB
 
 __all__ = ["TabbedStream", "insert_tabs", "is_blank_separated", "parser_delimiter"]
 
 BLOCK_BYTES = 1 << 18  # what is made of a block stays in the processor's cache with it
-MAX_ROW_BYTES = 1 << 30  # a longer row is handed on as it is: Arrow refuses it
+MAX_ROW_BYTES = GIB  # a longer row is handed on as it is: Arrow refuses it
 MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 TAB, NEWLINE, RETURN, BLANK = b"\t\n\r "
 OTHER_DELIMITERS = b",;|"

@@ -12,8 +12,9 @@ from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.encoding import detect_bom_encoding
 from gpupipe.names import duplicates
+from gpupipe.units import MIB
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = MIB
 SHOWN = 60
 AS_UTF8 = "write the file as UTF-8, as JSON lines are"
 ONE_A_LINE = "write one object per line: {...} newline {...}; for example with jq -c '.[]'"

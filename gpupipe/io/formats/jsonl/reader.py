@@ -17,9 +17,10 @@ from gpupipe.io.formats.jsonl.guard import GuardedStream
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
+from gpupipe.units import GIB, MIB
 
-BLOCK_BYTES = 4 << 20
-MAX_BLOCK_BYTES = 1 << 30
+BLOCK_BYTES = 4 * MIB
+MAX_BLOCK_BYTES = GIB
 # Messages of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
 EMPTY = "Empty JSON file"
 MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")

@@ -11,11 +11,13 @@ from typing import Any, get_args
 from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture, Kind
+from gpupipe.tasks import SUPERVISED
+from gpupipe.units import MIB
 
 NAME = "architecture.json"
 FORMAT = "gpupipe-network"
 FORMAT_VERSION = 1
-MAX_BYTES = 32 * 2**20
+MAX_BYTES = 32 * MIB
 
 # The largest of each that makes sense; products of them stay below 2⁶³, so that PyTorch can say their size at all.
 LIMITS = {
@@ -53,7 +55,7 @@ def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -
     """
     try:
         if len(data) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES >> 20} MiB")
+            raise ValueError(f"it has more than {MAX_BYTES // MIB} MiB")
         values = parse_json(data)
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"it does not say that its format is {FORMAT!r}")
@@ -99,7 +101,7 @@ def _check_integer(name: str, value: object, least: int, most: int) -> None:
 
 def _check_agreement(architecture: Architecture, task: object, description: Mapping[str, Any]) -> None:
     """Verify that the network takes and gives what the model says."""
-    if task != description["task"] or task not in ("binary", "multiclass", "regression"):
+    if task != description["task"] or task not in SUPERVISED:
         raise ValueError(f"its task is {task!r}, that of the model {description['task']!r}")
     names = description["feature_names"]
     if names and len(names) != architecture.n_tokens:

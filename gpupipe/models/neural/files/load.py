@@ -10,7 +10,7 @@ from gpupipe.models.files.access import ModelFiles
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.files import architecture as architecture_file
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 
 def load_network(files: ModelFiles, description: dict[str, Any]) -> FittedModel:

@@ -19,7 +19,7 @@ from gpupipe.models.fitted.base import class_probability
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.trial_rows import trial_rows
-from gpupipe.models.task import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array

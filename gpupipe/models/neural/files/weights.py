@@ -12,7 +12,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 NAME = "estimator.safetensors"
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.task import Task
+from gpupipe.tasks import Task
 
 
 class Served(nn.Module):

@@ -1,0 +1,158 @@
+"""Sizes, durations and times: one parser for each, and how people read them. Standard library only.
+
+Memory is counted in bytes. Times are microseconds since 1970-01-01 UTC, as in an encoded table; durations that are
+compared with them are microseconds too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+SIZE_UNITS = {
+    "": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB, "TIB": TIB,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
+
+DAY_SECONDS = 86_400
+DAY_US = DAY_SECONDS * 1_000_000
+DURATION_UNITS_US = {
+    "us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": DAY_US, "w": 7 * DAY_US,
+}  # fmt: skip
+LONGEST_US = 2**62  # 146,000 years; the kernels take no longer window
+
+TimeUnit = Literal["days", "hours", "minutes", "seconds"]
+TIME_UNITS_US: dict[TimeUnit, int] = {
+    "days": DAY_US,
+    "hours": DURATION_UNITS_US["h"],
+    "minutes": DURATION_UNITS_US["min"],
+    "seconds": DURATION_UNITS_US["s"],
+}
+TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""The units of Arrow's and NumPy's times."""
+
+MISSING = "–"
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|w)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_size(text: str) -> int:
+    """Return a size such as ``16GiB``, ``500 MB`` or ``1024`` in bytes.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a number, or its unit is unknown.
+    """
+    number = text.strip().rstrip(string.ascii_letters).rstrip()
+    unit = text.strip()[len(number) :].strip().upper()
+    try:
+        return int(float(number) * SIZE_UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        raise ValueError(f"{text!r} is no size; write it as in 20GiB or 500MB") from None
+
+
+def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
+    """Return a duration such as ``30d``, ``12h`` or ``90min`` in microseconds.
+
+    Parameters
+    ----------
+    text : str
+    allow_zero : bool
+        Also accept a duration of zero, which needs no unit: ``0``.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a duration, or is too short or too long.
+    """
+    if allow_zero and text.strip() == "0":
+        return 0
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        units = ", ".join(DURATION_UNITS_US)
+        raise ValueError(f"{text!r} is no span of time: a number and one of {units}, as in 30d or 90min")
+    us = float(match[1]) * DURATION_UNITS_US[match[2]]
+    if us >= LONGEST_US:
+        raise ValueError(f"{text!r} is too long")
+    if not round(us) and not (allow_zero and not us):
+        raise ValueError(f"{text!r} is no time at all")
+    return round(us)
+
+
+def parse_time_us(text: str) -> int:
+    """Return an ISO date or time in microseconds since 1970-01-01 UTC; UTC where it names no zone.
+
+    Raises
+    ------
+    ValueError
+        If the text is not an ISO date or time.
+
+    Examples
+    --------
+    >>> parse_time_us("1970-01-02")
+    86400000000
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is no date; write it as in 2011-09-10 or 2011-09-10T12:00:00") from None
+    return epoch_us(moment)
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text is an ISO date or time."""
+    try:
+        parse_time_us(text)
+    except ValueError:
+        return False
+    return True
+
+
+def epoch_us(moment: datetime) -> int:
+    """Return a time in microseconds since 1970-01-01 UTC; UTC where it has no zone."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_size(n_bytes: float | None) -> str:
+    """Return a number of bytes for people: ``512 B``, ``1.5 KiB``, ``2.3 GiB``; a dash for None."""
+    if n_bytes is None:
+        return MISSING
+    if n_bytes < KIB:
+        return f"{n_bytes:.0f} B"
+    power = min(int(math.log(n_bytes, KIB)), 4)
+    return f"{n_bytes / KIB**power:.1f} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Return seconds for people: ``12 ms``, ``1.24 s``, ``2 min 05 s``, ``3 h 07 min``; a dash for None."""
+    if seconds is None:
+        return MISSING
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.0095 else f"{seconds * 1000:.1f} ms"
+    if seconds < 59.995:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def format_whole_seconds(seconds: float) -> str:
+    """Return whole seconds for people, of times that are still running: ``0 s``, ``12 s``, ``2 min 05 s``."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else format_duration(whole)
+
+
+def format_rate(rows_per_second: float | None) -> str:
+    """Return rows per second for people: ``820 rows/s``, ``235k rows/s``, ``1.2M rows/s``; a dash for None."""
+    if rows_per_second is None:
+        return MISSING
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rows_per_second >= unit:
+            scaled = rows_per_second / unit
+            return f"{scaled:.{0 if scaled >= 100 else 1}f}{name} rows/s"
+    return f"{rows_per_second:.0f} rows/s"
