@@ -82,8 +82,8 @@ class ClusterStatistics(Statistics):
     def _arrays(self, columns: Sequence[Numbers]) -> list[Asked]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
-        places, n_rows = self.table.places, self.n_rows
-        engine = self.backend.interpreter(lower(made, places, folds=False), n_rows) if made else ""
+        places = self.table.places
+        engine = self.backend.interpreter(lower(made, places, folds=False)) if made else ""
         return [
             column.start.source if is_source(column) else Made(lower([column], places, folds=False), engine)
             for column in columns

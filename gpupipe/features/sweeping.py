@@ -67,7 +67,7 @@ class Sweeper:
 
     def moments_made(self, program: Program, table: Table) -> list[Moments]:
         """Return the moments of each column that a program makes; part by part they are made, and left."""
-        engine = self.backend.interpreter(program, table.n_rows)  # one for all parts: the bytes do not depend on them
+        engine = self.backend.interpreter(program)
         return [_moments(0.0, parts) for parts in self.found_made(program, table, engine)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
