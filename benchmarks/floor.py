@@ -108,7 +108,7 @@ class OneEngine(CpuBackend):
         super().__init__()
         self.engine = engine
 
-    def interpreter(self, program: Program, n_rows: int) -> str:
+    def interpreter(self, program: Program) -> str:
         """Return the engine; some columns are computed before they can be reduced."""
         return self.engine
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
+    from gpupipe_kernels.engines import EngineSetting, HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
 Item = TypeVar("Item")
@@ -60,6 +61,8 @@ class DeviceOptions:
         Whether cuDF may move what it does not use to the host.
     host_limit : int, optional
         The bytes of the host that this process is to make do with; None: all that the machine gives it.
+    engine : {"auto", "numpy", "numba"}
+        What reduces columns and computes over histories and texts on the host; see `gpupipe_kernels.engines`.
     """
 
     fallback: Literal["forbid", "allow"] = "allow"
@@ -68,6 +71,7 @@ class DeviceOptions:
     limit: int | None = None
     spill: bool = False
     host_limit: int | None = None
+    engine: EngineSetting = "auto"
 
 
 DEFAULT_OPTIONS = DeviceOptions()
@@ -86,12 +90,15 @@ class DeviceUse:
         The most device memory that was held at once; None without a device.
     fallbacks : tuple of str
         What ran on the host though the device was chosen, and why.
+    engines : mapping of str to str
+        The engine that was chosen for each family of kernels that computed on the host.
     """
 
     bytes_to_device: int = 0
     bytes_to_host: int = 0
     peak_bytes: int | None = None
     fallbacks: tuple[str, ...] = ()
+    engines: Mapping[str, str] = field(default_factory=dict)
 
 
 class Backend(ABC):
@@ -163,8 +170,19 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def interpreter(self, program: Program, n_rows: int) -> str:
-        """Return the name of the interpreter that `run_program` would take now for so many rows."""
+    def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
+        """Return what computes some work of a family of kernels on the host; noted for the stages that are open.
+
+        Parameters
+        ----------
+        family : {"reductions", "keyed", "text"}
+        size : int
+            Units of work: see `gpupipe_kernels.engines.choose_engine`.
+        """
+
+    @abstractmethod
+    def interpreter(self, program: Program) -> str:
+        """Return the name of the interpreter that runs `program`, over any number of rows."""
 
     @abstractmethod
     def run_program(
@@ -187,8 +205,7 @@ class Backend(ABC):
         fold : array of int8, shape (rows,), optional
             The out-of-fold part that each row belongs to; None means the full statistics for every row.
         engine : {"numpy", "numba"}, optional
-            One of the host's by its name, where rows come in parts that one interpreter must run; a device has only
-            one.
+            One of the host's by its name; users' kernels are called by NumPy's in any case. A device has only one.
         """
 
     @abstractmethod

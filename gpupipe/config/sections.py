@@ -25,6 +25,7 @@ from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
 from gpupipe.settings import Settings
 from gpupipe.splits import Split
+from gpupipe_kernels.engines import EngineSetting
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Config(Settings):
         default=None,
         description="Whether a step that the GPU cannot do may run on the CPU, and say so; default: forbid where the "
         "device is gpu, allow where it is auto.",
+    )
+    engine: EngineSetting = Field(
+        default="auto",
+        description="What learns statistics and computes over histories and texts on the CPU. numba: compiled loops; "
+        "a first run waits seconds for the compiler. auto: numba where it saves more than that.",
     )
     gpu: GpuSettings = Field(default_factory=GpuSettings, description="How a GPU's memory is used.")
     cluster: ClusterSettings = Field(
@@ -119,7 +125,8 @@ class Config(Settings):
     def device_options(self) -> DeviceOptions:
         """How the configuration wants a GPU to be used, and how much of the host."""
         fallback, gpu = self.fallback or ("forbid" if self.device == "gpu" else "allow"), self.gpu
-        return DeviceOptions(fallback, gpu.allocator, gpu.initial_pool, gpu.limit, gpu.spill, self.limits.memory)
+        pool = gpu.allocator, gpu.initial_pool, gpu.limit, gpu.spill
+        return DeviceOptions(fallback, *pool, self.limits.memory, self.engine)
 
     @property
     def has_frames(self) -> bool:

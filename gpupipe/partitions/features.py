@@ -54,7 +54,7 @@ def transform_training(features: FittedFeatures, table: PartitionedTable, backen
 
 
 def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
-    engine = backend.host.interpreter(program, table.n_rows)
+    engine = backend.host.interpreter(program)
     folds = features.folds if features.training_program else [None] * len(table.parts)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)

@@ -56,6 +56,8 @@ class Stage:
         Rows worked on.
     interpreter : str, optional
         Which of the program's interpreters ran (feature stages).
+    engines : dict of str to str
+        The engine that was chosen for each family of kernels that computed on the host.
     seconds, cpu_seconds : float
         Wall time, and processor time of all threads of this process.
     peak_host_bytes : int
@@ -87,6 +89,7 @@ class Stage:
     start_seconds: float = 0.0
     rows: int | None = None
     interpreter: str | None = None
+    engines: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_host_bytes: int = 0
@@ -118,7 +121,7 @@ class Stage:
     def take_over(self, use: DeviceUse) -> None:
         """Take over what was done with the device; what fell back to the host did not run where it was meant to."""
         self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
-        self.peak_device_bytes = use.peak_bytes
+        self.peak_device_bytes, self.engines = use.peak_bytes, dict(use.engines)
         for text in use.fallbacks:
             self.device, self.reason = "cpu", self._hide(text)
             self.note(f"on the CPU: {text}", "warning")
@@ -138,6 +141,7 @@ class Stage:
             "depth": self.depth,
             "status": self.status,
             "interpreter": self.interpreter,
+            "engines": self.engines,
             "rows": self.rows,
             "start_seconds": round(self.start_seconds, 6),
             "seconds": round(self.seconds, 6),

@@ -13,6 +13,7 @@ Every kernel, and its proof:
 
 ``contract``      what is declared of a kernel; ``catalog``: all of them; ``reference``: formulas in float64 NumPy
 ``launch``        how formulas and loops are compiled, kept (``code_cache``) and launched; ``threads``: host blocks
+``engines``       what computes on the host
 ``typing``        arrays on the host, on a device, or on either
 ``private_folders``  whether another user could change a folder, from which nothing is loaded then
 ``toolchain``     the libraries that compile device code, and where numba-cuda finds them

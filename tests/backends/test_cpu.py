@@ -3,16 +3,16 @@ from __future__ import annotations
 import sys
 import threading
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import Backend, DeviceOptions
 from gpupipe.backends.cpu.backend import ESTIMATORS, CpuBackend
 from gpupipe.errors import ConfigError
-from gpupipe_kernels.interpreters import choice
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.program.program import Program, block_id
 
@@ -60,9 +60,7 @@ def test_the_matrix_is_float32_and_column_major(backend: CpuBackend) -> None:
     assert (matrix.shape, matrix.dtype, matrix.flags.f_contiguous) == ((1000, 3), np.dtype("float32"), True)
 
 
-def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(
-    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: CpuBackend) -> None:
     instructions = np.array(
         [
             [Opcode.LOAD, 0, block_id("float32"), 1, 0, 0, 0, 0],
@@ -75,21 +73,34 @@ def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(
     blocks = {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}
     assert backend.last_interpreter == ""
     for interpreter in ("numpy", "numba"):
-        monkeypatch.setattr(choice, "choose_interpreter", lambda *_, name=interpreter: name)
         matrix = backend.empty_matrix(3, 2)
-        backend.run_program(program, blocks, matrix)
-        assert backend.last_interpreter == backend.interpreter(program, 3) == interpreter
+        backend.run_program(program, blocks, matrix, engine=interpreter)
+        assert backend.last_interpreter == interpreter
         np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
 
 
-def test_the_interpreter_is_chosen_by_the_program_the_rows_and_the_threads(
-    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    monkeypatch.setattr(choice, "choose_interpreter", lambda *asked: seen.append(asked) or "numpy")
-    program = Program(np.zeros((0, 8), np.int32), np.empty(0), np.empty(0, np.float32), 0)
-    backend.run_program(program, {}, backend.empty_matrix(7, 0))
-    assert seen == [(program, 7, 4)]
+def test_users_kernels_are_called_by_the_numpy_interpreter(backend: CpuBackend) -> None:
+    call = SimpleNamespace(n_inputs=1, host=np.negative)
+    instructions = [[Opcode.LOAD, 0, block_id("float32"), 0, 0, 0, 0, 0], [Opcode.CALL, 0, -1, -1, 0, 0, 0, 0]]
+    program = Program(np.array(instructions, np.int32), np.zeros(1), np.empty(0, np.float32), 1, (call,))
+    matrix = backend.empty_matrix(2, 1)
+    backend.run_program(program, {"float32": np.array([[1, 2]], np.float32)}, matrix, engine="numba")
+    assert backend.last_interpreter == "numpy"
+    np.testing.assert_array_equal(matrix, [[-1], [-2]])
+
+
+def test_a_stage_says_which_engines_were_chosen_in_it(backend: CpuBackend) -> None:
+    backend.open_stage()
+    backend.choose_engine("keyed", 10**9)
+    backend.open_stage()
+    assert backend.reductions(10).__name__ == "gpupipe_kernels.reduce.numpy.engine"
+    assert backend.close_stage().engines == {"reductions": "numpy"}
+    assert backend.close_stage().engines == {"keyed": "numba", "reductions": "numpy"}
+
+
+def test_a_switched_off_compiler_leaves_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert CpuBackend(options=DeviceOptions(engine="numba")).choose_engine("keyed", 10**9) == "numpy"
 
 
 def test_to_host_does_not_copy_an_array_that_is_there(backend: CpuBackend) -> None:

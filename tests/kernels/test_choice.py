@@ -11,7 +11,6 @@ import pytest
 
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.interpreters import choice
-from gpupipe_kernels.interpreters.choice import COMPILE_SECONDS, LOAD_SECONDS, choose_interpreter, saved_seconds
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.program.program import Program
 from tests.kernels.programs import F32, I8, Writer

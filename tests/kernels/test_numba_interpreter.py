@@ -155,8 +155,7 @@ def test_a_program_with_a_users_kernel_is_refused() -> None:
 
 def test_another_process_reads_the_code_from_disk() -> None:
     code = (
-        "from gpupipe_kernels import code_cache; from gpupipe_kernels.interpreters.numba import interpreter as i\n"
-        "assert code_cache.is_kept(i.NAME)\n"
+        "from gpupipe_kernels.interpreters.numba import interpreter as i\n"
         "i.warm(); print(sum(i._run_rows.stats.cache_hits.values()), sum(i._run_rows.stats.cache_misses.values()))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

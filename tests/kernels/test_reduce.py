@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpupipe_kernels.reduce import choice
 from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES, CellLayout
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.reduce.numba import loops
@@ -42,10 +37,11 @@ INF = math.inf
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
     """Compile ahead, and expect that no test makes a loop compile for other types."""
+    compiled = (loops.sweep, loops.count_few, loops.count, loops.fold, loops.tally)
     numba_engine.warm()
-    before = [len(loop.signatures) for loop in numba_engine.LOOPS]
+    before = [len(loop.signatures) for loop in compiled]
     yield
-    assert [len(loop.signatures) for loop in numba_engine.LOOPS] == before
+    assert [len(loop.signatures) for loop in compiled] == before
 
 
 @pytest.fixture(params=ENGINES, ids=["numpy", "numba"])
@@ -205,34 +201,3 @@ def test_tables_that_cannot_be_written_are_read(engine: Any) -> None:
     engine.tally(CellLayout(blocks, (("int8", 0, 0),), 4), 0, 1000, counts, np.empty(0))
     engine.count(blocks["int8"][0], counts)
     assert counts.sum() == 2000
-
-
-def test_few_values_are_reduced_by_numpy_unless_the_loops_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice.code_cache, "is_kept", lambda name: name == choice.NAME)
-    assert choice.choose(1) is numba_engine  # as the fixture has loaded them
-    monkeypatch.setattr(numba_engine, "is_compiled", lambda: False)
-    worth = int(choice.LOAD_SECONDS / choice.SAVED_NS * 1e9)
-    assert choice.choose(worth - 10_000) is numpy_engine
-    assert choice.choose(worth + 10_000) is numba_engine
-    assert choice.choose(2 * worth - 10_000, n_threads=2) is numpy_engine
-    monkeypatch.setattr(choice.code_cache, "is_kept", lambda name: False)
-    assert choice.choose(100 * worth) is numpy_engine
-
-
-def test_an_engine_can_be_named_and_nothing_is_compiled_where_that_is_switched_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert choice.choose(1, name="numpy") is numpy_engine
-    assert choice.choose(1, name="numba") is numba_engine
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert choice.choose(10**12) is numpy_engine
-
-
-def test_choosing_for_few_values_loads_no_compiler(tmp_path: Path) -> None:
-    code = (
-        "import sys; from gpupipe_kernels.reduce.choice import choose; choose(10**6); "
-        "print('numba' in sys.modules, 'numpy' in sys.modules)"
-    )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]

@@ -8,6 +8,7 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
 from gpupipe_kernels import text
+from gpupipe_kernels.engines import COSTS, HostEngine
 from gpupipe_kernels.text import (
     Analyzer,
     Grams,
@@ -176,27 +178,35 @@ def test_small_inputs_load_no_compiler() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_code_that_is_loaded_is_run_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_an_engine_is_chosen_by_the_bytes_unless_it_is_named(
+    engine: HostEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, offsets = arrow(["a few words"] * 3)
-    hash_on_host(data, offsets, *Grams())  # loads it
     ran = []
-    monkeypatch.setattr("gpupipe_kernels.text.numba.engine.hash_on_host", lambda *_, **__: ran.append("compiled"))
+    monkeypatch.setattr("gpupipe_kernels.text.numba.engine.hash_on_host", lambda *_, **__: ran.append("numba"))
     monkeypatch.setattr(text, "hash_grams", lambda *_: ran.append("numpy"))
     text.hash_texts(data, offsets, Grams())
-    monkeypatch.setattr(text, "WORTH_RUNNING", 10)
+    text.hash_texts(data, offsets, Grams(), engine=engine)
+    monkeypatch.setitem(COSTS, "text", replace(COSTS["text"], compile_seconds=1e-7))
     text.hash_texts(data, offsets, Grams())
-    assert ran == ["numpy", "compiled"]
+    assert ran == ["numpy", engine, "numba"]
 
 
-@pytest.mark.parametrize("kept, expected", [(True, "WORTH_LOADING"), (False, "WORTH_COMPILING")])
-def test_code_on_disk_is_worth_less_text_than_code_to_compile(
-    monkeypatch: pytest.MonkeyPatch, kept: bool, expected: str
-) -> None:
-    monkeypatch.delitem(sys.modules, "gpupipe_kernels.text.numba.engine")
-    monkeypatch.setattr(text, "is_kept", lambda _: kept)
-    limit = getattr(text, expected)
-    assert not text._is_worth_it("text_hash_block", np.array([7, 6 + limit]))
-    assert text._is_worth_it("text_hash_block", np.array([7, 7 + limit]))
+@pytest.mark.parametrize("l2", [0, 1])
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize("value", GramValue)
+def test_both_engines_give_the_same_bits(value: GramValue, signed: int, l2: int) -> None:
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdé "), rng.integers(1, 7))) for _ in range(50)]
+    made = [" ".join(rng.choice(words, rng.integers(0, 60))) for _ in range(3_000)]
+    data, offsets = arrow(made)
+    for size in (1, len(made)):  # NumPy adds the squares of one text alone in another order
+        grams = Grams(int(Analyzer.WORD), 1, 2, 32, signed, int(value), l2)
+        expected = hash_grams(data, offsets[: size + 1], *grams)
+        np.testing.assert_array_equal(hash_on_host(data, offsets[: size + 1], *grams, n_threads=2), expected)
+    single = [hash_grams(data, offsets[i : i + 2], *grams) for i in range(200)]
+    np.testing.assert_array_equal(np.concatenate(single, axis=1), expected[:, :200])
 
 
 @pytest.mark.parametrize("name", ["text_kinds", "text_hash", "text_counts"])

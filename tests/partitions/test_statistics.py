@@ -298,20 +298,23 @@ def test_no_more_values_of_a_bracket_are_sent_than_may_be(
             assert sum(len(part.brackets[0].values) for part in found) == n_sent
 
 
-def test_the_interpreter_is_chosen_once_for_the_rows_of_all_partitions(
+def test_the_driver_chooses_the_interpreter_of_all_partitions(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two interpreters agree nearly, not to the last bit."""
-    table, asked, choose = encoded(make(0), backend), [], type(backend).interpreter
+    table, named, run = encoded(make(0), backend), [], type(backend).run_program
+
+    def noting(self: Any, program: Any, blocks: Any, out: Any, fold: Any = None, engine: str | None = None) -> None:
+        named.append(engine)
+        run(self, program, blocks, out, fold, engine)
+
     with small_parts(32):
         statistics = ClusterStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
-        monkeypatch.setattr(
-            type(backend), "interpreter", lambda self, program, n: asked.append(n) or choose(self, program, n)
-        )
+        monkeypatch.setattr(type(backend), "run_program", noting)
         features = fitted(statistics, "dense")
         transform_training(features, statistics.table, backend)
         statistics.quantiles(columns(), SHARES)
-    assert asked and set(asked) == {N}
+    assert set(named) == {"numpy"}  # None: chosen by a worker
 
 
 def test_a_hashed_column_is_added_to_every_partition(backend: Backend, workers: Workers, divide: Any) -> None:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe_kernels.engines import choose_engine
 
 if TYPE_CHECKING:
+    from gpupipe_kernels.engines import HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
 # estimator name → the module that holds the class of that name
@@ -47,6 +49,8 @@ INTERPRETERS = {
     "numpy": "gpupipe_kernels.interpreters.numpy.interpreter",
     "numba": "gpupipe_kernels.interpreters.numba.interpreter",
 }
+# engine → the module of its reductions
+REDUCTIONS = {"numpy": "gpupipe_kernels.reduce.numpy.engine", "numba": "gpupipe_kernels.reduce.numba.engine"}
 TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
 INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
 
@@ -85,6 +89,7 @@ class CpuBackend(Backend):
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.n_threads = machine.n_threads()
         self._thread = _Thread()
+        self._stage_engines: list[dict[str, str]] = []  # of each stage that is open
 
     @property
     def xp(self) -> Any:
@@ -130,11 +135,17 @@ class CpuBackend(Backend):
 
         out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
 
-    def interpreter(self, program: Program, n_rows: int) -> str:
-        """Return ``"numpy"``, or ``"numba"`` where compiled code is at hand or pays."""
-        from gpupipe_kernels.interpreters.choice import choose_interpreter
+    def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
+        """Return ``"numpy"``, or ``"numba"`` where compiled loops pay; see `Backend.choose_engine`."""
+        can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+        chosen = choose_engine(family, size, self.n_threads, self._options.engine, can_compile)
+        for engines in self._stage_engines:
+            engines[family] = chosen
+        return chosen
 
-        return choose_interpreter(program, n_rows, self.n_threads)
+    def interpreter(self, program: Program) -> str:
+        """Return ``"numpy"``: see `gpupipe_kernels.engines`."""
+        return "numpy"
 
     def run_program(
         self,
@@ -145,16 +156,14 @@ class CpuBackend(Backend):
         engine: str | None = None,
     ) -> None:
         """Run `program` with the interpreter that `interpreter` names; see `Backend.run_program`."""
-        chosen = engine or self.interpreter(program, out.shape[0])
+        chosen = self.interpreter(program) if engine is None or program.calls else engine
         module = import_module(INTERPRETERS[chosen])
         module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
         self.last_interpreter = chosen
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
-        """Return NumPy's reductions, or compiled ones where they are at hand and pay; see `Backend.reductions`."""
-        from gpupipe_kernels.reduce.choice import choose
-
-        return choose(n_values, self.n_threads, engine)
+        """Return NumPy's reductions, or compiled ones where they pay; see `Backend.reductions`."""
+        return import_module(REDUCTIONS[engine or self.choose_engine("reductions", n_values)])
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the results in the order of `items`, computed on `n_threads` threads.
@@ -245,11 +254,12 @@ class CpuBackend(Backend):
         """Say nothing: this is where it was meant to run."""
 
     def open_stage(self) -> None:
-        """Count nothing."""
+        """Begin to note what computes."""
+        self._stage_engines.append({})
 
     def close_stage(self) -> DeviceUse:
-        """Return that there is no device."""
-        return DeviceUse()
+        """Return what has computed; there is no device."""
+        return DeviceUse(engines=self._stage_engines.pop())
 
     def synchronize(self) -> None:
         """Wait for nothing: on the host a call is over when it returns."""

@@ -25,6 +25,7 @@ from gpupipe.backends.base import (
 from gpupipe.errors import DeviceError
 
 if TYPE_CHECKING:
+    from gpupipe_kernels.engines import HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
 
@@ -87,7 +88,11 @@ class GpuBackend(Backend):
         """Write ``values[rows]`` to `out`."""
         self.xp.take(values, rows, out=out)
 
-    def interpreter(self, program: Program, n_rows: int) -> str:
+    def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
+        """Return what computes on the host; see `Backend.choose_engine`."""
+        return self.host.choose_engine(family, size)
+
+    def interpreter(self, program: Program) -> str:
         """Return ``"cuda"``."""
         return "cuda"
 

@@ -101,7 +101,8 @@ def part_of(op: OfKeys, sources: Sources, keys: Keys, start: int, stop: int) -> 
     if op.table is not None:
         further = sources.table(op.table)
         events[op.table] = replace(further, rows=SomeRows(further.rows, seen))
-    part = Sources(main, events, sources.backend, sources.as_of, engines=sources.engines)
+    n_events = len(keys.events)
+    part = Sources(main, events, sources.backend, sources.as_of, engines=sources.engines, n_events=n_events)
     part.once(op.whose, lambda: Keys(keys.main[rows] - start, keys.events[seen] - start, stop - start))
     return Part(rows, list(op.derive(part)))
 

@@ -74,12 +74,16 @@ def shared_keys(main: Rows, further: Events, backend: Backend) -> Keys:
     return Keys(mine, theirs, _size(theirs))
 
 
-def ordered(keys: Keys, times: Array, backend: Backend) -> Any:
-    """Return the events as a `gpupipe_kernels.keyed.History`; `times` are int64 microseconds, shape (events,)."""
+def ordered(keys: Keys, times: Array, backend: Backend, n_events: int) -> Any:
+    """Return the events as a `gpupipe_kernels.keyed.History`; `times` are int64 microseconds, shape (events,).
+
+    `n_events` are those of all keys, where these are the events of some: one engine computes all parts.
+    """
     from gpupipe_kernels import keyed
 
     if backend.name == "cpu":
-        return keyed.order_events(keys.events, times, keys.size, n_threads=backend.n_threads)
+        engine = backend.host.choose_engine("keyed", n_events)
+        return keyed.order_events(keys.events, times, keys.size, engine=engine, n_threads=backend.n_threads)
     from gpupipe.table.device.keys import sort_by_key
 
     order = sort_by_key(keys.events, times, backend.xp)

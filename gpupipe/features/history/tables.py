@@ -154,6 +154,8 @@ class Sources:
         What ops share: the order of a history, found once.
     engines : dict of str to None
         What computed over histories (numpy, numba, cuda), each once, for the timeline.
+    n_events : int, optional
+        The events of all keys, where these are the rows of some keys.
     """
 
     main: Rows
@@ -162,6 +164,7 @@ class Sources:
     as_of: int | None = None
     memory: dict[Any, Any] = field(default_factory=dict)
     engines: dict[str, None] = field(default_factory=dict)
+    n_events: int | None = None
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` made when it was first called under `key`."""

@@ -122,7 +122,7 @@ class KeyedOp(DerivedOp):
         times = sources.backend.xp.zeros(events.n_rows, "int64")
         if self.time is not None:
             times = events.column(self.time, "datetime")[1]
-        history = ordered(self.keys(sources), times, sources.backend)
+        history = ordered(self.keys(sources), times, sources.backend, sources.n_events or events.n_rows)
         sources.engines[history.engine.name] = None
         return events, history
 

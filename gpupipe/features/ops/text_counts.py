@@ -12,6 +12,8 @@ from gpupipe.features.ops.text_op import TextOp, buffers
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gpupipe.backends.base import Backend
+
 Array = Any
 CountName = Literal[
     "characters", "bytes", "words", "lines", "letters", "uppercase", "digits", "punctuation", "spaces"
@@ -54,16 +56,18 @@ class TextCounts(TextOp):
         """Return the names of the counts and of the patterns."""
         return [*self.counts, *self.patterns]
 
-    def values(self, texts: pa.Array, name: str, n_threads: int) -> Array:
+    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
         """Return counts and flags of distinct texts, shape (len(counts) + len(patterns), len(texts))."""
         import numpy as np
 
-        from gpupipe_kernels.text import TextCount, count_texts
+        from gpupipe_kernels.text import TextCount, count_texts, n_bytes
 
         values = np.empty((len(self.column_names()), len(texts)), np.float32)
         if self.counts:
             rows = [TextCount[count.upper()] for count in self.counts]
-            values[: len(rows)] = count_texts(*buffers(texts), n_threads)[rows]
+            data, offsets = buffers(texts)
+            engine = host.choose_engine("text", n_bytes(offsets))
+            values[: len(rows)] = count_texts(data, offsets, host.n_threads, engine)[rows]
         for i, pattern in enumerate(self.patterns.values(), start=len(self.counts)):
             values[i] = _found(pattern, texts)
         return values

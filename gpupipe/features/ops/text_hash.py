@@ -13,6 +13,7 @@ from gpupipe.features.ops.text_op import TextOp, buffers
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gpupipe.backends.base import Backend
     from gpupipe_kernels.text import Grams
 
 Array = Any
@@ -53,11 +54,12 @@ class TextHash(TextOp):
         """Return ``hash_0``, ``hash_1``, …"""
         return [f"hash_{i}" for i in range(self.buckets)]
 
-    def values(self, texts: pa.Array, name: str, n_threads: int) -> Array:
+    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
         """Return the vectors of distinct texts, shape (buckets, len(texts))."""
-        from gpupipe_kernels.text import hash_texts
+        from gpupipe_kernels.text import hash_texts, n_bytes
 
-        return hash_texts(*buffers(self._lowered(texts, name)), self._grams(), n_threads)
+        data, offsets = buffers(self._lowered(texts, name))
+        return hash_texts(data, offsets, self._grams(), host.n_threads, host.choose_engine("text", n_bytes(offsets)))
 
     def _lowered(self, texts: pa.Array, name: str) -> pa.Array:
         import pyarrow as pa

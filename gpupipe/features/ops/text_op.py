@@ -42,7 +42,7 @@ class TextOp(DerivedOp, SelectingOp):
         """Return what the columns that are made of a text are called, after its own name."""
 
     @abstractmethod
-    def values(self, texts: pa.Array, name: str, n_threads: int) -> Array:
+    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
         """Return the columns of distinct texts, none of them null: float32, shape (len(column_names()), len(texts))."""
 
     def bound(self, rows: Rows) -> TextOp:
@@ -55,7 +55,7 @@ class TextOp(DerivedOp, SelectingOp):
         self._require_room(len(columns) * len(names), sources)
         for column in columns:
             texts, codes = sources.once(("texts", column), partial(distinct, sources.main.raw(column)))
-            values = self.values(texts, column, sources.backend.n_threads)
+            values = self.values(texts, column, sources.backend.host)
             values[:, len(texts) - 1] = self.NULL
             for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
                 yield Made(f"{self.prefix}{column}_{name}", rows, (column,))

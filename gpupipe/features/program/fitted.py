@@ -159,7 +159,7 @@ class FittedFeatures:
         Parameters
         ----------
         engine : {"numpy", "numba"}, optional
-            As in `Backend.run_program`: where `table` is a partition, that of all the rows.
+            As in `Backend.run_program`: where `table` is a partition, that of the driver.
 
         Raises
         ------
@@ -180,9 +180,7 @@ class FittedFeatures:
 
     def _run(self, program: Program, table: Table, folds: Array, backend: Backend, engine: str | None) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
-        engine = engine or backend.interpreter(
-            program, table.n_rows
-        )  # one for all parts: the bytes do not depend on them
+        engine = engine or backend.interpreter(program)
         old, fits = layout(self.schema), _fits(table.schema, self.schema)
 
         def write(start: int, stop: int) -> None:

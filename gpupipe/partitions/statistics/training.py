@@ -82,8 +82,8 @@ class ClusterStatistics(Statistics):
     def _arrays(self, columns: Sequence[NumericExpr]) -> list[Asked]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
-        places, n_rows = self.table.places, self.n_rows
-        engine = self.backend.interpreter(compile_program(made, places, folds=False), n_rows) if made else ""
+        places = self.table.places
+        engine = self.backend.interpreter(compile_program(made, places, folds=False)) if made else ""
         return [
             column.producer.source
             if is_source(column)

@@ -37,6 +37,7 @@ from gpupipe.pipeline.rules import ServedRules
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.untrusted.model import UntrustedModel
+    from gpupipe_kernels.engines import HostEngine
 
 Array = Any
 
@@ -64,7 +65,7 @@ class Model(LoadedModel):
     rules : tuple of ServedRules
         The rules of ``data:`` that tables to predict must keep.
     engine : {"numpy", "numba"}, optional
-        The host's interpreter of the features where rows come in pieces; None: chosen by the number of rows.
+        The host's interpreter of the features; None: the backend chooses.
     events : ServedEvents
         How the further tables are read.
     device : {"auto", "cpu", "gpu"}
@@ -104,7 +105,12 @@ class Model(LoadedModel):
 
 @overload
 def load_model(
-    path: str | Path, device: str = "auto", *, allow_code: bool = False, untrusted: Literal[False] = False
+    path: str | Path,
+    device: str = "auto",
+    *,
+    allow_code: bool = False,
+    untrusted: Literal[False] = False,
+    engine: HostEngine | None = None,
 ) -> Model: ...
 
 
@@ -127,6 +133,7 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool,
     limits: Mapping[str, Any] | None = None,
+    engine: HostEngine | None = None,
 ) -> Model | UntrustedModel: ...
 
 
@@ -137,6 +144,7 @@ def load_model(
     allow_code: bool = False,
     untrusted: bool = False,
     limits: Mapping[str, Any] | None = None,
+    engine: HostEngine | None = None,
 ) -> Model | UntrustedModel:
     """Load a model.
 
@@ -155,6 +163,11 @@ def load_model(
         Limits of an untrusted model: ``memory`` in bytes or as text (``"4GiB"``), by default half of the memory that is
         available; ``time`` for each answer in seconds or as text (``"5min"``), by default 120 s and 2 ms more for each
         row. Up to 1,048,576 rows are one question.
+    engine : {"numpy", "numba"}, optional
+        Interpreter of the features of a trusted model on the CPU. None: NumPy's, which made the training matrix too.
+        numba: a compiled one, for a process that scores again and again; its first prediction waits for the compiler.
+        The two agree within the tolerances that ``gpupipe kernels`` states. The digits of a prediction depend on this
+        choice only, not on the number of rows or of earlier predictions.
 
     Returns
     -------
@@ -178,12 +191,16 @@ def load_model(
     if untrusted:
         from gpupipe.pipeline.untrusted.model import load_untrusted
 
+        if engine is not None:
+            raise ConfigError("an engine is chosen for trusted models", where="engine", fix="remove it, or untrusted")
         return load_untrusted(path, device, allow_code=allow_code, limits=limits)
     if limits is not None:
         raise ConfigError("limits apply to untrusted models", where="limits", fix="add untrusted=True, or remove them")
+    if engine not in (None, "numpy", "numba"):
+        raise ConfigError(f"expected 'numpy' or 'numba', got {engine!r}", where="engine")
     reader = ArtifactReader(model_folder(path))
     # The backend comes before any library that computes is loaded: it says how its threads wait.
-    return replace(open_model(reader, choose(device), allow_code), device=device)
+    return replace(open_model(reader, choose(device), allow_code), device=device, engine=engine)
 
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:

@@ -23,7 +23,6 @@ from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.file import ROOM
 from gpupipe.pipeline.dispatch import broken_rules
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
-from gpupipe.pipeline.model.inference import BATCH_ROWS
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.scoring.isolation import try_event_tables
@@ -141,9 +140,7 @@ def score_on_workers(
         copied = choose(found.schema.names)
         for warning in _enforce(model, found, workers, data):
             say(warning)
-        n_rows = sum(piece.n_rows for piece in found.pieces)
-        # That of one machine, which takes so many rows at a time: interpreters differ in the last bit.
-        engine = model.backend.interpreter(model.features.program, min(n_rows, BATCH_ROWS))
+        engine = model.engine or model.backend.interpreter(model.features.program)
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
         written = score_pieces(found.pieces, sent, folder, workers, tables, as_of, copied)
     for remark in written.remarks:

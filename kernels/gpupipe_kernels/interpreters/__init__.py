@@ -1,1 +1,1 @@
-"""The interpreters of a feature program: NumPy, compiled for the host, compiled for the device; and their choice."""
+"""The interpreters of a feature program: NumPy, compiled for the host, compiled for the device."""

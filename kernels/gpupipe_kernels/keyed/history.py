@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupipe_kernels.keyed.choice import choose
-from gpupipe_kernels.keyed.engine import Allocate, History, KeyedColumn
+from gpupipe_kernels.engines import HostEngine, choose_engine
+from gpupipe_kernels.keyed.engine import Allocate, History, KeyedColumn, KeyedEngine
 from gpupipe_kernels.typing import Array
 
 MOST_EVENTS = 2**31 - 1  # positions are int32
@@ -17,7 +17,7 @@ def order_events(
     n_keys: int | None = None,
     *,
     order: Array | None = None,
-    engine: str | None = None,
+    engine: HostEngine | None = None,
     n_threads: int = 1,
     allocate: Allocate | None = None,
 ) -> History:
@@ -34,8 +34,8 @@ def order_events(
     order : array of int32, shape (events,), optional
         The rows that have a key and a time, already sorted. On the device it must be given: sorting is CuPy's.
     engine : {"numpy", "numba"}, optional
-        What computes on the host, here and with everything that is made of this history; without it, what suits the
-        number of rows (see `gpupipe_kernels.keyed.choice`).
+        What computes on the host, here and with everything that is made of this history; None: see
+        `gpupipe_kernels.engines`.
     n_threads : int
         Of the host, for the compiled loops.
     allocate : callable, optional
@@ -57,7 +57,7 @@ def order_events(
         raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
     if len(key) > MOST_EVENTS:
         raise ValueError(f"{len(key)} rows: more than {MOST_EVENTS} events cannot be ordered at once")
-    chosen = choose(key, engine, n_threads, allocate)
+    chosen = _engine(key, engine, n_threads, allocate)
     key, time = chosen.given(key, "int32"), chosen.given(time, "int64")
     if order is None:
         order, start, sorted_time = chosen.sort(key, time, n_keys)
@@ -65,6 +65,26 @@ def order_events(
         order = chosen.given(order, "int32")
         start, sorted_time = chosen.place(order, key, time, n_keys)
     return History(order, start, sorted_time, len(key), chosen)
+
+
+def _engine(key: Array, name: HostEngine | None, n_threads: int, allocate: Allocate | None) -> KeyedEngine:
+    """Return the engine for an array: by where it is, by `name` if that is given, or else by its length."""
+    if type(key).__module__.partition(".")[0] != "numpy":
+        if name is not None:
+            raise ValueError(f"engine {name!r} is for arrays on the host")
+        from gpupipe_kernels.keyed.cuda.engine import CudaEngine
+
+        return CudaEngine(allocate)
+    name = name or choose_engine("keyed", len(key), n_threads)
+    if name == "numpy":
+        from gpupipe_kernels.keyed.numpy.engine import NumpyEngine
+
+        return NumpyEngine()
+    if name == "numba":
+        from gpupipe_kernels.keyed.numba.engine import NumbaEngine
+
+        return NumbaEngine(n_threads)
+    raise ValueError(f"no engine {name!r} for arrays on the host: numpy or numba")
 
 
 def column(history: History, values: Array) -> KeyedColumn:

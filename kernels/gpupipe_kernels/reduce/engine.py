@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 from gpupipe_kernels.typing import Array
 
-NAME = "reduce"  # of what is compiled, as it is kept on disk
-
 BLOCK_ROWS = 65_536  # they stay in the cache with what is made of them; shorter blocks lose to the interpreter lock
 CODES = ("int8", "int16", "int32")
 BLOCKS = (*CODES, *(f"made_{dtype}" for dtype in CODES))  # those of a table, and those that are computed from it

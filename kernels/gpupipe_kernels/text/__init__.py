@@ -13,45 +13,45 @@ with the token pattern ``\\w+``, to the bit.
 
 from __future__ import annotations
 
-import sys
-
-from gpupipe_kernels.code_cache import is_kept
+from gpupipe_kernels.engines import HostEngine, choose_engine
 from gpupipe_kernels.text.numpy.counts import TextCount, count_characters
 from gpupipe_kernels.text.numpy.grams import Grams, GramValue, hash_grams
 from gpupipe_kernels.text.numpy.items import Analyzer
 from gpupipe_kernels.typing import HostArray
 
-__all__ = ["Analyzer", "GramValue", "Grams", "TextCount", "count_texts", "hash_texts"]
-
-# Bytes of text from which on the compiled loops are the faster way, measured on two cores: NumPy takes about 37 ns a
-# byte, the loops 11; Numba takes 0.9 s to read them from disk, and 4.6 s to compile them.
-WORTH_RUNNING = 1 << 18
-WORTH_LOADING = 1 << 25
-WORTH_COMPILING = 1 << 27
+__all__ = ["Analyzer", "GramValue", "Grams", "TextCount", "count_texts", "hash_texts", "n_bytes"]
 
 
-def hash_texts(data: HostArray, offsets: HostArray, grams: Grams, n_threads: int = 1) -> HostArray:
-    """Return the vectors of texts: see `grams.hash_grams`; by NumPy where compiled code does not pay."""
-    if not _is_worth_it("text_hash_block", offsets):
+def hash_texts(
+    data: HostArray, offsets: HostArray, grams: Grams, n_threads: int = 1, engine: HostEngine | None = None
+) -> HostArray:
+    """Return the vectors of texts: see `hash_grams`. Both engines give the same bits.
+
+    Parameters
+    ----------
+    data, offsets : ndarray
+    grams : Grams
+    n_threads : int
+        Of compiled loops.
+    engine : {"numpy", "numba"}, optional
+        None: see `gpupipe_kernels.engines`.
+    """
+    if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
         return hash_grams(data, offsets, *grams)
-    from gpupipe_kernels.text.numba import engine
+    from gpupipe_kernels.text.numba.engine import hash_on_host
 
-    return engine.hash_on_host(data, offsets, *grams, n_threads=n_threads)
+    return hash_on_host(data, offsets, *grams, n_threads=n_threads)
 
 
-def count_texts(data: HostArray, offsets: HostArray, n_threads: int = 1) -> HostArray:
-    """Return the counts of texts: see `counts.count_characters`; by NumPy where compiled code does not pay."""
-    if not _is_worth_it("text_counts_block", offsets):
+def count_texts(data: HostArray, offsets: HostArray, n_threads: int = 1, engine: HostEngine | None = None) -> HostArray:
+    """Return the counts of texts: see `count_characters`, and `hash_texts` for the parameters."""
+    if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
         return count_characters(data, offsets)
-    from gpupipe_kernels.text.numba import engine
+    from gpupipe_kernels.text.numba.engine import count_on_host
 
-    return engine.count_on_host(data, offsets, n_threads=n_threads)
+    return count_on_host(data, offsets, n_threads=n_threads)
 
 
-def _is_worth_it(loop: str, offsets: HostArray) -> bool:
-    """Return whether to run a compiled loop; asking does not load Numba."""
-    n_bytes = int(offsets[-1] - offsets[0])
-    engine = sys.modules.get("gpupipe_kernels.text.numba.engine")
-    if engine is not None and engine.is_loaded(loop):
-        return n_bytes >= WORTH_RUNNING
-    return n_bytes >= (WORTH_LOADING if is_kept(loop) else WORTH_COMPILING)
+def n_bytes(offsets: HostArray) -> int:
+    """Return how many bytes the texts between `offsets` have."""
+    return int(offsets[-1] - offsets[0])

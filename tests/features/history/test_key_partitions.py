@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpupipe.features.history.key_partitions import by_keys, merged, part_of
 from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.features.ops.rfm import RFM
+from gpupipe_kernels.engines import COSTS
 from tests.features.histories import OPS_BY_NAME, ORDERS, ops_of, sources
 
 N = 200
@@ -38,6 +40,17 @@ def test_parts_of_the_keys_give_what_all_of_them_do(name: str) -> None:
         assert_same(merged(parts, there), list(op.derive(whole)))
         assert there.main.read == whole.main.read and there.main.schema == whole.main.schema
         assert there.events["orders"].rows.read == whole.events["orders"].rows.read
+
+
+def test_parts_of_the_keys_are_computed_by_the_engine_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, there = RFM(**ORDERS), sources(choose("cpu"), N)
+    keys = op.keys(there)
+    costs = COSTS["keyed"]
+    worth = costs.saved_ns * 1e-9 * (len(keys.events) - 1)  # of all events, and of no part
+    monkeypatch.setitem(COSTS, "keyed", replace(costs, compile_seconds=worth))
+    for a, b in pairwise([0, keys.size // 2, keys.size]):
+        part_of(op, there, keys, a, b)
+    assert list(there.engines) == ["numba"]
 
 
 class Hungry(RFM):

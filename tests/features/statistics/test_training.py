@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
+from gpupipe.backends.cpu import CpuBackend
 from gpupipe.features import OPS as REGISTRY
 from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.program.fitted import fit_features
@@ -20,7 +21,6 @@ from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
 from gpupipe_kernels.program.opcodes import NAT
-from gpupipe_kernels.reduce import choice
 
 N = 120
 OPS = [
@@ -147,9 +147,9 @@ def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monk
     frame, y = make(0)
     several_parts = np.arange(300_000) % N
     frame, y = frame.iloc[several_parts].reset_index(drop=True), y[several_parts]
-    fitted, choose_engine = [], choice.choose
+    fitted, reductions = [], CpuBackend.reductions
     for name in ("numpy", "numba"):
-        monkeypatch.setattr(choice, "choose", lambda n, k, _, name=name: choose_engine(n, k, name))
+        monkeypatch.setattr(CpuBackend, "reductions", lambda self, n, _=None, name=name: reductions(self, n, name))
         fitted.append(fit(frame, OPS, y=y, view=view))
     one, other = fitted
     np.testing.assert_array_equal(one.training, other.training)

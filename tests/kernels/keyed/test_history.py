@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.keyed import choice
+from gpupipe_kernels.engines import COSTS
 from gpupipe_kernels.program.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
@@ -126,13 +128,7 @@ def test_what_cannot_be_asked_is_refused(engine: str) -> None:
             ask()
 
 
-def test_small_inputs_do_not_wait_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = np.zeros(choice.ROWS_WORTH_RUNNING - 1, I32)
-    assert choice.choose(few).name == "numpy"
-    monkeypatch.delitem(choice.sys.modules, "gpupipe_kernels.keyed.numba.loops", raising=False)
-    for kept, rows in ((True, choice.ROWS_WORTH_LOADING), (False, choice.ROWS_WORTH_COMPILING)):
-        monkeypatch.setattr(choice, "is_kept", lambda name, kept=kept: kept)
-        assert choice.choose(np.zeros(rows - 1, np.int8)).name == "numpy"
-        assert choice.choose(np.zeros(rows, np.int8)).name == "numba"
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert choice.choose(np.zeros(choice.ROWS_WORTH_COMPILING, np.int8)).name == "numpy"
+def test_an_engine_is_chosen_by_the_number_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COSTS, "keyed", replace(COSTS["keyed"], compile_seconds=1e-6, saved_ns=95.0))
+    made = [keyed.order_events(np.zeros(n, I32), np.zeros(n, np.int64)).engine.name for n in (10, 11)]
+    assert made == ["numpy", "numba"]

@@ -1,4 +1,4 @@
-"""The interpreter compiled by Numba for the host: for inputs that are worth the wait for a compiler, or its code.
+"""The interpreter compiled by Numba for the host: for a process that scores again and again (see `engines`).
 
 One loop runs every program: its arguments are the program's tables and the blocks, whose types are always the same. So
 it is compiled once, in seconds, and kept on disk. Rows are cut into tiles that stay in the cache; each tile runs all
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels import code_cache
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.interpreters.numba import steps as each
 from gpupipe_kernels.interpreters.schedule import (
@@ -32,7 +31,6 @@ from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
-NAME = __name__  # of the compiled code in its folder
 COLUMN_TILE = 16_384  # rows: their sources and one destination stay in the second-level cache
 ROW_TILE_CELLS = 65_536  # of a row-major matrix: a tile of all columns stays there until it is turned around
 PADDING = 16  # cells
@@ -45,11 +43,6 @@ INT8, INT16, INT32, FLOAT32, FLOAT64, INT64 = range(6)
 def supports(program: Program) -> bool:
     """Return whether `run` can run a program: users' kernels are called by the NumPy interpreter."""
     return not program.calls
-
-
-def is_compiled() -> bool:
-    """Return whether the loop has been compiled, or read from disk, in this process."""
-    return bool(_run_rows.signatures)
 
 
 def warm() -> None:
@@ -106,10 +99,8 @@ def run(
             program.n_columns, start, stop, tile,
         )  # fmt: skip
 
-    first_time = not is_compiled()
-    if first_time:
-        rows(0, 0)
-        code_cache.mark_kept(NAME)
+    if not _run_rows.signatures:
+        rows(0, 0)  # compiled, or read from disk, by one thread
     run_blocks(rows, out.shape[0], _block_rows(out.shape[0], n_threads), n_threads)
 
 

@@ -1,4 +1,4 @@
-"""The interpreter in blocked, threaded NumPy: the readable reference, and the CPU's default (no compiler, no warm-up).
+"""The interpreter in blocked, threaded NumPy: the readable reference, and what runs on the CPU.
 
 Rows are cut into blocks that stay in the cache; each block runs the whole instruction table, straight into its rows of
 the matrix. NumPy lets go of the interpreter lock inside its loops, so blocks run side by side on threads.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.code_cache import mark_kept
 from gpupipe_kernels.keyed.compiled_engine import CompiledEngine
 from gpupipe_kernels.keyed.engine import (
     COUNT,
@@ -128,10 +127,7 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
 
     def _run(self, loop: str, n: int, *arguments: Any) -> None:
         run = getattr(loops, "pick" if loop == "pick_codes" else loop)
-        is_new = not run.signatures
         run_blocks(lambda start, stop: run(*arguments, start, stop), n, BLOCK_QUERIES, self.n_threads)
-        if is_new and run.signatures:
-            mark_kept(f"keyed_{loop}")
 
     def _new(self, n: int, dtype: str, value: float | None = None) -> Array:
         return np.empty(n, dtype) if value is None else np.full(n, value, dtype)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupipe_kernels import code_cache
 from gpupipe_kernels.reduce.engine import (
     BLOCKS,
     LANES,
-    NAME,
     CellLayout,
     seed_bits,
 )
@@ -21,15 +19,9 @@ from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from gpupipe_kernels.reduce.numpy.engine import FEW_CODES
 from gpupipe_kernels.typing import Array
 
-LOOPS = (loops.sweep, loops.count_few, loops.count, loops.fold, loops.tally)
 NO_BLOCKS = {name: np.empty((0, 0), name.removeprefix("made_")) for name in BLOCKS}
 MOST_CELLS = 2**31 - 1  # their numbers are int32
 NO_Y = np.empty(0)
-
-
-def is_compiled() -> bool:
-    """Return whether the loops have been compiled, or read from disk, in this process."""
-    return all(loop.signatures for loop in LOOPS)
 
 
 def warm() -> None:
@@ -42,7 +34,6 @@ def warm() -> None:
     count(np.zeros(8, np.int8), np.zeros(1, np.int64))
     fold(0, 0, 2, np.empty(1, np.int8))
     tally(CellLayout({}, (), 1), 0, 1, np.zeros(1, np.int64), np.empty(0))
-    code_cache.mark_kept(NAME)
 
 
 def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:

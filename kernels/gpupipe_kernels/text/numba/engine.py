@@ -7,21 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.code_cache import mark_kept
 from gpupipe_kernels.text.characters import classes
 from gpupipe_kernels.text.numba import loops
 from gpupipe_kernels.text.numpy.counts import TextCount
-from gpupipe_kernels.text.numpy.grams import Grams
+from gpupipe_kernels.text.numpy.grams import Grams, GramValue, weigh_counts
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
 BLOCK_TEXTS = 1_024
 BLOCK_BYTES = 65_536
-
-
-def is_loaded(loop: str) -> bool:
-    """Return whether a loop of the host has been compiled, or read from disk, in this process."""
-    return bool(getattr(loops, loop).signatures)
 
 
 def kinds_on_host(data: HostArray, n_threads: int = 1) -> npt.NDArray[np.uint8]:
@@ -37,7 +31,17 @@ def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: in
     data, offsets = _used(data, offsets)
     out = np.empty((settings.n_buckets, len(offsets) - 1), np.float32)
     kinds = _read_only(kinds_on_host(data, n_threads))
-    _run(loops.text_hash_block, out.shape[1], BLOCK_TEXTS, n_threads, data, offsets, kinds, *settings.scalars, out)
+    # The loops only count; NumPy weighs, so that both engines give the same bits.
+    counted = settings._replace(value=GramValue.COUNT if settings.value == GramValue.LOG else settings.value, l2=0)
+    arguments = data, offsets, kinds, *counted.scalars, out
+    _compile(loops.text_hash_block, *arguments)
+
+    def hash_block(start: int, stop: int) -> None:
+        loops.text_hash_block(*arguments, start, stop)
+        if counted != settings:
+            out[:, start:stop] = weigh_counts(out[:, start:stop], settings)
+
+    run_blocks(hash_block, out.shape[1], BLOCK_TEXTS, n_threads)
     return out
 
 
@@ -50,10 +54,14 @@ def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> np
     return out
 
 
-def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None:
+def _compile(loop: Any, *arguments: Any) -> None:
+    """Compile a loop by one thread, or read it from disk, before several call it."""
     if not loop.signatures:
-        loop(*arguments, 0, 0)  # compiled once, by one thread
-        mark_kept(loop.__name__)
+        loop(*arguments, 0, 0)
+
+
+def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None:
+    _compile(loop, *arguments)
     run_blocks(lambda start, stop: loop(*arguments, start, stop), n, block, n_threads)
 
 

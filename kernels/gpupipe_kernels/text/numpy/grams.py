@@ -91,17 +91,19 @@ def _hash_block(data: HostArray, offsets: HostArray, grams: Grams, out: HostArra
     cells = np.abs(hashes.astype(np.int64)) % grams.n_buckets * out.shape[1] + texts
     signs = np.where(hashes < 0, -1.0, 1.0) if grams.signed else np.ones(len(hashes))
     counts = np.bincount(cells, None if grams.value == GramValue.BINARY else signs, out.size)
-    out[:] = _weighed(counts.reshape(out.shape), grams)
+    out[:] = weigh_counts(counts.reshape(out.shape), grams)
 
 
-def _weighed(counts: HostArray, grams: Grams) -> HostArray:
+def weigh_counts(counts: HostArray, grams: Grams) -> HostArray:
+    """Return the vectors of counted n-grams, float64, shape (n_buckets, texts)."""
     values = np.asarray(counts, np.float64)
     if grams.value == GramValue.BINARY:
         values = np.minimum(values, 1.0)
     if grams.value == GramValue.LOG:
         values = np.copysign(np.log1p(np.abs(values)), values)
     if grams.l2:
-        lengths = np.sqrt(np.square(values).sum(axis=0))
+        # One bucket after the other: the order in which `sum` adds depends on the number of texts.
+        lengths = np.sqrt(np.add.accumulate(np.square(values), axis=0)[-1])
         values = values / np.where(lengths == 0, 1.0, lengths)
     return values
 

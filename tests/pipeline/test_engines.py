@@ -1,0 +1,133 @@
+"""What computes features depends on the work and the setting: a run has the same bytes whatever ran before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpupipe
+from gpupipe.backends import choose
+from gpupipe.config import parse_config
+from gpupipe.errors import ConfigError
+from gpupipe.pipeline.checkpoints import inputs_key
+from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run import run_pipeline
+
+ROWS = 2_000
+FEATURES = [
+    {"yeo_johnson": ["income", "debt"]},
+    {"log1p": ["visits"]},
+    {"cyclic": {"columns": ["hour"], "period": 24}},
+    {"haversine": {"from": ["lat", "lon"], "to": ["to_lat", "to_lon"], "as": "km"}},
+]
+RUNS = """
+import hashlib, json, sys
+from pathlib import Path
+from gpupipe.config import parse_config
+from gpupipe.pipeline.run import run_pipeline
+
+document, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+made = []
+for i, step in enumerate(steps):
+    if step == "warm":  # what `gpupipe kernels warm` does for these features
+        from gpupipe_kernels.interpreters.numba import interpreter
+        from gpupipe_kernels.reduce.numba import engine
+        interpreter.warm(), engine.warm()
+        continue
+    run = run_pipeline(parse_config(document | json.loads(step)), folder / str(i))
+    made.append(hashlib.sha256((run.path / "predictions.parquet").read_bytes()).hexdigest())
+print(json.dumps(made))
+"""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of rows whose features are of all kinds on which interpreters differ in the last digits."""
+    draw = np.random.default_rng(5)
+    columns = {
+        "income": draw.lognormal(3, 1, ROWS), "debt": draw.normal(0, 50, ROWS), "visits": draw.exponential(20, ROWS),
+        "hour": draw.uniform(0, 24, ROWS), "lat": draw.uniform(40, 60, ROWS), "lon": draw.uniform(0, 20, ROWS),
+        "to_lat": draw.uniform(40, 60, ROWS), "to_lon": draw.uniform(0, 20, ROWS),
+    }  # fmt: skip
+    rows = pd.DataFrame(columns)
+    odds = np.log(rows.income) + np.sin(rows.hour / 4) + (rows.lat - rows.to_lat) / 10 + draw.normal(0, 1, ROWS)
+    rows["y"] = (odds > odds.median()).astype(int)
+    path = tmp_path_factory.mktemp("engines") / "rows.parquet"
+    rows.to_parquet(path)
+    return path
+
+
+def document(table: Path, **changes: Any) -> dict[str, Any]:
+    given = {
+        "seed": 4,
+        "device": "cpu",
+        "source": {"path": str(table), "target": "y", "cache": False},
+        "features": FEATURES,
+        "models": [{"logistic_regression": {}}],
+        "evaluate": {"importance": False},
+        "report": {"enabled": False},
+    }
+    return given | changes
+
+
+def predictions_of(table: Path, folder: Path, *steps: str, cache: Path | None = None) -> list[str]:
+    """Return the hash of the predictions of each run, in one fresh process."""
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    if cache is not None:
+        environment["NUMBA_CACHE_DIR"] = str(cache)
+    command = [sys.executable, "-c", RUNS, json.dumps(document(table)), str(folder), *steps]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_predictions_are_the_same_bytes_whatever_was_compiled_before(table: Path, tmp_path: Path) -> None:
+    """With ``engine: numba``, both engines are chosen at this size; those of reductions give the same bits."""
+    auto, numba = "{}", '{"engine": "numba"}'
+    found = predictions_of(table, tmp_path / "empty", auto, numba, auto, cache=tmp_path / "cache")
+    found += predictions_of(table, tmp_path / "warm", "warm", auto, numba, auto)
+    assert len(found) == 6 and len(set(found)) == 1
+
+
+@pytest.fixture(scope="module")
+def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_pipeline(parse_config(document(table)), tmp_path_factory.mktemp("run") / "run")
+
+
+def test_the_timeline_says_what_was_chosen(run: Run) -> None:
+    stages = json.loads((run.path / "timeline.json").read_text())["stages"]
+    (features,) = (stage for stage in stages if stage["name"] == "features")
+    assert features["engines"] == {"reductions": "numpy"}
+
+
+def test_the_engine_is_a_part_of_the_key_of_a_checkpoint(table: Path) -> None:
+    backend = choose("cpu")
+    keys = [inputs_key(parse_config(document(table, engine=engine)), backend) for engine in ("auto", "numba")]
+    assert keys[1].changed(keys[0].parts) == ["the settings"]
+
+
+def test_a_loaded_model_predicts_with_the_engine_that_was_asked_for(table: Path, run: Run) -> None:
+    rows = pd.read_parquet(table).drop(columns="y")
+    found = {}
+    for engine in (None, "numpy", "numba"):
+        model = gpupipe.load_model(run.path, "cpu", engine=engine)
+        found[engine] = model.predict_proba(rows)
+        np.testing.assert_array_equal(model.predict_proba(rows[:1]), found[engine][:1])
+    np.testing.assert_array_equal(found[None], found["numpy"])
+    np.testing.assert_allclose(found["numba"], found["numpy"], rtol=1e-5)
+    assert (found["numba"] != found["numpy"]).any()
+
+
+def test_an_engine_of_no_name_of_a_model_is_refused(run: Run) -> None:
+    with pytest.raises(ConfigError, match="engine"):
+        gpupipe.load_model(run.path, "cpu", engine="cuda")  # type: ignore[call-overload]
