@@ -72,7 +72,7 @@ class Reducer:
 
     def program_moments(self, program: Program, table: Table) -> list[Moments]:
         """Return the moments of each column that a program computes, block by block; the values are not kept."""
-        engine = self.backend.interpreter(program, table.n_rows)  # one for all blocks: the bytes do not depend on them
+        engine = self.backend.interpreter(program)
         return [_moments(0.0, parts) for parts in self.reduce_program(program, table, engine)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
