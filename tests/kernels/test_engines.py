@@ -45,7 +45,7 @@ def test_a_setting_decides_and_a_compiler_that_is_switched_off_decides_before_it
 def test_a_small_run_imports_no_compiler() -> None:
     code = (
         "import sys, numpy as np\n"
-        "from gpupipe.backends.cpu import CpuBackend\n"
+        "from gpupipe.backends.cpu.backend import CpuBackend\n"
         "from tests.kernels.test_engines import program\n"
         "backend, out = CpuBackend(), np.empty((5, 10), np.float32, order='F')\n"
         "backend.run_program(program(), {'int8': np.zeros((1, 5), np.int8)}, out)\n"

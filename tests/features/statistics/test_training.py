@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
-from gpupipe.backends.cpu import CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.features import OPS as REGISTRY
 from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.program.fitted import fit_features
