@@ -11,7 +11,7 @@ from gpupipe.cluster.columns import Asked, arrays
 from gpupipe.cluster.partitions import PartitionedTable
 from gpupipe.features.number_statistics import most_frequent
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 
 Array = Any
 Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each

@@ -18,7 +18,7 @@ from gpupipe.features.lower import lower
 from gpupipe.features.moments import Moments
 from gpupipe.features.sweeping import Sweeper
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Array = Any
