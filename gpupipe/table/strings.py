@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
-from gpupipe_kernels.formulas.hashing import hash_strings
+from gpupipe_kernels.formulas.hashes import hash_strings
 
 ROWS_AT_ONCE = 65_536  # a block of indices and its codes stay in the cache
 ROWS_SHOWN = 10

@@ -12,7 +12,8 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 def kernels() -> dict[str, KernelDeclaration]:
     """Return every kernel by its name, family by family."""
     from gpupipe_kernels.draws import kernels as draws
-    from gpupipe_kernels.interpreters import rowwise, whole_program
+    from gpupipe_kernels.interpreters import kernels as rowwise
+    from gpupipe_kernels.interpreters import whole_program
     from gpupipe_kernels.keyed import kernels as keyed
     from gpupipe_kernels.reduce import kernels as reduce
     from gpupipe_kernels.text import kernels as text

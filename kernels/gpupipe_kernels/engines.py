@@ -12,7 +12,7 @@ Both engines of reductions and of texts give the same bits. Those of histories r
 before float32, they differ in the last digits of float64.
 
 There is no choice between the interpreters of a program: NumPy's runs, whatever the number of rows. The compiled one
-agrees with it only within the tolerances that `gpupipe_kernels.interpreters.rowwise` declares, and a model must score a
+agrees with it only within the tolerances that `gpupipe_kernels.interpreters.kernels` declares, and a model must score a
 single row with the digits of its training matrix. It pays too little to give that up: of 20 million rows it saves 0.3 s
 of processor time for 20 ordinary columns, 4 s for 14 logarithms, powers, sines and distances, and takes 7 s to compile.
 A process that scores again and again can ask for it (``gpupipe.load_model(path, engine="numba")``).

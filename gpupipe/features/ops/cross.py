@@ -135,7 +135,7 @@ def _hashed(ordered: list[CategoryExpr], buckets: int) -> Any:
     """Return the bucket code of each raw index."""
     import numpy as np
 
-    from gpupipe_kernels.formulas.hashing import hash_pairs, hash_strings
+    from gpupipe_kernels.formulas.hashes import hash_pairs, hash_strings
 
     found: Any = None
     for column in ordered:

@@ -25,7 +25,7 @@ from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import find_exponent
 from gpupipe.features.statistics.reductions import Reducer
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
 Array = Any

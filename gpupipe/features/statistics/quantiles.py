@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 
 Array = Any

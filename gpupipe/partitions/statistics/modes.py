@@ -11,7 +11,7 @@ from gpupipe.features.statistics.numbers import find_mode
 from gpupipe.partitions.number_columns import Asked, arrays
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 
 Array = Any
 Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each

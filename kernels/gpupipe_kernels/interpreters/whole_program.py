@@ -13,9 +13,9 @@ from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.interpreters import assembly, samples
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
+from gpupipe_kernels.interpreters.kernels import DEVICE_THREADS, RADIUS_KM
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
-from gpupipe_kernels.interpreters.rowwise import DEVICE_THREADS, RADIUS_KM
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.program.opcodes import (
     BLOCKS,

@@ -11,7 +11,7 @@ from gpupipe_kernels.launch import formula
 
 @formula
 def mixed(h: Any) -> Any:
-    """Return `gpupipe_kernels.formulas.hashing.mix` of one number."""
+    """Return `gpupipe_kernels.formulas.hashes.mix` of one number."""
     h ^= h >> uint32(16)
     h = uint32(h * uint32(0x85EBCA6B))
     h ^= h >> uint32(13)

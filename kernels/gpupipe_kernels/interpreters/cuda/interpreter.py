@@ -51,8 +51,8 @@ def run(
 ) -> str:
     """Run `program` over a table in device memory and write every column of `out`, without waiting for it.
 
-    Equal to the NumPy interpreter within the tolerances that `rowwise` declares; a multiplication and an addition are
-    rounded together here.
+    Equal to the NumPy interpreter within the tolerances that `interpreters.kernels` declares; a multiplication and an
+    addition are rounded together here.
 
     Parameters
     ----------

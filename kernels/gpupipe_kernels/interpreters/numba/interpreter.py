@@ -61,7 +61,7 @@ def run(
     """Run `program` over a table and write every column of `out`.
 
     The same as `numpy_interpreter.run`: to the bit, but for logarithm, sine, distance, bearing and power, which are
-    within the tolerances that the declarations of `rowwise` state.
+    within the tolerances that `interpreters.kernels` declares.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import (
     BLOCK_ROWS,
     FLOAT32_MAX,

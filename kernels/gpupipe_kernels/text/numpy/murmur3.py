@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe_kernels.formulas.hashing import mix
+from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.typing import HostArray
 
 Hashes = npt.NDArray[np.uint32]
