@@ -19,7 +19,7 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.dask.checkpoint_access import reaches
 from gpupipe.dask.equal_shares import equal_shares, seats
-from gpupipe.dask.gang import Crew, CrewError
+from gpupipe.dask.gang import TRAININGS, Crew, CrewError
 from gpupipe.dask.progress import reports_of_workers
 from gpupipe.dask.remote import require_wanted
 from gpupipe.dask.shards import height_of, shard, shard_arguments
@@ -39,8 +39,6 @@ from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
 
 Array = Any
-
-TRAININGS = 3  # begun at most; each but the last may lose a worker
 
 
 def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:

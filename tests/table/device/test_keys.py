@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from gpupipe.backends import choose
 from gpupipe.errors import SchemaError
 from gpupipe.table import keys
-from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers
+from gpupipe.table.device.columns import Coded, Known, Numbers
 from gpupipe.table.device.keys import coded, in_order, key_codes, row_codes
 from gpupipe.table.schema import NAT
+from gpupipe.table.times import MICROS
 
 HOST = choose("cpu")
 DTYPES = {pa.bool_(): "int8", MICROS: "int64", pa.float64(): "float64", pa.int16(): "int16", pa.int64(): "int64"}
