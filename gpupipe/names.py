@@ -1,4 +1,4 @@
-"""Column names: duplicates, globs, and lists that are short enough for a message."""
+"""Column names: duplicates and globs; names and values short enough for a message."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from fnmatch import translate
 
 SHOWN = 20
+WIDTH = 40  # of a value in a message
 MOST_HINTS = 5  # of "did you mean" in a message: each compares a name with all others
 WILDCARDS = "*?["
 
@@ -72,3 +73,12 @@ def enumerate_names(names: Collection[str], most: int = SHOWN, quoted: bool = Fa
     shown = [repr(name) if quoted else name for name, _ in zip(names, range(most), strict=False)]
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shown) + more
+
+
+def shorten(value: str) -> str:
+    """Return a value short enough for a message.
+
+    >>> shorten("x" * 50)
+    'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'
+    """
+    return value if len(value) <= WIDTH else f"{value[: WIDTH - 3]}..."

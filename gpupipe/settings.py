@@ -45,6 +45,9 @@ def _listed(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], OneOrMore()]
 """One name, or a list of them."""
 
+Label = bool | int | float | str
+"""A value of a column, as YAML writes it."""
+
 
 def _size(value: Any) -> Any:
     return parse_size(value) if isinstance(value, str) else value

@@ -67,6 +67,7 @@ UNUSABLE = (
     errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
     errno.ENAMETOOLONG, errno.ENOTEMPTY, errno.EXDEV, errno.EBUSY, errno.ETXTBSY, errno.EMLINK,
 )  # fmt: skip
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # of a rename: the folder exists, which another process made
 FAILED = (errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EREMOTEIO)
 
 

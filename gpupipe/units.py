@@ -105,6 +105,15 @@ def parse_time_us(text: str) -> int:
     return epoch_us(moment)
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is written as a number, as Python reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_time(text: str) -> bool:
     """Return whether a text is an ISO date or time."""
     try:

@@ -28,6 +28,7 @@ from benchmarks.device.steps import STEPS, DeviceStep
 from gpupipe.backends import device_report
 from gpupipe.children import python_command
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
+from gpupipe.report.text import last_lines
 
 ROWS = 50_000_000
 EVENTS = 10_000_000
@@ -161,7 +162,7 @@ def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int 
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
         said.seek(0)
-        return code, processes.tail(said.read())
+        return code, last_lines(said.read())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from benchmarks.device import processes
 from benchmarks.device.workload import write_config, write_data
 from gpupipe.backends import device_report
 from gpupipe.children import python_command
+from gpupipe.report.text import last_lines
 
 GPUPIPE, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
 PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
@@ -134,7 +135,7 @@ def _run(implementation: Implementation, data: Path, config: Path, out: Path) ->
             check=False,
             timeout=SLOW_SECONDS,
         )
-        said = f"exit code {done.returncode}: " + "\n".join(done.stderr.strip().splitlines()[-12:])
+        said = f"exit code {done.returncode}: " + last_lines(done.stderr)
     except subprocess.TimeoutExpired:
         said = f"not done after {SLOW_SECONDS} seconds"
     document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpupipe.children import child_environment, python_command
+from gpupipe.report.text import last_lines
 
 ROOT = Path(__file__).parents[2]
-TAIL_LINES = 12  # of stderr: an error fits on one screen
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -45,14 +45,9 @@ def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int,
             child.stdout.close()
             child.wait()
         errors.seek(0)
-        return code, tail(errors.read())
+        return code, last_lines(errors.read())
 
 
 def environment() -> dict[str, str]:
     """Return the environment of a child: it imports the same gpupipe, and its output is not buffered."""
     return child_environment({"PYTHONUNBUFFERED": "1"})
-
-
-def tail(text: str) -> str:
-    """Return the last lines of `text`."""
-    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])

@@ -74,11 +74,11 @@ def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None)
     if limit is not None:
         total = min(total, limit)
         available = min(available, max(0, limit - _kilobytes(proc / "self" / "status", "VmRSS:")))
-    return MemoryFigures(total=total, available=available, peak=_peak(proc))
+    return MemoryFigures(total=total, available=available, peak=peak_bytes(proc))
 
 
-def _peak(proc: Path) -> int:
-    """Return the most bytes that this process has held."""
+def peak_bytes(proc: Path = PROC) -> int:
+    """Return the most memory that this process has held."""
     peak = _kilobytes(proc / "self" / "status", "VmHWM:")
     if peak:
         return peak
@@ -121,6 +121,6 @@ def _value(file: Path, name: str) -> int:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8", errors="replace").strip()  # the name of a process may be any bytes
     except OSError:
         return ""

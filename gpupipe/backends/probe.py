@@ -116,14 +116,15 @@ def _describe(nvml: Nvml, index: int, count: int) -> GpuProbe:
 def _judge(gpu: GpuProbe) -> GpuProbe:
     """Return `gpu`, unusable if it or its driver is too old."""
     if gpu.cuda < MIN_CUDA:
-        reason = f"the driver {gpu.driver} supports CUDA {_dotted(gpu.cuda)}; {_dotted(MIN_CUDA)} is needed"
+        reason = f"the driver {gpu.driver} supports CUDA {dotted(gpu.cuda)}; {dotted(MIN_CUDA)} is needed"
         return replace(gpu, usable=False, reason=reason, obstacle="old_driver")
     if gpu.capability < MIN_CAPABILITY:
-        has, needed = _dotted(gpu.capability), _dotted(MIN_CAPABILITY)
+        has, needed = dotted(gpu.capability), dotted(MIN_CAPABILITY)
         reason = f"{gpu.name} has compute capability {has}; {needed} is needed"
         return replace(gpu, usable=False, reason=reason, obstacle="old_gpu")
     return gpu
 
 
-def _dotted(version: tuple[int, int]) -> str:
+def dotted(version: tuple[int, int]) -> str:
+    """Return a version as text: ``12.2``."""
     return f"{version[0]}.{version[1]}"

@@ -14,8 +14,7 @@ from typing import Any
 from gpupipe import errors
 from gpupipe.children import child_environment, python_command, script_command, script_environment
 from gpupipe.errors import ConfigError, GpupipeError
-
-TAIL_LINES = 12  # of the stderr of a failed process: an error is one screen
+from gpupipe.report.text import last_lines
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def _timed(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int,
     before, start = _children_cpu_seconds(), time.perf_counter()
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False)
     seconds = time.perf_counter() - start
-    said = "\n".join(done.stderr.strip().splitlines()[-TAIL_LINES:])
+    said = last_lines(done.stderr)
     return done.returncode, said, seconds, _children_cpu_seconds() - before
 
 

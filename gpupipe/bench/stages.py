@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpupipe.backends import choose
+from gpupipe.backends.machine import peak_bytes
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.models import describe
 from gpupipe.bench.sample import stage_document
@@ -20,10 +21,11 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
-from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
+from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
+from gpupipe.units import MIB
 
 Array = Any
 
@@ -84,7 +86,7 @@ def run_stages(
         "task": job.goal.task,
         "metric": measured_metrics(job)[0],
         **quality,
-        "peak_rss_mib": peak_host_bytes() >> 20,
+        "peak_rss_mib": peak_bytes() // MIB,
     }
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
+
+from gpupipe.cli.device_options import device_override_option
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
 
 
 def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
@@ -19,7 +24,7 @@ def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@device_override_option
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each; medians count.")
 @click.option(
     "--peer",
@@ -44,7 +49,7 @@ def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, 
 def command(
     config: Path,
     overrides: tuple[str, ...],
-    device: Literal["auto", "cpu", "gpu"] | None,
+    device: Device | None,
     repeat: int,
     peers: tuple[Path, ...],
     data: Path | None,

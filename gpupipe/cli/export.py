@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
+
+from gpupipe.cli.device_options import device_option
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
 
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A folder: new, or empty.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@device_option
 @click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
-def command(model: Path, output: Path, device: Literal["auto", "cpu", "gpu"], allow_code: bool, quiet: bool) -> None:
+def command(model: Path, output: Path, device: Device, allow_code: bool, quiet: bool) -> None:
     """Copy a model into FOLDER, after it has been verified there; the folder is complete or not there at all."""
     from gpupipe.cli.verify import summary
     from gpupipe.pipeline.model.copy import copy_model

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpupipe.children import child_environment, python_command
+from gpupipe.report.text import last_lines
 
 if TYPE_CHECKING:
     import rich.table
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gpupipe_kernels.contract import KernelDeclaration
 
 PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
-TAIL_LINES = 12  # of what a failed process said: an error is one screen
 
 
 @click.group(invoke_without_command=True)
@@ -149,7 +149,7 @@ def _machine_code() -> Any:
     command = python_command("-m", "gpupipe_kernels.proof.machine_code")
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise GpupipeError(_tail(done.stderr), where="gpupipe_kernels.proof.machine_code")
+        raise GpupipeError(last_lines(done.stderr), where="gpupipe_kernels.proof.machine_code")
     return json.loads(done.stdout)
 
 
@@ -179,7 +179,7 @@ def _outcomes(names: Sequence[str], rows: int, seed: int, simulated: bool) -> It
         yield from map(json.loads, process.stdout)
         if process.wait() not in (0, 1) or said.seek(0, os.SEEK_END):
             said.seek(0)
-            raise GpupipeError(_tail(said.read()), where=" ".join(command[1:]))
+            raise GpupipeError(last_lines(said.read()), where=" ".join(command[1:]))
 
 
 def _line(outcome: Mapping[str, Any]) -> str:
@@ -193,10 +193,6 @@ def _figures(side: Mapping[str, Any]) -> str:
     apart = "" if side["strides"] == "taken" else ", refuses strides"
     error = f"error {side['max_error']:.1e}, {side['share']:.0%} of tolerance" if side["max_error"] else "exact"
     return f"{side['cases']:>3} cases, {error + apart:<32}"
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])
 
 
 def _table(*columns: str) -> rich.table.Table:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
+from gpupipe.cli.device_options import device_override_option
 from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:
+    from gpupipe.backends import Device
     from gpupipe.pipeline.plan.run_plan import RunPlan
 
 PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
@@ -32,14 +34,14 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--assume-gpu", metavar="SIZE", callback=size, help="Plan for a GPU with so much memory, as in 16GiB.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@device_override_option
 @click.option("--no-code", is_flag=True, help="Refuse a configuration that names Python code, instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(
     config: Path,
     assume_gpu: int | None,
     overrides: tuple[str, ...],
-    device: Literal["auto", "cpu", "gpu"] | None,
+    device: Device | None,
     no_code: bool,
     as_json: bool,
 ) -> None:

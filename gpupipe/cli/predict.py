@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from gpupipe.cli.device_options import device_option
 from gpupipe.cli.source_options import parse_source_options, source_option
 from gpupipe.cli.source_terms import rewrite_terms, use_command_line_terms
 from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
 from gpupipe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
 
 
 @click.command
@@ -57,7 +61,7 @@ from gpupipe.errors import ConfigError
     help="Put an apostrophe before texts and column names of CSV outputs that a spreadsheet would take for a formula.",
 )
 @click.option("--as-of", metavar="DATE", help="Score as of this date instead of the training cut-offs.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@device_option
 @click.option(
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the rows: started here, or a scheduler's."
 )
@@ -78,7 +82,7 @@ def command(
     tables: tuple[str, ...],
     safe_csv: bool,
     as_of: str | None,
-    device: Literal["auto", "cpu", "gpu"],
+    device: Device,
     cluster: str | None,
     allow_code: bool,
     untrusted: bool,

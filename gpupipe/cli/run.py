@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
+
+from gpupipe.cli.device_options import device_override_option
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
 
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run; gpu means there or an error.")
+@device_override_option
 @click.option(
     "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the run: started here, or a scheduler's."
 )
@@ -23,7 +28,7 @@ import click
 def command(
     config: Path,
     overrides: tuple[str, ...],
-    device: Literal["auto", "cpu", "gpu"] | None,
+    device: Device | None,
     cluster: str | None,
     output: Path | None,
     resume: bool,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
+from gpupipe.cli.device_options import device_option
 from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
 
 if TYPE_CHECKING:
+    from gpupipe.backends import Device
     from gpupipe.pipeline.parity.verification import Verification
 
 PROBLEMS_SHOWN = 8
@@ -17,14 +19,14 @@ PROBLEMS_SHOWN = 8
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.option("--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@device_option
 @click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
 @untrusted_option
 @limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the summary.")
 def command(
     model: Path,
-    device: Literal["auto", "cpu", "gpu"],
+    device: Device,
     allow_code: bool,
     untrusted: bool,
     limits: tuple[str, ...],

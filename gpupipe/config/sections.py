@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from gpupipe.backends import DeviceOptions
+from gpupipe.backends import Device, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
 from gpupipe.config.event_ops import entity_mistakes, keyed_ops
@@ -53,7 +53,7 @@ class Config(Settings):
         default="pipeline", min_length=1, description="Begins the run directory's name; default: the file's name."
     )
     seed: int = Field(default=0, ge=0, lt=2**32, description="Of everything random: split, folds, models.")
-    device: Literal["auto", "cpu", "gpu"] = Field(
+    device: Device = Field(
         default="auto",
         description="Where to run. gpu: there or an error. auto: there if it can be; says what ran where.",
     )

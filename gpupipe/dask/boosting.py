@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.dask.gang import TRAININGS
 from gpupipe.dask.progress import ThrottledReports, show_worker_reports
 from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, ConfigError
@@ -17,8 +18,6 @@ from gpupipe.models.training import fit, keyword_arguments, learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
 
 Array = Any
-
-TRAININGS = 3  # begun at most; each but the last may lose a worker
 
 
 def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:

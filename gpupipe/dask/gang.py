@@ -20,6 +20,7 @@ from gpupipe.errors import ClusterError, GpupipeError, LimitError
 
 Result = TypeVar("Result")
 
+TRAININGS = 3  # begun at most; each but the last may lose a worker
 SOON = 1  # before what waits for a thread of a worker
 
 

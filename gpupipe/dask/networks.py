@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.gang import Gang, GangError
+from gpupipe.dask.gang import TRAININGS, Gang, GangError
 from gpupipe.dask.progress import show_worker_reports
 from gpupipe.dask.row_ranges import assign_ranks, divide_rows
 from gpupipe.dask.shards import height_of, shard, shard_arguments
@@ -39,8 +39,6 @@ from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
 
 Array = Any
-
-TRAININGS = 3  # begun at most; each but the last may lose a worker
 
 
 def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from gpupipe.backends.probe import GpuProbe
+from gpupipe.backends.probe import GpuProbe, dotted
 from gpupipe.doctor.distributions import Distributions
 from gpupipe.doctor.finding import Finding
 
@@ -30,24 +30,24 @@ def compiler_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
 def _finding(installed: Distributions, gpu: GpuProbe, major: int) -> Finding:
     name = _newest(installed, COMPILERS[major])
     compiler, assembler = _version(installed, name), _version(installed, ASSEMBLERS[major])
-    written = f"{name} {_dotted(compiler)} writes PTX"
+    written = f"{name} {dotted(compiler)} writes PTX"
     if assembler[0] == gpu.cuda[0]:
         return _by_assembler(written, compiler, assembler, ASSEMBLERS[major])
     if compiler <= gpu.cuda:
-        return Finding("ok", CHECK, f"{written} that the driver (CUDA {_dotted(gpu.cuda)}) reads")
-    found = f"{written} that the driver (CUDA {_dotted(gpu.cuda)}) refuses: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+        return Finding("ok", CHECK, f"{written} that the driver (CUDA {dotted(gpu.cuda)}) reads")
+    found = f"{written} that the driver (CUDA {dotted(gpu.cuda)}) refuses: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     older = " ".join(f"'{wheel}=={gpu.cuda[0]}.{gpu.cuda[1]}.*'" for wheel in COMPILERS[major])
     if compiler[0] != gpu.cuda[0]:
         return Finding("error", CHECK, found, "update the NVIDIA driver, or install the wheels of the driver's CUDA")
-    install = f"pip install '{ASSEMBLERS[major]}>={_dotted(compiler)},<{major + 1}'"
+    install = f"pip install '{ASSEMBLERS[major]}>={dotted(compiler)},<{major + 1}'"
     return Finding("error", CHECK, found, f"{install}, or an older compiler: pip install {older}")
 
 
 def _by_assembler(written: str, compiler: tuple[int, int], assembler: tuple[int, int], wheel: str) -> Finding:
     if assembler >= compiler:
-        return Finding("ok", CHECK, f"{written} that {wheel} {_dotted(assembler)} assembles")
-    found = f"{written} that {wheel} {_dotted(assembler)} refuses: Unsupported .version"
-    return Finding("error", CHECK, found, f"pip install '{wheel}>={_dotted(compiler)},<{compiler[0] + 1}'")
+        return Finding("ok", CHECK, f"{written} that {wheel} {dotted(assembler)} assembles")
+    found = f"{written} that {wheel} {dotted(assembler)} refuses: Unsupported .version"
+    return Finding("error", CHECK, found, f"pip install '{wheel}>={dotted(compiler)},<{compiler[0] + 1}'")
 
 
 def _newest(installed: Distributions, names: tuple[str, ...]) -> str:
@@ -59,7 +59,3 @@ def _version(installed: Distributions, name: str) -> tuple[int, int]:
     """Return the CUDA version of a wheel (13.5.37: CUDA 13.5); (0, 0) where it is not installed."""
     match = re.match(r"(\d+)\.(\d+)", installed.versions.get(name, ""))
     return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError
 from gpupipe.io.missing_values import TEXT
+from gpupipe.table.times import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
-MICROS = pa.timestamp("us")
 BEYOND_INT64 = "integers beyond int64, read as float64"
 BEYOND_MICROS = "times beyond the year 294246, read as null"
 

@@ -7,7 +7,6 @@ Compiled loops index by what an entry says, so the cache is used only where no o
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -35,6 +34,7 @@ from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
+from gpupipe.system_errors import TAKEN
 from gpupipe.table.blocks import Table
 from gpupipe.units import GIB, MIB, parse_size
 from gpupipe_kernels.private_folders import find_exposed_file, find_exposure
@@ -43,7 +43,6 @@ Tables = Mapping[str, JoinedTable]
 
 AUTO_BYTES = 64 * MIB  # below this, reading the files anew is as fast as it needs to be
 DEFAULT_LIMIT_BYTES = 20 * GIB
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away with chmod go-w"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
 

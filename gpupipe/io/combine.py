@@ -8,11 +8,11 @@ from functools import reduce
 import pyarrow as pa
 
 from gpupipe.errors import SchemaError
-from gpupipe.io.arrow_types import MICROS
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.names import enumerate_names
+from gpupipe.table.times import MICROS
 
 SHOWN = 3
 

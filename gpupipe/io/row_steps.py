@@ -135,7 +135,7 @@ def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) 
     made = by.made()
     if not table.num_rows:
         return pa.table({name: pa.chunked_array([], TEXT) for name in (*by.keys, *made)})
-    columns = {name: _plain(table.column(name)) for name in by.keys}
+    columns = {name: decode_dictionary(table.column(name)) for name in by.keys}
     columns |= {f"={source}": _values(table, source, by, declared) for source in by.columns if source != ROWS}
     aggregations = [
         ([], "count_all") if source == ROWS else (f"={source}", ARROW_NAMES.get(function, function))
@@ -160,10 +160,11 @@ def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, Declare
         return times_of(table, name, stated, "group_by")
     if any(function in ("sum", "mean") for function in functions):
         return as_floats(column, name, "group_by")
-    return _plain(column)
+    return decode_dictionary(column)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with its values written out, where it is dictionary-encoded."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

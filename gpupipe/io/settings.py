@@ -23,11 +23,10 @@ from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.io.where import parse_where
 from gpupipe.names import duplicates, enumerate_names
-from gpupipe.settings import Names, Settings
+from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
-Label = bool | int | float | str
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # of predictions.parquet
 
 WHITESPACE = r"\s+"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.units import is_number
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Array
@@ -61,15 +62,7 @@ def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
         return known.index(text)
     if isinstance(label, (int, float)):  # 1 and "1.0" are the same class
         for code, other in enumerate(known):
-            if _is_number(other) and float(other) == label:
+            if is_number(other) and float(other) == label:
                 return code
     hint = did_you_mean(text, known) or f"the classes are {', '.join(known[:20])}"
     raise ConfigError(f"class_weight names {label!r}, which is no class of the target", where="models", fix=hint)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

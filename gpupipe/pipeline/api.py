@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from gpupipe.backends import choose
+from gpupipe.backends import Device, choose
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.finding_text import describe_python_value
 from gpupipe.config.summary import summary_yaml
@@ -39,7 +39,6 @@ from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
 
 Array = Any
-Device = Literal["auto", "cpu", "gpu"]
 Section = Mapping[str, Any]
 
 

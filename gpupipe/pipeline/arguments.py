@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+from gpupipe.backends import Device
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
 from gpupipe.config.finding_text import describe_python_value
@@ -23,7 +24,6 @@ Table = TypeVar("Table", bound=TableSource)
 
 SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF), a path, or a list of paths"
 YAML = (".yaml", ".yml")
-DEVICES = ("auto", "cpu", "gpu")
 
 
 def source_section(source: object) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
     """Return overrides with the device as the last one; the loader checks their type."""
     if device is None:
         return overrides
-    require_choice("device", device, DEVICES)
+    require_choice("device", device, get_args(Device))
     return [*overrides, f"device={device}"] if isinstance(overrides, list | tuple) else overrides
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
 from gpupipe.config.finding_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError
@@ -18,13 +19,12 @@ from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import LeaderboardEntry
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
+from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FILES = ("config.yaml", "metrics.json")  # of every run, also of those before run.json
 
 
 class Run:
@@ -116,7 +116,7 @@ class Run:
         wider than ``evaluate.importance.columns`` (100) it has those columns that the model relies on most. It has no
         rows if importances were switched off, or there is no target.
         """
-        measured = read_importances(_read_json(self.path / "model" / "manifest.json").get("importances"))
+        measured = read_importances(_read_json(self.path / "model" / MANIFEST).get("importances"))
         return (measured or Importances("", {})).to_frame()
 
     @cached_property
@@ -211,8 +211,8 @@ def load_run(path: str | os.PathLike[str]) -> Run:
             f"expected the path of a run directory; got {describe_python_value(path)}", where="path", fix=fix
         )
     folder = Path(path)
-    if missing := [name for name in FILES if not (folder / name).is_file()]:
-        is_model = (folder / "manifest.json").is_file()
+    if missing := [name for name in RUN_DIRECTORY if not (folder / name).is_file()]:
+        is_model = (folder / MANIFEST).is_file()
         fix = "a model goes to gp.load_model" if is_model else "give the directory of a run, its `path`"
         raise ArtifactError(f"it is not a run directory: {missing[0]} is missing", where=str(folder), fix=fix)
     return Run(folder)

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import ConfigError
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.pipeline.model.folder import MANIFEST
 
-RUN_DIRECTORY = ("config.yaml", "metrics.json")
+RUN_DIRECTORY = ("config.yaml", "metrics.json")  # of every run, also of those before run.json
 
 
 def run_inputs(config: Config) -> list[ProtectedInput]:

@@ -12,12 +12,12 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import Model
 from gpupipe.pipeline.dispatch import AnyTable, take_rows
+from gpupipe.settings import Label
 from gpupipe.table.schema import FIRST_LEVEL, Column
 from gpupipe.tasks import CLASSIFICATION, Task
 
 Array = Any
 MOST_LISTED = 10  # values of a target in a message
-Label = str | float | int | bool
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,14 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpupipe.backends import machine
 from gpupipe.pipeline.display.progress import ProgressMeter
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.units import format_duration
@@ -251,7 +249,7 @@ class Timeline:
         finally:
             self._open.remove(stage)
             stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
-            stage.peak_host_bytes = peak_host_bytes()
+            stage.peak_host_bytes = machine.peak_bytes()
             if meter is not None:
                 stage.take_over(meter.close_stage())
                 for text in meter.take_remarks():
@@ -323,18 +321,3 @@ class Timeline:
             "stages": [stage.to_json() for stage in self.stages],
             "limits": self.limits(),
         }
-
-
-def peak_host_bytes() -> int:
-    """Return the most memory that this process has held, in bytes.
-
-    Linux's VmHWM, and elsewhere ru_maxrss: on Linux the latter starts from the peak of the process that started us.
-    """
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

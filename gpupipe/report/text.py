@@ -7,12 +7,19 @@ from typing import Any
 
 from gpupipe.units import MISSING
 
+TAIL_LINES = 12
+
 
 def printable(text: str, keep: str = "") -> str:
     """Return `text` with what is no visible character, save those in `keep`, as an escape: ``\\x1b``, ``\\n``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def last_lines(text: str) -> str:
+    """Return the end of what a failed process printed: an error is one screen."""
+    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])
 
 
 def number(value: Any) -> str:

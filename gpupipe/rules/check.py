@@ -17,10 +17,10 @@ from gpupipe.errors import ConfigError
 from gpupipe.rules.levels import LevelChecker
 from gpupipe.rules.numbers import NumberChecker
 from gpupipe.rules.predicate import RulePredicate, block_rows
-from gpupipe.rules.settings import ABLE, TEXTS, ColumnRules
+from gpupipe.rules.settings import ABLE, ColumnRules
 from gpupipe.rules.violation import ROWS_SHOWN, RuleViolation
 from gpupipe.table.blocks import Table
-from gpupipe.table.schema import Column
+from gpupipe.table.schema import TEXT_KINDS, Column
 
 Array = Any
 Rules = Mapping[str, Sequence[ColumnRules]]
@@ -113,7 +113,7 @@ def _predicates(
 
 
 def _is_of_kind(column: Column, rules: ColumnRules) -> bool:
-    return rules.kind in (None, column.kind) or (rules.kind in TEXTS and column.kind in TEXTS)
+    return rules.kind in (None, column.kind) or (rules.kind in TEXT_KINDS and column.kind in TEXT_KINDS)
 
 
 def _require_able(column: Column, given: Sequence[str]) -> None:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
 from gpupipe.rules.predicate import RulePredicate, block_rows
-from gpupipe.rules.settings import TEXTS, ColumnRules
+from gpupipe.rules.settings import ColumnRules
 from gpupipe.table.blocks import Table
 from gpupipe.table.cell_checks import BOOLEAN_WORDS
 from gpupipe.table.numbers import parse_numbers
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
+from gpupipe.table.schema import FIRST_LEVEL, NULL, TEXT_KINDS, Column
 from gpupipe.table.strings import as_dictionary, dictionaries, write_codes
 from gpupipe.table.time_formats import FORMATS, micros
 
@@ -93,7 +93,7 @@ class LevelChecker:
             "boolean": lambda: _each(self.texts, lambda text: text.strip().lower() in BOOLEAN_WORDS),
             "datetime": lambda: _each(self.texts, _is_time),
         }
-        is_text = self.column.kind in TEXTS
+        is_text = self.column.kind in TEXT_KINDS
         if is_text and rules.kind in able:
             wrong = self._levels(pc.invert(able[rules.kind]()))
         else:

@@ -7,17 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gpupipe.errors import SchemaError
-from gpupipe.settings import Settings
-from gpupipe.table.schema import Kind, declare
+from gpupipe.settings import Label, Settings
+from gpupipe.table.schema import TEXT_KINDS, Kind, declare
 from gpupipe.units import parse_time_us
 
 Bound = Annotated[float, Field(allow_inf_nan=False)] | str | None
-Label = bool | int | float | str
 
 ORDER = ("dtype", "nulls", "range", "set", "regex", "unique")  # in which rules are judged and shown
-TEXTS: tuple[Kind, ...] = ("categorical", "text")
 # rule → the kinds of columns that it can judge
-ABLE: dict[str, tuple[Kind, ...]] = {"regex": TEXTS, "set": ("numeric", "boolean", *TEXTS)}
+ABLE: dict[str, tuple[Kind, ...]] = {"regex": TEXT_KINDS, "set": ("numeric", "boolean", *TEXT_KINDS)}
 
 
 class ColumnRules(Settings):

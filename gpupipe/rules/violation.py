@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpupipe.names import shorten
+
 ROWS_SHOWN = 10
 LEAST_SHOWN = 3  # of each rule, where many are broken: the message is one screen
 LINES = 24
-WIDTH = 40  # of a value
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class RuleViolation:
     def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN, may_change: bool = True) -> str:
         """Return the violation, its rows and, if the rules may change, what would accept them, as one line."""
         pairs = list(zip(self.rows, self.values, strict=True))[:most]
-        shown = "; ".join(f"{name_row(row)}: {_cut(value)}" for row, value in pairs)
+        shown = "; ".join(f"{name_row(row)}: {shorten(value)}" for row, value in pairs)
         more = "; ..." if self.n_rows > len(pairs) else ""
         said = f"{self.column}: {self.breach}{':' if pairs else ''}"
         return " ".join(filter(None, [said, shown + more, self._accepted(may_change)]))
@@ -73,7 +74,7 @@ class RuleViolation:
             low, high = (format_time(v) if isinstance(v, int) else _number(v) for v in self.extremes)
             return f"(the column has {low} to {high})"
         if rule == "set":
-            return f"(accepted with {', '.join(map(_cut, dict.fromkeys(self.values)))} in the set)"
+            return f"(accepted with {', '.join(map(shorten, dict.fromkeys(self.values)))} in the set)"
         return {"nulls": "(accepted by nulls: true)", "unique": "(accepted by unique: false)"}.get(rule, "")
 
 
@@ -117,7 +118,3 @@ def format_time(micros: int) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.15g}"
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= WIDTH else f"{value[: WIDTH - 3]}..."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gpupipe.units import is_number
+
 Row = Sequence[str]
 NULLS = {"", "na", "n/a", "nan", "null", "none", "nil", "missing", "unknown"}
 
@@ -29,15 +31,6 @@ def is_header(rows: Sequence[Row]) -> bool:
         return False
     again = [cell in below for cell, below in zip(first, columns, strict=True) if cell]
     return sum(again) * 2 < max(1, len(again))
-
-
-def is_number(text: str) -> bool:
-    """Return whether `text` is written as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def is_null(text: str) -> bool:

@@ -15,10 +15,9 @@ from gpupipe.io.files import find_files
 from gpupipe.io.formats.csv.header import read_head
 from gpupipe.io.settings import WHITESPACE
 from gpupipe.starter.facts import ColumnFacts
-from gpupipe.starter.header import is_number
 from gpupipe.starter.source_table import SourceTable
 from gpupipe.table.time_formats import time_formats, time_unit
-from gpupipe.units import MIB
+from gpupipe.units import MIB, is_number
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
 MAX_BYTES_TWICE = 256 * MIB  # larger files are not read once more to count blanks

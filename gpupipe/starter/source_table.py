@@ -18,7 +18,8 @@ from gpupipe.io.formats.registry import format_of
 from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.starter.facts import collect_facts
-from gpupipe.starter.header import is_header, is_number
+from gpupipe.starter.header import is_header
+from gpupipe.units import is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
+from gpupipe.names import shorten
 from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import Column
 from gpupipe.table.strings import as_dictionary, used_texts
@@ -22,7 +23,6 @@ from gpupipe.units import epoch_us
 
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}
 VALUES_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 5, 10, 8
-WIDTH = 40  # of a value
 
 ParseNumbers = Callable[[pa.Array], pa.Array]
 Mask = npt.NDArray[np.bool_]
@@ -120,11 +120,6 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
         return error
     lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
     return SchemaError("\n".join(lines), where="data rows are counted from 1", fix=fix)
-
-
-def shorten(text: str) -> str:
-    """Return a value shortened for a message."""
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
 def _type_name(kind: pa.DataType) -> str:

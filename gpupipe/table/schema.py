@@ -12,6 +12,7 @@ from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, which 
 
 Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+TEXT_KINDS: tuple[Kind, ...] = ("categorical", "text")
 
 # Reserved codes of every categorical column, at fit and at serve, on every device. Levels follow from FIRST_LEVEL on.
 NULL = 0

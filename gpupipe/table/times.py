@@ -14,6 +14,7 @@ from gpupipe.table.schema import NAT
 from gpupipe.table.strings import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import declare_texts, guess_format, micros
 
+MICROS = pa.timestamp("us")
 UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
 
 
@@ -36,11 +37,11 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
     """
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.timestamp("us"))
+        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(MICROS)
     if pa.types.is_date(kind):
-        return column.cast(pa.timestamp("us"), safe=False)
+        return column.cast(MICROS, safe=False)
     if pa.types.is_null(kind):
-        return column.cast(pa.timestamp("us"))
+        return column.cast(MICROS)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _from_numbers(name, column, time_format)
     return _parse(name, as_dictionary(column), time_format)
@@ -66,7 +67,7 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
             fix="correct the unit, or the data",
             names=[name],
         ) from None
-    return micros.cast(pa.timestamp("us"))
+    return micros.cast(MICROS)
 
 
 def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
@@ -86,10 +87,10 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
     chunks = [
         pa.array([parsed.get(v) if v is not None else None for v in chunk.dictionary.to_pylist()], pa.int64())
         .take(chunk.indices)
-        .cast(pa.timestamp("us"))
+        .cast(MICROS)
         for chunk in column.chunks
     ]
-    return pa.chunked_array(chunks, pa.timestamp("us"))
+    return pa.chunked_array(chunks, MICROS)
 
 
 def infer_format(column: pa.ChunkedArray) -> str | None:

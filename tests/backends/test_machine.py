@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,19 @@ def test_use_above_the_limit_leaves_nothing_available(fake: FakeMachine) -> None
 def test_the_peak_is_the_processes_own(fake: FakeMachine) -> None:
     fake.write("proc/self/status", "Name:\tpython\nVmHWM:\t    2048 kB\nVmRSS:\t 100 kB")
     assert fake.memory()[2] == 2 * 2**20
+
+
+def test_the_name_of_a_process_may_be_any_bytes(fake: FakeMachine) -> None:
+    fake.write("proc/self/status", "")
+    (fake.proc / "self" / "status").write_bytes(b"Name:\tpyth\xf6n\nVmHWM:\t    2048 kB\n")
+    assert fake.memory()[2] == 2 * 2**20
+
+
+def test_the_peak_is_that_of_this_process_and_not_of_the_one_that_started_it() -> None:
+    code = "from gpupipe.backends.machine import peak_bytes; print(peak_bytes())"
+    ballast = b"x" * (300 * 2**20)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(child.stdout) < len(ballast)
 
 
 def test_this_machines_figures_are_consistent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
+from gpupipe.units import is_number
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -29,16 +30,8 @@ def as_numbers(column: Expr) -> str:
 
 def _words(labels: tuple[str, ...]) -> list[str] | None:
     """Return the levels that are no numbers; None where most are none."""
-    words = [label for label in labels if not _is_number(label)]
+    words = [label for label in labels if not is_number(label)]
     return words if labels and len(words) <= MOSTLY * len(labels) else None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def as_categories(column: Expr) -> str:

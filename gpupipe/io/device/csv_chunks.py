@@ -8,6 +8,7 @@ offset that ends that row).
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,6 @@ LEAST_BYTES = MIB
 BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
 LONGEST_ROW = 256 * MIB
 NEWLINE, RETURN = b"\n\r"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
 
 Spans = list[tuple[int, int]]
@@ -56,7 +56,7 @@ class CsvChunk:
         kept, start = io.BytesIO(), self.start
         for first, end in [*self.skipped, (self.stop, self.stop)]:
             rows = mapped[start:first]
-            if not kept.tell() and rows[: len(BYTE_ORDER_MARK)].tobytes() == BYTE_ORDER_MARK:
+            if not kept.tell() and rows[: len(BOM_UTF8)].tobytes() == BOM_UTF8:
                 kept.write(bytes([NEWLINE]))  # readers drop the mark at the start of a file, and skip blank lines
             kept.write(rows.data)
             start = end
@@ -96,7 +96,7 @@ def regular_chunks(
     if header.n_lines > 1:
         raise UnsupportedOnDevice("the header takes up several lines", "source.path", "write it in the first line")
     with open(file.path, "rb") as raw:
-        has_mark = raw.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+        has_mark = raw.read(len(BOM_UTF8)) == BOM_UTF8
     if has_mark and header.n_lines == 0:
         raise UnsupportedOnDevice(
             "a byte order mark is before the first value", "source.path", "write the file without"

@@ -21,7 +21,6 @@ from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.where import COMPARISONS, links, parse_where
 from gpupipe.table.device.columns import (
-    MICROS,
     DeviceColumn,
     DeviceDictionary,
     DeviceNumbers,
@@ -30,6 +29,7 @@ from gpupipe.table.device.columns import (
     strings,
 )
 from gpupipe.table.device.encode import TextRules
+from gpupipe.table.times import MICROS
 
 PLACE = "place in the table"  # no name in an expression
 

@@ -8,6 +8,7 @@ values alone. All columns are typed, wanted or not: the host refuses a file for 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import Any
@@ -31,7 +32,6 @@ from gpupipe.table.device.encode import TextRules
 from gpupipe.units import MIB
 
 CHUNK_BYTES = 64 * MIB  # what is read at once: on a device it takes many times as much
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 NULL = "null"
 
@@ -91,7 +91,7 @@ def _contents(file: SourceFile) -> Iterator[bytes]:
     """Yield the file in parts of whole lines."""
     with guard_device_read(file), open(file.path, "rb") as raw:
         rest = b""
-        if raw.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+        if raw.read(len(BOM_UTF8)) != BOM_UTF8:
             raw.seek(0)
         while len(found := raw.read(CHUNK_BYTES)) == CHUNK_BYTES:
             whole, end, behind = found.rpartition(b"\n")

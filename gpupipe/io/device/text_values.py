@@ -10,18 +10,19 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from gpupipe.errors import DataError
-from gpupipe.io.arrow_types import MICROS
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.encoding import encoding_error
-from gpupipe.io.formats.csv.reader import TEXT_KINDS, read_typed
+from gpupipe.io.formats.csv.reader import read_typed
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.table.schema import TEXT_KINDS
+from gpupipe.table.times import MICROS
 
 MANY_TEXTS = 10_000  # so many distinct ones that are no texts are worth a note
 UNLIKE_TIMES = r'["\\[:cntrl:]]'

@@ -14,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import LimitError
 from gpupipe.units import GIB, KIB
 
 KEPT_IN_MEMORY = 64 * KIB  # bytes that are no file's worth
-ALIGNMENT = 64  # of every array: what vector instructions and Arrow want
 
 
 class Shelf:

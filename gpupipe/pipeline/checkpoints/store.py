@@ -8,7 +8,6 @@ needs what another has just cleared away makes it again. Files of other programs
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.drafts import is_stale, make_draft, remove, sweep
 from gpupipe.pipeline.atomic.rename import sync, sync_tree
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
+from gpupipe.system_errors import TAKEN
 
 FOLDER = ".checkpoints"
 DRAFT = ".draft-"
@@ -33,7 +33,6 @@ RESULT_NAME = re.compile(r"[0-9a-f]{32}")
 STATE_NAME = re.compile(r"[0-9a-f]{32}\.(pt|\d+\.tmp|probe)")
 NEW, OLD = "new", "old"  # in a draft
 DAMAGE = (ArtifactError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged result may raise
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 TRIES = 10
 Read = TypeVar("Read")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ArtifactError, did_you_mean
-
-MANIFEST = "manifest.json"
 
 
 def model_folder(path: str | Path) -> Path:

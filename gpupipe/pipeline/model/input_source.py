@@ -15,10 +15,9 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.settings import ColumnSettings, JoinedTable, TableSource
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.rules import ServedRules
-from gpupipe.table.schema import Column, Schema
+from gpupipe.table.schema import TEXT_KINDS, Column, Schema
 
 TEXT_TYPES = ("string", "large_string")
-TEXT_KINDS = ("categorical", "text")
 
 
 class InputFeatures(Protocol):

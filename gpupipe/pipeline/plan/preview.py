@@ -16,7 +16,9 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.join import read_joined
 from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
+from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.models import FitContext
+from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
@@ -28,7 +30,6 @@ from gpupipe.splits import hold_out
 from gpupipe.tasks import View
 
 Array = Any
-MORE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def _measured(
         file_bytes=main.n_bytes,
         arrow_row=arrow.nbytes / n_read,
         text_row=_bytes(texts) / n_read,
-        plain_row=_bytes(arrow.columns if config.source.generate else map(_written_out, arrow.columns)) / n_read,
+        plain_row=_bytes(arrow.columns if config.source.generate else map(decode_dictionary, arrow.columns)) / n_read,
         encoded_row=job.table.n_bytes / n_sample,
         features={view: rows.features[view] for view in views},
         matrices=matrices,
@@ -205,10 +206,6 @@ def _measured(
 
 def _bytes(columns: Any) -> int:
     return sum(int(column.nbytes) for column in columns)
-
-
-def _written_out(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:

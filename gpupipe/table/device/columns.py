@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table.schema import NAT
+from gpupipe.table.times import MICROS
 from gpupipe.units import TICKS_PER_SECOND
-
-MICROS = pa.timestamp("us")
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from gpupipe.io.device.plain_json import plain_lines
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import JoinedTable
-from gpupipe.table.device.columns import MICROS, DeviceDictionary, DeviceNumbers, to_micros
+from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers, to_micros
 from gpupipe.table.device.encode import TextRules, encode_frame
 from gpupipe.table.schema import NAT, declare
+from gpupipe.table.times import MICROS
 from tests.backends.double import DeviceDouble, uncounted
 
 COLUMNS = {

@@ -30,11 +30,11 @@ from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.table.schema import TEXT_KINDS
 from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
 MAX_BLOCK_BYTES = GIB
-TEXT_KINDS = ("categorical", "text")
 
 
 def read(

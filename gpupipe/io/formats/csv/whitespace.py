@@ -7,6 +7,7 @@ becomes one tab, and blanks at the ends of a line are dropped. Lines stay lines,
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,6 @@ __all__ = ["TabbedStream", "insert_tabs", "is_blank_separated", "parser_delimite
 
 BLOCK_BYTES = 1 << 18  # what is made of a block stays in the processor's cache with it
 MAX_ROW_BYTES = GIB  # a longer row is handed on as it is: Arrow refuses it
-MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 TAB, NEWLINE, RETURN, BLANK = b"\t\n\r "
 OTHER_DELIMITERS = b",;|"
 
@@ -108,10 +108,10 @@ class TabbedStream:
         self._is_over = not block
         raw = self._rest + block
         if self._is_first and not self._is_over:
-            if len(raw) < len(MARK):
+            if len(raw) < len(BOM_UTF8):
                 self._rest = raw
                 return
-            raw, self._is_first = raw.removeprefix(MARK), False
+            raw, self._is_first = raw.removeprefix(BOM_UTF8), False
         spans = _quoted_spans(raw, self._quote)
         end = len(raw) if self._is_over or len(raw) > MAX_ROW_BYTES else _end_of_rows(raw, spans)
         self._rest = raw[end:]
