@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
-from gpupipe.config.finding_text import describe_python_value
+from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.gpu import parse_size
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from gpupipe.backends.base import Backend
-from gpupipe.backends.cpu.backend import ESTIMATORS, CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.cpu.estimators import ESTIMATORS
 from gpupipe.errors import ConfigError
 from gpupipe_kernels.interpreters import choice
 from gpupipe_kernels.program.opcodes import Opcode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.io.read import input_files
+from gpupipe.io.source_reader import input_files
 from gpupipe.pipeline.plan.make import Plan, make_plan
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.

@@ -14,8 +14,8 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.join import read_joined
-from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.models.base import View
 from gpupipe.pipeline.decision import is_learned

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpupipe.backends import choose
 from gpupipe.errors import SchemaError
 from gpupipe.table import keys
-from gpupipe.table.device.columns import MICROS, DeviceColumn, DeviceDictionary, DeviceNumbers
+from gpupipe.table.device.frame_columns import MICROS, DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import dictionary_to_device, key_codes, row_codes, sort_by_key
 from gpupipe.table.schema import NAT
 

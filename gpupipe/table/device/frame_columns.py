@@ -1,4 +1,4 @@
-"""Columns of a frame as arrays: numbers with their nulls, and texts as codes of their distinct values.
+"""Columns of a frame as arrays: numbers with a validity mask, texts as codes of their distinct values.
 
 The frame may be of cuDF or of pandas; what differs between the two is in the backend.
 """

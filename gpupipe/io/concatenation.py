@@ -1,4 +1,4 @@
-"""The tables of several files, one below the other: columns by name, types widened where that loses nothing."""
+"""Concatenation of the tables of several files: columns by name, types widened where that is lossless."""
 
 from __future__ import annotations
 
