@@ -40,8 +40,8 @@ def main() -> None:
 def _measure(folder: str, rounds: int) -> tuple[list[float], list[float]]:
     """Return the seconds of each round, without and with isolation; the first round of each is dropped."""
     from gpupipe.io import isolation as trial
-    from gpupipe.io.read import read_arrow
     from gpupipe.io.settings import TableSource
+    from gpupipe.io.source_reader import read_arrow
 
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds + 1):

@@ -100,8 +100,8 @@ def _gpupipe(*words: str) -> str:
 def _table(config: Path, entry: dict[str, str]) -> tuple[Any, Any, dict[str, Any]]:
     """Return the inputs and the target as the starter's reader has them, and what the starter makes of the target."""
     from gpupipe.config import load_config
-    from gpupipe.io.read import read_arrow
     from gpupipe.io.settings import TableSource
+    from gpupipe.io.source_reader import read_arrow
 
     source = load_config(config).source
     assert source is not None

@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import ArtifactError
 from gpupipe.units import MIB
 

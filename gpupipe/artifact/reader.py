@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact import manifest
 from gpupipe.artifact.untrusted.archives import read_arrays
-from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.artifact.untrusted.parquet import read_parquet
 from gpupipe.errors import ArtifactError
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
 from gpupipe.config.document import Node, Problem, UnreadableDocument, build_tree
-from gpupipe.config.finding_text import describe_python_value
+from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths

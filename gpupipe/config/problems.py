@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupipe.config.document import Node, Problem, join_path
-from gpupipe.config.finding_text import FILE, PYTHON, explain
+from gpupipe.config.error_text import FILE, PYTHON, explain
 from gpupipe.config.registered_parts import homes_of, known_keys
 from gpupipe.settings import Settings
 

@@ -103,7 +103,7 @@ def _created(name: str, params: Mapping[str, Any], X: PartitionedMatrix) -> Any:
     assert isinstance(X.workers, DaskWorkers)
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
-    given = row.translated(params)
+    given = row.translate(params)
     if "n_bins" in given:  # more than rows: cuML would take less itself, with a warning
         given["n_bins"] = min(given["n_bins"], X.shape[0])
     return getattr(_imported(module), class_name)(client=X.workers.client, **given)

@@ -1,25 +1,29 @@
-"""Files, folders and URLs to one Arrow table: what was read, from which files, and what had to be repaired.
+"""Files, folders and URLs to one Arrow table: its rows, the files that were read, and notes on what was repaired.
 
-``settings``  the ``source:`` and ``tables:`` sections; importable without any of the libraries that read
-``read``      `read_arrow`: one table, from files or from a built-in generator
-``join``      `read_joined`: the same, with the ``tables:`` joined to it
-``in_memory`` tables given from Python in place of files
-``cache``     encoded tables on disk, so that the second run of an experiment does not read again; ``cache_folder``
-              what in their folder is ours, and may be removed
+Sources:
 
-``files``     which files a path, glob, folder or URL means
-``output_conflicts``  refuses outputs that would overwrite inputs
-``streams``   opens them: ``signatures`` refuses what they are not, ``changes`` what changes
-``trial``     reads isolated ones in a child process first, ``trial_reader``
-``formats``   which reader reads a file: ``csv``, ``parquet``, ``jsonl``, ``orc``, ``arrow``
-``columns``   every Arrow type to the few that the rest of gpupipe knows
-``strings``   what counts as a missing value in text
-``where``     the row filter;  ``hook``  a user's own preparation;  ``combine``  the tables of several files to one
-``churn``     the built-in generator of churn data
+- ``settings``, ``event_settings``: the ``source:`` and ``tables:`` sections, importable without any reader library
+- ``source_reader``: `read_arrow`, one table from files or from a generator; ``join``: `read_joined`, with ``tables:``
+- ``entities``, ``row_steps``, ``compute_formula``: event tables; ``hook``: a user's own function
+- ``in_memory``: tables given from Python in place of files; ``raw_columns``: columns exactly as stored
+- ``cache``, ``cache_folder``, ``table_files``: encoded tables on disk, so that a second run does not read again
 
-``pieces``    a source in pieces that are read wherever that is; ``cutting`` says which, ``agreement`` what they make
-``stream``    Parquet by row groups, where memory is short; ``footers`` says what they take
-``on_device`` the same table read by a backend's own readers, into its memory
+Files:
 
-To add a format: a module with a ``read`` function as in ``orc``, one line in ``formats``, and its test.
+- ``files``: the files that a path, glob, folder or URL means; ``hive_partitions``: columns from folder names
+- ``file_streams``: opens them; ``signatures`` checks their format, ``file_changes`` that they do not change
+- ``isolation``, ``isolated_reader``: reads untrusted files in a child process first
+- ``output_conflicts``: refuses outputs that would overwrite inputs
+
+Columns and rows:
+
+- ``column_filter``: the selected columns; ``filter_expression`` and ``filter``: the row filter of ``where:``
+- ``arrow_types``, ``plain_tables``, ``missing_values``: every Arrow type to the few that the rest of gpupipe knows
+- ``concatenation``: the tables of several files to one; ``notes``: what a reader repaired or skipped
+
+Folders: ``formats`` (one reader per file format), ``chunks`` (sources read in chunks, on workers or where memory is
+short), ``device`` (the same table read by a backend's own readers, into its memory).
+
+To add a format: a module with a ``read`` function as in ``formats/orc.py``, one line in ``formats/registry.py``, and
+its test.
 """

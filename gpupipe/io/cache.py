@@ -31,8 +31,8 @@ from gpupipe.io.cache_folder import (
 )
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.registry import FORMATS
-from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import BaseDir, input_files
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.system_errors import TAKEN
 from gpupipe.table.blocks import Table

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.compute_formula import formula_columns
+from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.settings import WHITESPACE, JoinedTable, Source, TableSource
-from gpupipe.io.where import columns_of
 from gpupipe.names import MOST_HINTS, NamePatterns, enumerate_names, unmatched
 
 

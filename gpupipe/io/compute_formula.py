@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from gpupipe.errors import ConfigError
-from gpupipe.io.where import parse_expression
+from gpupipe.io.filter_expression import parse_expression
 
 MOST_NODES = 500  # evaluated by recursion
 # The names of Arrow's functions.

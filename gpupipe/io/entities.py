@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.read import BaseDir, LoadedTable, read_arrow
 from gpupipe.io.row_steps import as_floats, require, times_of
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import BaseDir, LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
 from gpupipe.table.schema import NAT
-from gpupipe.table.times import is_text
+from gpupipe.table.time_columns import is_text
 from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 Array = Any

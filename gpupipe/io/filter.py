@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.io.missing_values import TEXT, relabel
-from gpupipe.io.where import COMPARISONS, links, parse_where
 
 
 def filter_rows(table: pa.Table, text: str) -> pa.Table:

@@ -63,7 +63,7 @@ def _files(fields: str, base_dir: str) -> dict[str, SourceFile]:
 
 
 def _read(file: SourceFile, source: TableSource) -> None:
-    """Read all columns of a file, as `gpupipe.io.read.read_arrow` and streams of row groups do."""
+    """Read all columns of a file, as `gpupipe.io.source_reader.read_arrow` and streams of row groups do."""
     wanted, notes = ColumnFilter(source), Notes()
     for table in _parts(file, wanted, source, notes):
         if table is not None and table.num_rows:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
-from gpupipe.io.read import BaseDir, LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
+from gpupipe.io.source_reader import BaseDir, LoadedTable, read_arrow
 from gpupipe.table.keys import find_repeated, key_codes
 from gpupipe.table.schema import DeclaredColumn
 

@@ -18,8 +18,8 @@ from gpupipe.io.formats.csv.reader import header_names, read_texts
 from gpupipe.io.formats.registry import FORMATS, load_reader
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import input_files
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import input_files
 from gpupipe.names import enumerate_names
 
 
@@ -42,7 +42,7 @@ class StoredColumns(ColumnFilter):
 
 
 def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
-    """Return columns of the files of a source, one row for each that `gpupipe.io.read.read_arrow` returns.
+    """Return columns of the files of a source, one row for each that `gpupipe.io.source_reader.read_arrow` returns.
 
     Parameters
     ----------

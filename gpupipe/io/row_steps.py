@@ -17,11 +17,11 @@ from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.compute_formula import OPERATORS, formula_columns, parse_formula
 from gpupipe.io.event_settings import ROWS, GroupBy
 from gpupipe.io.filter import filter_rows
+from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.where import columns_of
 from gpupipe.table.schema import DeclaredColumn
-from gpupipe.table.times import as_times, infer_format, is_text
+from gpupipe.table.time_columns import as_times, infer_format, is_text
 
 ARROW_NAMES = {"nunique": "count_distinct"}
 ROW = "#row"  # no prefix "=", which the aggregated columns have

@@ -19,9 +19,9 @@ from pydantic_core import CoreSchema
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.compute_formula import parse_formula
 from gpupipe.io.event_settings import Entities, GroupBy
+from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
-from gpupipe.io.where import parse_where
 from gpupipe.names import duplicates, enumerate_names
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn, declare

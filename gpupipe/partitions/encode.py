@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
-from gpupipe.io.chunks.packed_tables import widen_codes
+from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
 from gpupipe.partitions.table import Part, PartitionedTable
 from gpupipe.partitions.workers import Workers

@@ -17,12 +17,12 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.selection import left_out
-from gpupipe.io.chunks.packed_tables import narrow_codes, widen_codes
-from gpupipe.io.chunks.split import find_splittable_files
+from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
+from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.files import mask
 from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source, TableSource
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.encode import encoded
 from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces, read_pieces
 from gpupipe.partitions.table import Part, PartitionedTable

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, LimitError, SchemaError
-from gpupipe.io.chunks.packed_tables import widen_codes
+from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.raw_columns import read_stored, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.models.threads import limit_threads

@@ -10,18 +10,18 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.agreement import (
+from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
+from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk, to_final_chunk, to_plain_chunk
+from gpupipe.io.chunks.column_agreement import (
     ColumnAgreement,
     NoAgreement,
     agree_on_columns,
     find_columns_to_reparse,
     make_sample_row,
 )
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
-from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk, to_final_chunk, to_plain_chunk
-from gpupipe.io.chunks.packed_tables import narrow_codes, widen_codes
+from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
 from gpupipe.io.chunks.row_boundaries import RowScan, align_to_rows, scan_rows
-from gpupipe.io.chunks.split import SplittableFile, find_splittable_files
+from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.io.file_streams import ByteRange
 from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.hive_partitions import HivePartitions
@@ -37,7 +37,7 @@ Read = tuple[pa.Table, ParsedChunk, FileColumns | None, PlainChunk]
 
 @dataclass(frozen=True)
 class ArrowPiece:
-    """Some rows of a source, packed, as `gpupipe.io.read.read_arrow` would return them, and where they lie."""
+    """Some rows of a source, packed, as `gpupipe.io.source_reader.read_arrow` would return them, and where they lie."""
 
     rows: Handle[pa.Table]
     n_rows: int

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 from gpupipe.backends import Device
 from gpupipe.config import Config
 from gpupipe.config.advice import cli_to_python, yaml_to_python
-from gpupipe.config.finding_text import describe_python_value
+from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean

@@ -23,10 +23,10 @@ from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.read import read_arrow
+from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.where import parse_where
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names
 from gpupipe.names import MOST_HINTS, unmatched
 from gpupipe.pipeline.job import Job

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
-from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import ColumnSettings, Source
-from gpupipe.table.times import is_text
+from gpupipe.io.source_reader import read_arrow
+from gpupipe.table.time_columns import is_text
 
 NAME = r"^\S{1,64}$"  # a text with blanks is a note, not a name
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"

@@ -19,12 +19,12 @@ from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import key_columns
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.read import LoadedFrame, read_frame
-from gpupipe.io.device.stream import FrameStream, open_frame_stream
+from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
+from gpupipe.io.device.source_reader import LoadedFrame, read_frame
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, keep_columns
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, for_rules_alone, with_ruled_columns

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
-from gpupipe.config.finding_text import describe_python_value
+from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.leaderboard import LeaderboardEntry

@@ -17,11 +17,11 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import mask
 from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.join import read_joined
-from gpupipe.io.read import input_files, read_arrow
 from gpupipe.io.settings import CheckedSource, Source
+from gpupipe.io.source_reader import input_files, read_arrow
 from gpupipe.pipeline.dispatch import AnyTable, broken_rules
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
-from gpupipe.table.device.columns import DeviceText
+from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import KINDS, DeclaredColumn, Schema
 

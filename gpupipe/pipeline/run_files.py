@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import list_names
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import MIB

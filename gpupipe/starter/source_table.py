@@ -15,8 +15,8 @@ from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.header import CsvHead, read_head
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.starter.facts import collect_facts
 from gpupipe.starter.header import is_header
 from gpupipe.units import is_number

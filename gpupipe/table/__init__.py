@@ -1,12 +1,10 @@
-"""The encoded table: what a column is (`schema`), how columns lie in memory (`blocks`), and how they get there.
+"""The encoded table: its columns (`schema`), their memory (`blocks`), and the ways to make one.
 
-``encode``   Arrow table to encoded table, inferring the schema or enforcing a frozen one
-``strings``  dictionary-encoded strings to codes
-``numbers``  numbers, and text that holds numbers
-``times``    time stamps, and text or numbers that hold them
-``spans``    durations and dates as a configuration writes them
-``arrange``  row selections, and the same rows under another schema
-
-``encode_frame``    a frame on a device to the same encoded table
-``device_columns``  its columns as arrays
+- ``encode``: Arrow table to encoded table, inferring the schema or enforcing a frozen one
+- ``encode_chunks``: the same for a table that arrives in chunks; ``column_summary``: its first pass
+- ``string_columns``, ``numeric_columns``, ``time_columns``: values of each kind; ``time_formats``: formats of times
+- ``spans``: durations and dates as a configuration writes them
+- ``frames``: frames of any library as Arrow tables; ``keys``: join keys as integer codes
+- ``arrange``: row selections, and the same rows under another schema
+- ``device``: a frame on a device to the same encoded table
 """

@@ -11,7 +11,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
-from gpupipe.table.strings import bucket_codes
+from gpupipe.table.string_columns import bucket_codes
 
 
 def select(table: Table, schema: Schema) -> Table:

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.names import shorten
-from gpupipe.table.numbers import parse_numbers
+from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.schema import Column
-from gpupipe.table.strings import as_dictionary, used_texts
+from gpupipe.table.string_columns import as_dictionary, used_texts
+from gpupipe.table.time_columns import is_text
 from gpupipe.table.time_formats import guess_format, micros
-from gpupipe.table.times import is_text
 from gpupipe.units import epoch_us
 
 BOOLEAN_WORDS = {"false": 0, "no": 0, "n": 0, "f": 0, "0": 0, "true": 1, "yes": 1, "y": 1, "t": 1, "1": 1}

@@ -13,9 +13,9 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
 from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
-from gpupipe.table.strings import as_dictionary, sort_levels, used_texts
+from gpupipe.table.string_columns import as_dictionary, sort_levels, used_texts
+from gpupipe.table.time_columns import is_text
 from gpupipe.table.time_formats import FORMATS, micros
-from gpupipe.table.times import is_text
 
 FIRST_ROWS = 4096
 TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB

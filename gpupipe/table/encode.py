@@ -16,9 +16,9 @@ from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.cell_checks import BOOLEAN_WORDS, check_cells, refuse_served
-from gpupipe.table.numbers import as_numbers, storage_of, write_numbers
+from gpupipe.table.numeric_columns import as_numbers, storage_of, write_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
-from gpupipe.table.strings import (
+from gpupipe.table.string_columns import (
     as_dictionary,
     dictionaries,
     refuse,
@@ -28,7 +28,7 @@ from gpupipe.table.strings import (
     used_texts,
     write_codes,
 )
-from gpupipe.table.times import as_times, infer_format, is_text, write_times
+from gpupipe.table.time_columns import as_times, infer_format, is_text, write_times
 
 BOOLEAN_LEVELS = ("false", "true")
 TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin

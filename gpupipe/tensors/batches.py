@@ -18,9 +18,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tensors.batch_rows import BatchRows, arrays_of, as_array, packed_bytes, to_rows
 from gpupipe.tensors.mover import CudaMover
 from gpupipe.tensors.prefetch import Tensors, move_batches
-from gpupipe.tensors.rows import BatchRows, arrays_of, as_array, packed_bytes, to_rows
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 
 Array = Any

@@ -23,10 +23,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpupipe.errors import DataError
+from gpupipe.tensors.array_view import view
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.handover import hand_over
-from gpupipe.tensors.obstacles import ZeroCopyObstacle
-from gpupipe.tensors.view import view
+from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle
 
 
 def to_torch(X: Any, copy: bool = False) -> Any:

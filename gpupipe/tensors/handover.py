@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
+from gpupipe.tensors.array_view import ArrayView, copy_values, view
+from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle, pointer
 from gpupipe.tensors.libraries import LIBRARIES, TensorLibrary
-from gpupipe.tensors.obstacles import ZeroCopyObstacle, pointer
 from gpupipe.tensors.receipt import Receipt
-from gpupipe.tensors.view import ArrayView, copy_values, view
 
 
 def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:

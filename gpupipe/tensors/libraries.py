@@ -10,7 +10,8 @@ import numpy as np
 
 from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import ConfigError
-from gpupipe.tensors.obstacles import (
+from gpupipe.tensors.array_view import ArrayView, view
+from gpupipe.tensors.handover_obstacles import (
     ZeroCopyObstacle,
     demand_alignment,
     demand_no_gaps,
@@ -19,7 +20,6 @@ from gpupipe.tensors.obstacles import (
     on_device,
     pointer,
 )
-from gpupipe.tensors.view import ArrayView, view
 
 
 class TensorLibrary(ABC):

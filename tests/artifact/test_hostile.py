@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpupipe as gp
-from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from gpupipe.backends.base import Backend, DeviceOptions
-from gpupipe.backends.cpu.backend import ESTIMATORS, CpuBackend
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.cpu.estimators import ESTIMATORS
 from gpupipe.errors import ConfigError
 from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.program.program import Program, block_id

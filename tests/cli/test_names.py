@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.cli import main
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
 
 TABLE = pa.table({"a": list(range(80)), "b": list("xyzw") * 20, "y": ["no"] * 40 + ["yes"] * 40})
 FORMATS = {

@@ -64,7 +64,7 @@ def test_a_model_is_trained_as_it_comes_or_refused_with_a_remedy(name: str, task
 def test_nothing_of_the_solver_s_own_defaults_is_left(name: str, task: str) -> None:
     """Those of coordinate descent, for one, are not scikit-learn's."""
     row = ESTIMATORS[given(name, task)[0]]
-    assert set(row.translated(given(name, task)[1])) == row.passed
+    assert set(row.translate(given(name, task)[1])) == row.passed
 
 
 REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
@@ -119,7 +119,7 @@ def test_parameters_get_the_names_and_values_of_cuml_dask(
     name: str, task: str, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     estimator, params = given(name, task, **fields)
-    translated = ESTIMATORS[estimator].translated(params)
+    translated = ESTIMATORS[estimator].translate(params)
     assert {key: translated[key] for key in expected} == expected
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from gpupipe.backends import Backend, choose
 from gpupipe.io.device import datasets
+from gpupipe.io.device.jsonl.structure import plain_lines
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.plain_json import plain_lines
-from gpupipe.io.device.read import read_frame
-from gpupipe.io.read import read_arrow
+from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
 from tests.backends.double import DeviceDouble, uncounted
-from tests.io.device.test_read import assert_same_table
+from tests.io.device.test_source_reader import assert_same_table
 
 # of integers that are to wrap, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -13,7 +13,7 @@ from gpupipe.features.history.derivation import derive
 from gpupipe.features.ops.lag import Lag
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.device.columns import DeviceColumn, DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceColumn, DeviceNumbers
 from gpupipe.table.device.keys import key_codes, row_codes, sort_by_key
 from tests.backends import double
 from tests.backends.double import DeviceDouble

@@ -16,11 +16,12 @@ from gpupipe.backends import DeviceOptions, choose
 from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
-from gpupipe.io.device import csv_chunks, jsonl
+from gpupipe.io.device.csv import chunks
 from gpupipe.io.device.datasets import BLOCK_ROWS
+from gpupipe.io.device.jsonl import reader
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.read_stage import read_table
 from tests.table.differences import table_difference
 
@@ -76,7 +77,7 @@ def test_a_public_table_in_another_format(data_dir: Path, tmp_path: Path, name: 
 def test_csv_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int) -> None:
     path = tmp_path / "churn.csv"
     write(path, rows=rows)
-    monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", size)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
     assert_same_table(of_file(path, "Churn"))
 
 
@@ -85,7 +86,7 @@ def test_csv_rows_of_several_lines_in_chunks(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "t.csv"
     rows = ["x,y,z", "1,a,yes", '007,"b\n",no', "", "", '2.5,"c,""d""",yes', ",e,no", "C9,,yes"]
     path.write_text(end.join(rows), newline="")
-    monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
     assert_same_table(of_file(path, "z"))
 
 
@@ -138,7 +139,7 @@ LINES = {
 @pytest.mark.parametrize("what", LINES)
 @pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
 def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, chunk_bytes: int) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", chunk_bytes)
     path = tmp_path / "t.jsonl"
     path.write_text("\n".join(LINES[what] * 3), encoding="utf8", newline="")
     assert_same_table(of_file(path, "y"))

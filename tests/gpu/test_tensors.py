@@ -19,7 +19,7 @@ from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover import hand_over
-from gpupipe.tensors.obstacles import pointer
+from gpupipe.tensors.handover_obstacles import pointer
 from tests.tensors.exchange_checks import SHAPE, ExchangeChecks, numbers
 
 ALLOCATE = """

@@ -24,9 +24,9 @@ from pyarrow import ipc, orc
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.parquet_footers import read_groups_of
-from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 N = 60
 SMALL = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]})

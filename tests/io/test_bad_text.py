@@ -15,9 +15,9 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.io.chunks.packed_tables import widen_codes
-from gpupipe.io.read import read_arrow
+from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.partitions.source_chunks import read_pieces
 from gpupipe.partitions.workers import Inline
 

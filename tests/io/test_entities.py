@@ -11,8 +11,8 @@ import pytest
 
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.io.entities import read_entities
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 
 DAY = pd.Timedelta(days=1)
 ON = {"left": ["who", "shop"], "right": ["customer", "branch"]}

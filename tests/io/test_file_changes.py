@@ -15,14 +15,14 @@ from gpupipe.backends import choose
 from gpupipe.errors import DataError
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.chunk_steps import parse_chunk
-from gpupipe.io.chunks.split import find_splittable_files
+from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import find_files
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.encode import encode
 
 TABLE = pa.table({"a": range(20_000), "b": [f"text {i}" for i in range(20_000)]})
@@ -88,7 +88,7 @@ def test_a_piece_of_a_file_that_has_changed_since_it_was_cut_is_an_error(tmp_pat
         path = tmp_path / name
         pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
         source = Source(path=str(path))
-        (piece,) = find_splittable_files(source)[0].pieces(1 << 30)
+        (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
         append(path)
         error = parse_chunk(piece, source)[1].error
         assert error is not None and "was changed while it was read" in error.what and str(path) in error.where

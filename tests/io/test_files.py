@@ -14,8 +14,8 @@ import pytest
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.files import convert_read_errors, find_files, mask
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 
 def put(path: Path, content: str) -> None:

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 

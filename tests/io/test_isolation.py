@@ -16,8 +16,8 @@ from gpupipe.backends import machine
 from gpupipe.backends.base import MemoryFigures
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.io import isolation
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 SMALL = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
 

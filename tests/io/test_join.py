@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
 from gpupipe.io.join import read_joined
-from gpupipe.io.read import LoadedTable
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import LoadedTable
 
 
 def join(

@@ -14,8 +14,8 @@ import pytest
 
 from gpupipe.io.formats.csv.reader import find_malformed
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, stored_names
-from gpupipe.io.read import input_files, read_arrow
 from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.source_reader import input_files, read_arrow
 
 
 def source_of(path: Path, **csv_settings: object) -> TableSource:

@@ -249,7 +249,7 @@ def test_a_gpu_that_is_demanded_and_not_there_is_refused():
 
 
 def test_every_estimator_has_a_cost():
-    from gpupipe.backends.cpu.backend import ESTIMATORS
+    from gpupipe.backends.cpu.estimators import ESTIMATORS
 
     assert all(training_bytes(name, {}, 1000, 10) >= 0 for name in ESTIMATORS)
     deep, flat = (training_bytes("RandomForestClassifier", {"max_depth": d}, 10**6, 10) for d in (None, 3))

@@ -26,7 +26,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score_on_workers
-from gpupipe.table.device.columns import DeviceText
+from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
 
 N = 240

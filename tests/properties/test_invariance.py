@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpupipe.features import OPS
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
 from tests.partitions.conftest import small
 from tests.properties.few import few
 from tests.properties.fitting import fitted, in_bits, same

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import arrange, drop_unused_levels, select, take
 from gpupipe.table.schema import Column, Schema
-from gpupipe.table.strings import bucket_codes
+from gpupipe.table.string_columns import bucket_codes
 
 NAMES = ("c", "x", "n", "b", "t")
 ROWS = st.lists(

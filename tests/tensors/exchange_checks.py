@@ -14,7 +14,7 @@ from gpupipe.errors import DataError
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover import hand_over
-from gpupipe.tensors.obstacles import pointer
+from gpupipe.tensors.handover_obstacles import pointer
 
 SHAPE = 1_000, 7
 DTYPES = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64"]

@@ -22,8 +22,8 @@ from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import ConfigError, DataError, GpupipeError
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover import hand_over
+from gpupipe.tensors.handover_obstacles import pointer
 from gpupipe.tensors.libraries import LIBRARIES
-from gpupipe.tensors.obstacles import pointer
 from tests.tensors.exchange_checks import ExchangeChecks
 
 

@@ -19,8 +19,8 @@ Columns = dict[str, list[Any]]
 def difference(path: Path) -> str:
     """Return where the table of ours differs from that of an independent reader; empty where it does not, or where the
     other reader refuses the file, or reads what is not to be compared."""
-    from gpupipe.io.read import read_arrow
     from gpupipe.io.settings import TableSource
+    from gpupipe.io.source_reader import read_arrow
 
     theirs = columns_of(path)
     if theirs is None:

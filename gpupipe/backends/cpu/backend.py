@@ -16,34 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
-from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe_kernels.engines import choose_engine
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
-# estimator name → the module that holds the class of that name
-ESTIMATORS: dict[str, str] = {
-    "CalibratedClassifierCV": "sklearn.calibration",
-    "ElasticNet": "sklearn.linear_model",
-    "GaussianNB": "sklearn.naive_bayes",
-    "HistGradientBoostingClassifier": "sklearn.ensemble",
-    "HistGradientBoostingRegressor": "sklearn.ensemble",
-    "KMeans": "sklearn.cluster",
-    "KNeighborsClassifier": "sklearn.neighbors",
-    "KNeighborsRegressor": "sklearn.neighbors",
-    "Lasso": "sklearn.linear_model",
-    "LinearRegression": "sklearn.linear_model",
-    "LinearSVC": "sklearn.svm",
-    "LogisticRegression": "sklearn.linear_model",
-    "PCA": "sklearn.decomposition",
-    "RandomForestClassifier": "sklearn.ensemble",
-    "RandomForestRegressor": "sklearn.ensemble",
-    "Ridge": "sklearn.linear_model",
-    "XGBClassifier": "xgboost",
-    "XGBRegressor": "xgboost",
-}
 # interpreter → the module whose `run` it is; that of "numba" loads a compiler
 INTERPRETERS = {
     "numpy": "gpupipe_kernels.interpreters.numpy.interpreter",
@@ -52,7 +30,6 @@ INTERPRETERS = {
 # engine → the module of its reductions
 REDUCTIONS = {"numpy": "gpupipe_kernels.reduce.numpy.engine", "numba": "gpupipe_kernels.reduce.numba.engine"}
 TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
-INSTALL = {"xgboost": "pip install 'gpupipe[cpu]'", "sklearn": "pip install scikit-learn"}
 
 
 class _Written(str):
@@ -112,15 +89,9 @@ class CpuBackend(Backend):
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return an unfitted estimator of scikit-learn or XGBoost; see `Backend.estimator`."""
-        if name not in ESTIMATORS:
-            hint = did_you_mean(name, ESTIMATORS) or f"one of {', '.join(ESTIMATORS)}"
-            raise ConfigError(f"the CPU backend has no estimator {name!r}", fix=hint)
-        library = ESTIMATORS[name].partition(".")[0]
-        try:
-            module = import_module(ESTIMATORS[name])
-        except ImportError as error:
-            raise ConfigError(f"{name} needs {library}: {error}", fix=INSTALL[library]) from error
-        return getattr(module, name)(**params)
+        from gpupipe.backends.cpu.estimators import create
+
+        return create(name, params)
 
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
         """Return an uninitialised float32 matrix, column-major, aligned so that any library takes it."""

@@ -248,7 +248,7 @@ def create(name: str, params: Mapping[str, Any]) -> Any:
         from gpupipe.backends.gpu.memory import share_with_xgboost
 
         share_with_xgboost()
-    return getattr(_imported(module), class_name)(**row.translated(params))
+    return getattr(_imported(module), class_name)(**row.translate(params))
 
 
 def _imported(module: str) -> Any:

@@ -1,4 +1,4 @@
-"""Translation of scikit-learn's estimators to those of a device: the rows of `gpu_estimators.ESTIMATORS`."""
+"""Translation of estimators of scikit-learn to those of a device: the rows of `estimators.ESTIMATORS`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ParameterRule:
             return False
         return self.allowed is None or any(_same(value, other) for other in self.allowed)
 
-    def translated(self, value: Any) -> Any:
+    def translate(self, value: Any) -> Any:
         """Return `value` as the device's estimator takes it."""
         if self.scale != 1.0:
             return self.scale * value
@@ -107,10 +107,10 @@ class GpuEstimator:
         """Return the dtype of the matrix that these parameters are to be trained on."""
         return "float64" if params.get("solver") in self.float64_solvers else self.dtype
 
-    def translated(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def translate(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments for the class; `params` must not be refused."""
         found = {name: (self.params[name], value) for name, value in params.items()}
-        given = {param.name: param.translated(value) for param, value in found.values() if param.name}
+        given = {param.name: param.translate(value) for param, value in found.values() if param.name}
         return given | dict(self.fixed)
 
     def refusals(self, params: Mapping[str, Any]) -> list[EstimatorRefusal]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gpupipe.backends.base import Backend
     from gpupipe.table.blocks import Table
-    from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers
+    from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
     RawColumn: TypeAlias = pa.ChunkedArray | DeviceNumbers | DeviceDictionary
 

@@ -47,6 +47,6 @@ class HashBucket(InPlaceOp):
         builder.put(builder.look_up(codes, ids, column.name), "hash_bucket", n_codes=codes.n_codes)
 
     def _bucket(self, level: str) -> int:
-        from gpupipe.table.strings import bucket_codes
+        from gpupipe.table.string_columns import bucket_codes
 
         return int(bucket_codes((level,), self.buckets)[0])

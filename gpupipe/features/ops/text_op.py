@@ -101,7 +101,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from gpupipe.table.strings import as_dictionary, dictionaries
+    from gpupipe.table.string_columns import as_dictionary, dictionaries
 
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())

@@ -1,7 +1,7 @@
 """Steps that read one chunk of a source: some row groups, stripes or rows of text, or a whole file.
 
-The type of a column depends on all chunks. So a chunk is read in three steps, and `gpupipe.io.chunks.agreement` decides
-between them: its columns as its parser types them (`parse_chunk`,
+The type of a column depends on all chunks. So a chunk is read in three steps, between which
+`gpupipe.io.chunks.column_agreement` decides the types: its columns as its parser types them (`parse_chunk`,
 `reparse_chunk`), as plain ones (`to_plain_chunk`), and as those of the whole source (`to_final_chunk`).
 """
 
@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError, GpupipeError
 from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceChunk, SourceColumns
+from gpupipe.io.chunks.compact_tables import merge_chunks
 from gpupipe.io.chunks.file_notes import FileNotes, clean_chunk
-from gpupipe.io.chunks.packed_tables import merge_chunks
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.combine import cast_to
+from gpupipe.io.concatenation import cast_to
 from gpupipe.io.files import mask
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.csv.reader import declared_texts, header_of, read_rows
 from gpupipe.io.formats.csv.stray_values import profile_texts
-from gpupipe.io.formats.csv.texts import clean_column, convert_numbers
+from gpupipe.io.formats.csv.text_columns import clean_column, convert_numbers
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.formats.orc import read_stripes
 from gpupipe.io.formats.parquet import read_groups
@@ -31,8 +31,8 @@ from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.read import generate_rows
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import generate_rows
 
 
 def parse_chunk(chunk: SourceChunk, source: TableSource) -> tuple[pa.Table, ParsedChunk]:

@@ -22,8 +22,8 @@ from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import BaseDir, input_files, select_columns
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.source_reader import BaseDir, input_files, select_columns
 from gpupipe.units import GIB, MIB
 
 CHUNK_BYTES = 256 * MIB  # the most of a chunk, as Arrow holds it
@@ -66,7 +66,7 @@ class ParquetStream:
         return f"read in {self.n_chunks} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of each chunk that has some, as `gpupipe.io.read.read_arrow` would return them.
+        """Yield the rows of each chunk that has some, as `gpupipe.io.source_reader.read_arrow` would return them.
 
         Raises
         ------

@@ -1,9 +1,10 @@
-"""The same table read by a backend's own readers, into its memory, so that the rows never are on the host.
+"""The same table read by a backend's own readers into its memory, so that the rows are never on the host.
 
-``read``       one table, and those joined to it;  ``obstacles``: what is left to the host, and why
-``csv``        CSV chunk by chunk, and what its fields mean;  ``csv_rows``: chunks of whole, regular rows
-``jsonl``      what the values of JSON lines mean;  ``json_lines``: whether the lines are plain
-``texts``      what texts mean: Arrow's rules;  ``numbers``: those that are written plainly
-``combine``    the columns of several files to one table;  ``join``: further tables;  ``filter``: the row filter
-``stream``     Parquet by row groups, where memory is short;  ``generated``: what a generator makes
+Modules have the names of their counterparts in `gpupipe.io`.
+
+- ``source_reader``: one table, and those joined to it (``join``); ``filter``: the row filter
+- ``obstacles``: reasons to fall back to the host
+- ``csv``, ``jsonl``: text in chunks; ``text_values``: Arrow's rules for texts; ``number_texts``: plain numbers
+- ``concatenation``: the columns of several files to one table
+- ``parquet_stream``: Parquet by row groups, where memory is short; ``datasets``: generated tables
 """

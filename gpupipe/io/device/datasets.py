@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.datasets.churn.columns import ID, LEVELS, SCHEMA, values
+from gpupipe.datasets.churn.customer_columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.read import generate_rows
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers
+from gpupipe.io.source_reader import generate_rows
+from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
 BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
 

@@ -19,8 +19,9 @@ import pyarrow as pa
 from gpupipe.backends.base import Array, Backend
 from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.where import COMPARISONS, links, parse_where
-from gpupipe.table.device.columns import (
+from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
+from gpupipe.table.device.encode import TextRules
+from gpupipe.table.device.frame_columns import (
     DeviceColumn,
     DeviceDictionary,
     DeviceNumbers,
@@ -28,8 +29,6 @@ from gpupipe.table.device.columns import (
     distinct_texts,
     strings,
 )
-from gpupipe.table.device.encode import TextRules
-from gpupipe.table.times import MICROS
 
 PLACE = "place in the table"  # no name in an expression
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from gpupipe.datasets.churn.columns import ID, SCHEMA
+from gpupipe.datasets.churn.customer_columns import ID, SCHEMA
 from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
@@ -20,11 +20,11 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
+from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.registry import FORMATS, compression_of
 from gpupipe.io.plain_tables import TEXT_FORMATS
-from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
-from gpupipe.io.where import parse_where
+from gpupipe.io.source_reader import BaseDir, input_files
 
 FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
 

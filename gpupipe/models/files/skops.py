@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 from gpupipe.artifact.untrusted.archives import BROKEN, check_array, check_members
-from gpupipe.artifact.untrusted.documents import parse_json
 from gpupipe.artifact.untrusted.failures import EXPORT_AGAIN, refuse_failures
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.estimator_checks import check_estimators
 from gpupipe.models.files.skops_types import ALLOWED, DISTANCES, NEIGHBOUR_TREES

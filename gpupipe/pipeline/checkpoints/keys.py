@@ -19,7 +19,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
-from gpupipe.io.read import input_files
+from gpupipe.io.source_reader import input_files
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal

@@ -15,7 +15,7 @@ from gpupipe.features.statistics.training_summary import TrainedColumn, Training
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import plain_values
 from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
-from gpupipe.table.strings import as_dictionary, used_texts
+from gpupipe.table.string_columns import as_dictionary, used_texts
 from gpupipe.units import DAY_US
 
 N_EXAMPLES = 3  # of unseen levels

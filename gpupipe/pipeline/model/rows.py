@@ -14,9 +14,9 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.io.event_settings import AS_OF
 from gpupipe.io.files import mask
-from gpupipe.io.read import plain_arrow, read_arrow
 from gpupipe.io.row_steps import apply_steps, raw_columns
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import plain_arrow, read_arrow
 from gpupipe.pipeline.rules import enforce_served
 from gpupipe.table.frames import rows_to_arrow
 from gpupipe.units import parse_time_us

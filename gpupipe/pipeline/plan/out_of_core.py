@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.config import ModelEntry
-from gpupipe.io.chunks.split import SplittableFile, find_splittable_files
+from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.models.boosting import XGBoost
 from gpupipe.partitions.linear import is_learned_in_passes
 from gpupipe.partitions.source_chunks import PIECE_BYTES

@@ -12,11 +12,11 @@ from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
-from gpupipe.io.device.csv import chunks_remark
-from gpupipe.io.device.csv_chunks import BYTES_A_BYTE, chunk_bytes
+from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
+from gpupipe.io.device.csv.reader import chunks_remark
 from gpupipe.io.device.datasets import BLOCK_ROWS
-from gpupipe.io.device.jsonl import CHUNK_BYTES
-from gpupipe.io.read import input_files
+from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
+from gpupipe.io.source_reader import input_files
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger

@@ -14,9 +14,9 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.join import read_joined
-from gpupipe.io.read import read_arrow
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.io.row_steps import decode_dictionary
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.decision import is_learned

@@ -23,11 +23,11 @@ from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
 from gpupipe.features.history.derivation import FurtherTableError
 from gpupipe.io.files import mask
 from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
-from gpupipe.io.formats.csv.texts import parse_marked_numbers
+from gpupipe.io.formats.csv.text_columns import parse_marked_numbers
 from gpupipe.io.notes import Notes
 from gpupipe.io.raw_columns import count_rows, read_stored, require_rows
-from gpupipe.io.read import LoadedTable
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import LoadedTable
 from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells

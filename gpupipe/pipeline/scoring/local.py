@@ -13,8 +13,8 @@ import pyarrow as pa
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.model.loaded import LoadedModel
 from gpupipe.pipeline.model.model import load_model

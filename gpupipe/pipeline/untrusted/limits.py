@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.backends import machine
-from gpupipe.config.finding_text import describe_python_value
+from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.pipeline.arguments import read_size
 from gpupipe.units import MIB, parse_duration_us

@@ -19,9 +19,16 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
-from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers, DeviceText, TextCodes, distinct_texts, strings
+from gpupipe.table.device.frame_columns import (
+    DeviceDictionary,
+    DeviceNumbers,
+    DeviceText,
+    TextCodes,
+    distinct_texts,
+    strings,
+)
 from gpupipe.table.encode import FEW_LEVELS, EncodePlan, enforce, infer, require, require_distinct
-from gpupipe.table.numbers import LARGEST
+from gpupipe.table.numeric_columns import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn, Schema
 
 # What Arrow trims: the white space of Unicode.

@@ -11,8 +11,8 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.column_summary import ColumnSummary
-from gpupipe.table.device.columns import DeviceText, concatenate
 from gpupipe.table.device.encode import ColumnEncoder, TextRules
+from gpupipe.table.device.frame_columns import DeviceText, concatenate
 from gpupipe.table.encode import require, require_distinct
 from gpupipe.table.schema import DeclaredColumn, Schema
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table import keys
-from gpupipe.table.device.columns import DeviceColumn, DeviceDictionary, DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.schema import NAT
 
 Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from gpupipe.backends.cpu.backend import ESTIMATORS as ON_HOST
 from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends.cpu.estimators import ESTIMATORS as ON_HOST
 from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN, create, refusal
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import MODELS, FitContext, early_refusal
@@ -73,7 +73,7 @@ def test_what_a_model_passes_by_default_is_translated_or_dropped(
     monkeypatch.setattr("gpupipe.backends.gpu.estimators._xgboost_knows_cuda", lambda: True)
     estimator, params = _given(name, task)
     assert refusal(estimator, params) is None
-    assert set(ESTIMATORS[estimator].translated(params)) <= ESTIMATORS[estimator].passed
+    assert set(ESTIMATORS[estimator].translate(params)) <= ESTIMATORS[estimator].passed
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
@@ -152,7 +152,7 @@ def test_parameters_get_the_names_and_values_of_the_device(
     name: str, task: str, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     estimator, params = _given(name, task, **fields)
-    translated = ESTIMATORS[estimator].translated(params)
+    translated = ESTIMATORS[estimator].translate(params)
     assert {key: translated[key] for key in expected} == expected
 
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.io.chunks import row_boundaries
-from gpupipe.io.chunks.agreement import NoAgreement, agree_on_columns, find_columns_to_reparse
 from gpupipe.io.chunks.chunk import FileColumns, ParsedChunk
 from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk
-from gpupipe.io.chunks.packed_tables import merge_chunks, narrow_codes, widen_codes
+from gpupipe.io.chunks.column_agreement import NoAgreement, agree_on_columns, find_columns_to_reparse
+from gpupipe.io.chunks.compact_tables import merge_chunks, narrow_codes, widen_codes
 from gpupipe.io.chunks.row_boundaries import RowRanges, align_to_rows, find_data_start, scan_rows, split_evenly
-from gpupipe.io.chunks.split import find_splittable_files
+from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import CsvSettings, Source
 
@@ -102,7 +102,7 @@ def test_rows_begin_behind_the_lines_of_the_header(tmp_path: Path, end: str) -> 
 
 
 def pieces_of(source: Source, most: int) -> list[int]:
-    return [len(cut.even(most) if cut.is_text else cut.pieces(most)) for cut in find_splittable_files(source)]
+    return [len(cut.split_text(most) if cut.is_text else cut.chunks(most)) for cut in find_splittable_files(source)]
 
 
 def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
     assert pieces_of(Source(path=str(tmp_path / "t.csv")), 1_000) == [4]
     wide = CsvSettings(encoding="utf-16")
     assert pieces_of(Source(path=str(tmp_path / "t.csv"), csv=wide), 1_000) == [1]
-    generated = find_splittable_files(Source(generate="churn", rows=1_000_000))[0].pieces(70_000_000)
+    generated = find_splittable_files(Source(generate="churn", rows=1_000_000))[0].chunks(70_000_000)
     assert [piece.span[0] % 262_144 for piece in generated if piece.span] == [0] * 4
 
 
@@ -154,7 +154,7 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
 def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
     source = Source(path=str(tmp_path / "t.csv"))
-    (piece,) = find_splittable_files(source)[0].pieces(1 << 30)
+    (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
     table, parsed = parse_chunk(piece, source)
     table, parsed = reparse_chunk(piece, source, table, parsed, {"a": pa.bool_(), "b": pa.float64()})
     assert parsed.kinds == {"a": pa.int64(), "b": pa.float64()}

@@ -21,8 +21,8 @@ from gpupipe.config import load_config
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.planner import Planner
@@ -358,17 +358,17 @@ def test_a_device_names_the_rows_of_the_whole(tmp_path: Path) -> None:
 PEAK = """
 import sys
 from gpupipe.backends import choose
-from gpupipe.io.read import read_arrow
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.io.settings import Source
-from gpupipe.io.chunks.parquet_stream import in_parts
+from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.table.encode import encode
-from gpupipe.table.encode_chunks import encode_parts
+from gpupipe.table.encode_chunks import encode_chunks
 
 backend, source = choose("cpu"), Source(path=sys.argv[2], drop=["customerID"])
 before = backend.memory().peak
 if sys.argv[1] == "parts":
-    stream = in_parts(source, {}, 1)
-    encode_parts(stream.tables, backend, stream.n_rows)
+    stream = open_parquet_stream(source, {}, 1)
+    encode_chunks(stream.tables, backend, stream.n_rows)
 else:
     encode(read_arrow(source).table, backend)
 print(backend.memory().peak - before)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend, choose
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.read import read_frame
-from gpupipe.io.read import read_arrow
+from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
-from tests.io.device.test_read import FIELDS, assert_same_table, compare, on_device, on_host
+from gpupipe.io.source_reader import read_arrow
+from tests.io.device.test_source_reader import FIELDS, assert_same_table, compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")

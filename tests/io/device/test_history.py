@@ -15,8 +15,8 @@ from gpupipe.errors import ConfigError, DeviceError, GpupipeError
 from gpupipe.features.history.derivation import derive, derived_ops
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
-from tests.io.device import test_read as test_device
-from tests.io.device.test_read import assert_same_table
+from tests.io.device import test_source_reader as test_device
+from tests.io.device.test_source_reader import assert_same_table
 
 N_CUSTOMERS, N_ORDERS = 40, 300
 ORDERS = {"table": "orders", "time": "at", "as_of": "2024-02-01"}

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend, choose
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
-from gpupipe.io.device.read import read_frame
+from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
-from tests.io.device.test_read import PandasDevice, assert_same_table
+from tests.io.device.test_source_reader import PandasDevice, assert_same_table
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from pyarrow import feather, ipc
 
 from gpupipe.errors import DataError
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 TABLE = pa.table(
     {

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 
 ROWS = [
     {"i": 1, "f": 1, "s": "x", "t": "2024-01-31 10:00:00"},

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import orc
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 TABLE = pa.table(
     {

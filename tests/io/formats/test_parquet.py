@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, SchemaError
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import read_arrow
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -57,7 +57,7 @@ BAD_BUT_READABLE = {"ARROW-GH-43605.parquet"}
 READ_ALL = """
 import json, sys
 from gpupipe.errors import DataError
-from gpupipe.io.read import read_arrow
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.io.settings import Source
 for path in sys.argv[1:]:
     try:

@@ -53,7 +53,7 @@ class StandIn(CpuBackend):
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         row = gpu_estimators.ESTIMATORS[name]
-        assert set(row.translated(params)) <= row.passed
+        assert set(row.translate(params)) <= row.passed
         plain = super().estimator(name, params)
         if row.library == "cuml":
             plain.__class__ = _as_of_cuml(type(plain))

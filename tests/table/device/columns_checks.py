@@ -10,18 +10,17 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import choose
-from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
+from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.join import join_columns
+from gpupipe.io.device.jsonl.structure import plain_lines
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.plain_json import plain_lines
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import JoinedTable
-from gpupipe.table.device.columns import DeviceDictionary, DeviceNumbers, to_micros
 from gpupipe.table.device.encode import TextRules, encode_frame
+from gpupipe.table.device.frame_columns import MICROS, DeviceDictionary, DeviceNumbers, to_micros
 from gpupipe.table.schema import NAT, declare
-from gpupipe.table.times import MICROS
 from tests.backends.double import DeviceDouble, uncounted
 
 COLUMNS = {

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from gpupipe.errors import SchemaError
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import plain_arrow
+from gpupipe.io.source_reader import plain_arrow
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
-from gpupipe.table.device.columns import DeviceNumbers, to_micros
 from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
+from gpupipe.table.device.frame_columns import DeviceNumbers, to_micros
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import NAT, Column, DeclaredColumn, Schema, declare
 

@@ -24,7 +24,7 @@ from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_e
 from gpupipe.io.formats.csv.header import CsvHeader, read_head, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.stray_values import profile_texts, report_stray_values
-from gpupipe.io.formats.csv.texts import choose_number_type, clean_column, convert_numbers
+from gpupipe.io.formats.csv.text_columns import choose_number_type, clean_column, convert_numbers
 from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED

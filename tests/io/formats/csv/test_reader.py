@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, EncodingError, FieldCountError, QuoteError, RowSizeError, SchemaError
 from gpupipe.io.formats.csv import reader as csv
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import CsvSettings, Source
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.formats.csv import whitespace
 from gpupipe.io.formats.csv.whitespace import TabbedStream, insert_tabs, is_blank_separated
-from gpupipe.io.read import LoadedTable, read_arrow
 from gpupipe.io.settings import Source
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 
 # The first rows of the UCI repository's auto-mpg.data: blanks to column 56, then a tab, then a quoted name.
 AUTO_MPG = """\

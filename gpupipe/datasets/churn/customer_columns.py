@@ -1,4 +1,4 @@
-"""The columns of the generated customers: their types and levels, their values with those that are missing."""
+"""The columns of the generated customers: types, levels, values and missing values."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.obstacles import guard_device_read, require_plain
-from gpupipe.io.device.read import device_column
+from gpupipe.io.device.source_reader import device_column
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import report_missing, usable_names
-from gpupipe.io.read import BaseDir
 from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.source_reader import BaseDir
 from gpupipe.table.device.encode import TextRules
 
 Columns = dict[str, Any]
@@ -52,7 +52,7 @@ class FrameStream:
         return TextRules(self._read, NULL_VALUES)
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the rows of each chunk that has some, as `gpupipe.io.device.read.read_frame` would return them.
+        """Yield the columns of each chunk that has rows, as `read_frame` returns those of a source.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Anybody's array as one of NumPy (host) or CuPy (device), over the same memory."""
+"""Arrays of any library as NumPy (host) or CuPy (device) arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.errors import ConfigError
-from gpupipe.tensors import arrow
-from gpupipe.tensors.obstacles import ZeroCopyObstacle, on_device
+from gpupipe.tensors import arrow_arrays
+from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle, on_device
 
 HOST = (1, 3)  # of DLPack: host memory, and host memory that is pinned
 REFUSALS = (BufferError, RuntimeError, TypeError, ValueError)  # what libraries raise for what DLPack cannot say
@@ -44,8 +44,8 @@ def view(X: Any) -> ArrayView:
     ConfigError
         If `X` is nothing that can be handed over.
     """
-    if arrow.is_arrow(X):
-        array = arrow.view(X)
+    if arrow_arrays.is_arrow(X):
+        array = arrow_arrays.view(X)
     elif isinstance(X, np.ndarray):
         if isinstance(X, np.ma.MaskedArray):
             raise ZeroCopyObstacle("has a mask", "fill what it hides: X.filled(...)")
@@ -72,8 +72,8 @@ def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
     ZeroCopyObstacle
         If a copy alone does not help.
     """
-    if arrow.is_arrow(X):
-        return arrow.copy(X, order)
+    if arrow_arrays.is_arrow(X):
+        return arrow_arrays.copy(X, order)
     array = view(X).array
     if not on_device(array):
         return copy_of(array, order)

@@ -1,4 +1,4 @@
-"""Read a source into device memory with the backend's own readers; the host sees footers, headers and distinct texts.
+"""Read a source into device memory with the backend's own readers; only metadata and distinct texts reach the host.
 
 Sources that a device would read differently raise `UnsupportedOnDevice`, and the host reads them: see
 `gpupipe.io.device.obstacles`.
@@ -6,7 +6,7 @@ Sources that a device would read differently raise `UnsupportedOnDevice`, and th
 Two things rest on cuDF and need a GPU to be proven: its Parquet and ORC readers return the values of Arrow's readers
 (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows and fields by
 RFC 4180 and by plain JSON lines. Types, missing values and numbers in texts do not rest on it: see
-`gpupipe.io.device.csv` and `gpupipe.io.device.jsonl`.
+`gpupipe.io.device.csv.reader` and `gpupipe.io.device.jsonl.reader`.
 
 A device does not report two things: a corrupt Parquet page that has a checksum (the host verifies checksums), and a
 time after the year 294246 (null on both).
@@ -27,11 +27,11 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import BEYOND_INT64
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.csv import csv_columns
+from gpupipe.io.device.csv.reader import csv_columns
 from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
-from gpupipe.io.device.jsonl import json_columns
+from gpupipe.io.device.jsonl.reader import json_columns
 from gpupipe.io.device.obstacles import data_files, guard_device_read, joined_tables, require_plain
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
@@ -39,10 +39,10 @@ from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.table.device.columns import DeviceNumbers
+from gpupipe.io.source_reader import BaseDir, input_files
 from gpupipe.table.device.encode import TextRules
+from gpupipe.table.device.frame_columns import DeviceNumbers
 
 Columns = dict[str, Any]
 LARGEST_INT64 = 2**63 - 1

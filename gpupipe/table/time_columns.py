@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import NAT
-from gpupipe.table.strings import as_dictionary, refuse, used_texts
+from gpupipe.table.string_columns import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import declare_texts, guess_format, micros
 
 MICROS = pa.timestamp("us")

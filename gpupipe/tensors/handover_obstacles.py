@@ -1,4 +1,4 @@
-"""What keeps memory from being handed over as it lies."""
+"""Reasons a zero-copy hand-over of memory is impossible."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.table.strings import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
+from gpupipe.table.string_columns import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
 
 EXACT_IN_FLOAT32 = 2**24  # every integer up to here is a float32
 LARGEST = 2.0**125  # the difference of two numbers up to here, and its reciprocal, are float32 (4e37)

@@ -16,15 +16,15 @@ from gpupipe.errors import DataError
 from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceColumns
 from gpupipe.io.chunks.file_notes import FileNotes
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.combine import clashes, combine, mixed_note
+from gpupipe.io.concatenation import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.csv.texts import NUMBERS, choose_number_type
+from gpupipe.io.formats.csv.text_columns import NUMBERS, choose_number_type
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import select_columns
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import select_columns
 
 CSV_KINDS = [
     pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),

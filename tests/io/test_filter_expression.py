@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.filter import filter_rows
-from gpupipe.io.where import columns_of, parse_where
+from gpupipe.io.filter_expression import columns_of, parse_where
 
 TABLE = pa.table(
     {

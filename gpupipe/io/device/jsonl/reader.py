@@ -1,7 +1,7 @@
-"""JSON lines on a device: lines are split there and values stay as they are written; what they mean is decided as here.
+"""JSON lines read on a device: lines are split there, the types of their values inferred as on the host.
 
 A text is told from a number by its quotation marks, which are kept until then. Plain numbers become numbers where they
-are (`gpupipe.io.device.numbers`); whatever else a column has comes to the host as distinct texts, which Arrow's
+are (`gpupipe.io.device.number_texts`); whatever else a column has comes to the host as distinct texts, which Arrow's
 own JSON reader turns into what it would have made of them in the file: the type of a column follows from the set of its
 values alone. All columns are typed, wanted or not: the host refuses a file for any of them.
 """
@@ -18,17 +18,17 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.combine import DeviceFileColumns, columns_of
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.concatenation import DeviceFileColumns, columns_of
+from gpupipe.io.device.jsonl.structure import FIX, JsonLines, plain_lines
+from gpupipe.io.device.number_texts import WORDS, is_plain_number, merge_numbers, plain_numbers
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
-from gpupipe.io.device.plain_json import FIX, JsonLines, plain_lines
 from gpupipe.io.device.text_values import JsonTexts, text_rules
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import DeviceNumbers, distinct_texts, strings
 from gpupipe.table.device.encode import TextRules
+from gpupipe.table.device.frame_columns import DeviceNumbers, distinct_texts, strings
 from gpupipe.units import MIB
 
 CHUNK_BYTES = 64 * MIB  # what is read at once: on a device it takes many times as much

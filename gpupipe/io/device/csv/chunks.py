@@ -1,4 +1,4 @@
-"""Cut a CSV file into chunks of whole, regular rows: a device's reader would not report irregular ones.
+"""Chunks of a CSV file for a device: whole rows with the right number of fields, as a device's reader checks none.
 
 Chunks are byte strings, not cuDF's ``byte_range``: a range begins after its first line feed, even one inside quotation
 marks, and loses its last row if a blank line follows it (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the

@@ -1,7 +1,7 @@
-"""CSV on a device, chunk by chunk: fields are split there, and what they mean is decided as on the host.
+"""CSV read on a device, chunk by chunk: fields are split there, their types inferred as on the host.
 
-A chunk is some hundred megabytes of whole rows (`gpupipe.io.device.csv_chunks`). Of each of its columns the
-device keeps float64 where texts are plainly written numbers (`gpupipe.io.device.numbers`), and codes of the
+A chunk is some hundred megabytes of whole rows (`gpupipe.io.device.csv.chunks`). Of each of its columns the
+device keeps float64 where texts are plainly written numbers (`gpupipe.io.device.number_texts`), and codes of the
 distinct texts elsewhere; the texts of the rows are released with the chunk. After the last chunk the distinct texts
 that are not plain numbers go to the host, where Arrow's own CSV reader gives them the type that the file has: the type
 of a column follows from the set of its values alone, so the size of the chunks does not change it. A column that turns
@@ -21,9 +21,9 @@ import pyarrow as pa
 from gpupipe.backends.base import Array, Backend
 from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.combine import DeviceFileColumns, are_missing, columns_of
-from gpupipe.io.device.csv_chunks import CsvChunk, regular_chunks
-from gpupipe.io.device.numbers import WORDS, is_plain_number, merge_numbers, plain_numbers
+from gpupipe.io.device.concatenation import DeviceFileColumns, are_missing, columns_of
+from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
+from gpupipe.io.device.number_texts import WORDS, is_plain_number, merge_numbers, plain_numbers
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read
 from gpupipe.io.device.text_values import CsvTexts
 from gpupipe.io.file_streams import open_file
@@ -31,8 +31,8 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.header import CsvHeader, read_header
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
-from gpupipe.table.device.columns import DeviceNumbers, TextCodes, strings
 from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 BLANKS = " \t"  # what Arrow trims of numbers

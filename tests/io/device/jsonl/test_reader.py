@@ -18,14 +18,14 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device import jsonl, plain_json
+from gpupipe.io.device.jsonl import reader, structure
+from gpupipe.io.device.jsonl.structure import JsonLines, plain_lines
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.plain_json import JsonLines, plain_lines
 from gpupipe.io.device.text_values import JsonTexts
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import Source
-from tests.io.device.test_read import compare, on_device, on_host
+from tests.io.device.test_source_reader import compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_what_only_the_host_reader_judges_is_left_to_it_though_nobody_wants_the_
 def test_a_word_that_is_no_json_is_left_to_the_host(backend: Backend, word: str) -> None:
     texts = JsonTexts(SourceFile("t.jsonl", 0, 0, "jsonl"), ColumnFilter(Source(path="t.jsonl")), Notes())
     with pytest.raises(UnsupportedOnDevice, match="no JSON"):
-        jsonl._column("x", pd.Series(["2", word, None], dtype="str"), texts, backend)
+        reader._column("x", pd.Series(["2", word, None], dtype="str"), texts, backend)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_file_without_rows_is_refused(tmp_path: Path, backend: Backend, conten
 def test_parts_are_put_together_wherever_they_end(
     tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", chunk_bytes)
     rows = [{"n": 1, "s": "a\n"}, {"late": 0.25, "n": None}, {"s": "\u00e9", "n": 3}, {"flag": True, "late": 1}]
     compare(source_of(tmp_path, "\n".join(json.dumps(row) for row in rows)), backend)
 
@@ -211,7 +211,7 @@ def test_parts_are_put_together_wherever_they_end(
 def test_a_line_of_more_bytes_than_a_device_counts_is_the_hosts(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_json, "MOST_BYTES", 8)
+    monkeypatch.setattr(structure, "MOST_BYTES", 8)
     assert plain_lines(b'{"a":1}\n', backend) == JsonLines(("a",), 1, 1)
     with pytest.raises(UnsupportedOnDevice, match="very long"):
         plain_lines(b'{"a":11}\n', backend)

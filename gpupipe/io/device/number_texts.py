@@ -1,4 +1,4 @@
-"""Numbers that are written in texts on a device, exactly: their digits as an integer, divided by a power of ten.
+"""Exact parsing of decimal numbers on a device: digits as an integer, divided by a power of ten.
 
 That holds for plain ones (``-12.50``, up to 15 digits: a float64 holds each such integer and each such power). What
 others mean is found out on the host, of the distinct ones.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
-from gpupipe.table.device.columns import DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceNumbers
 
 MOST_DIGITS = 15  # a float64 holds each of them exactly
 POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)

@@ -19,8 +19,8 @@ from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, compression_of
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
-from gpupipe.io.read import BaseDir, input_files
 from gpupipe.io.settings import WHITESPACE, TableSource
+from gpupipe.io.source_reader import BaseDir, input_files
 
 PACKED = 5  # about how many times its size a compressed file unpacks to
 ROW_BYTES = 200  # about those of a generated row

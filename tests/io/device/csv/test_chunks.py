@@ -15,10 +15,10 @@ from gpupipe.backends import Backend, choose
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
-from gpupipe.io.device import csv_chunks
-from gpupipe.io.device.csv_chunks import chunk_bytes, regular_chunks
+from gpupipe.io.device.csv import chunks as csv_chunks
+from gpupipe.io.device.csv.chunks import chunk_bytes, regular_chunks
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.read import read_frame
+from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import Source
@@ -27,7 +27,7 @@ from gpupipe.pipeline.plan.planner import Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from tests.io.device.test_files import source_of
-from tests.io.device.test_read import CSV, FIELDS, PandasDevice, compare, on_device, on_host, text_file
+from tests.io.device.test_source_reader import CSV, FIELDS, PandasDevice, compare, on_device, on_host, text_file
 
 
 @pytest.fixture(scope="module")

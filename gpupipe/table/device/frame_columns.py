@@ -1,4 +1,4 @@
-"""Columns of a frame as arrays: numbers with their nulls, and texts as codes of their distinct values.
+"""Columns of a frame as arrays: numbers with a validity mask, texts as codes of their distinct values.
 
 The frame may be of cuDF or of pandas; what differs between the two is in the backend.
 """
@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table.schema import NAT
-from gpupipe.table.times import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
 

@@ -1,4 +1,4 @@
-"""pydantic's findings in the words of a configuration file, or of Python: what was expected, what was found."""
+"""Messages for pydantic's errors, in the words of a configuration file or of Python."""
 
 from __future__ import annotations
 

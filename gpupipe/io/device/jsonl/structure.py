@@ -1,8 +1,8 @@
-"""Whether JSON lines are plain, and which names they have: what a device's reader would not say, or read otherwise.
+"""Structure of JSON lines on a device: their names, and the lines that its reader would misread.
 
 A plain line is one object, and its values are texts, numbers, booleans and nulls. That is proven of every byte, where
 the backend computes: the marks of texts by their parity, the rest by what may follow what. How the values are written
-is not looked at here: see `gpupipe.io.device.jsonl`.
+is not looked at here: see `gpupipe.io.device.jsonl.reader`.
 """
 
 from __future__ import annotations

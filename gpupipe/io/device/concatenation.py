@@ -1,6 +1,6 @@
-"""The columns of several files of text on a device, one below the other, by the rules of `gpupipe.io.combine`.
+"""Concatenation of several text files on a device, by the rules of `gpupipe.io.concatenation`.
 
-These see one row for each file, which has the types of the file: that is all they ask for.
+The host functions get one row for each file, as they need only the types of its columns.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DataError
-from gpupipe.io.combine import clashes, combine, mixed_note
-from gpupipe.io.device.numbers import storage
+from gpupipe.io.concatenation import clashes, combine, mixed_note
+from gpupipe.io.device.number_texts import storage
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.table.device.columns import DeviceNumbers, TextCodes, distinct_texts, strings
 from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, distinct_texts, strings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpupipe.backends.cpu.memory import copy_of, empty
-from gpupipe.tensors.obstacles import ZeroCopyObstacle
+from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle
 
 
 def is_arrow(X: Any) -> bool:

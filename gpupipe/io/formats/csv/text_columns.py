@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.settings import CsvSettings
-from gpupipe.table.numbers import parse_numbers
+from gpupipe.table.numeric_columns import parse_numbers
 
 NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"

@@ -1,4 +1,4 @@
-"""Rows in memory from which a mini-batch is one gather, and a mini-batch cut into its arrays."""
+"""The arrays of a batch packed into rows, from which a mini-batch is one gather."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from gpupipe.errors import ConfigError
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
-from gpupipe.tensors.obstacles import on_device
+from gpupipe.tensors.handover_obstacles import on_device
 from gpupipe.tensors.prefetch import Tensors
 
 Array = Any

@@ -23,12 +23,12 @@ from gpupipe.datasets.churn import write
 from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.io.device import datasets
-from gpupipe.io.device.csv_chunks import _Marks
+from gpupipe.io.device.csv.chunks import _Marks
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, guard_device_read, require_plain
-from gpupipe.io.device.read import read_frame
+from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
-from gpupipe.io.read import read_arrow
 from gpupipe.io.settings import JoinedTable, Source
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame

@@ -1,4 +1,4 @@
-"""The tables of several files, one below the other: columns by name, types widened where that loses nothing."""
+"""Concatenation of the tables of several files: columns by name, types widened where that is lossless."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.names import enumerate_names
-from gpupipe.table.times import MICROS
 
 SHOWN = 3
 

@@ -1,4 +1,4 @@
-"""One table from a source: which files, read, put together, prepared, filtered."""
+"""Read one table from a source: find its files, read, concatenate, prepare and filter them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.combine import clashes, combine, mixed_note
+from gpupipe.io.concatenation import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, find_files, mask
 from gpupipe.io.formats.csv.reader import header_names
 from gpupipe.io.formats.csv.reader import read as read_csv
