@@ -94,10 +94,10 @@ def _train(
 
 def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array | None) -> tuple[Any, Any, Any]:
     """Return matrix, target and weights of some rows as arrays of Dask, each partition where it lies."""
-    parts, heights = list(X.parts), list(X.heights)
+    parts, heights = list(X.partitions), list(X.heights)
     chosen = slice(None)
     if mask is not None:
-        own = X.sliced(mask)
+        own = X.split_rows(mask)
         parts, heights = X.map(_chosen, each=[own], label="rows of a validation"), [int(m.sum()) for m in own]
         chosen = mask
     matrix = _joined(parts, heights, X.n_columns, "float32")

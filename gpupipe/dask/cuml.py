@@ -116,7 +116,7 @@ def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tup
         return (matrix,)
     # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
     kind = "int32" if name == "RandomForestClassifier" else dtype
-    targets = X.map(_target, each=[X.sliced(y.astype(kind))], label="target for cuml.dask")
+    targets = X.map(_target, each=[X.split_rows(y.astype(kind))], label="target for cuml.dask")
     return matrix, _joined(targets, X.heights, (), kind)
 
 

@@ -183,13 +183,13 @@ def _gang(training: _Training, workers: DaskWorkers) -> Gang:
     if not workers.health.workers:
         raise GangError("no workers are left", where=f"training {type(training.model).__name__}")
     shards = divide_rows(X.heights, _gang_size(X, workers))
-    addresses = assign_ranks(shards, workers.homes(X.parts), sorted(workers.health.workers))
+    addresses = assign_ranks(shards, workers.homes(X.partitions), sorted(workers.health.workers))
     return Gang(workers, addresses, f"training {type(training.model).__name__}")
 
 
 def _gang_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
     """Return how many workers share a training: of less than a partition each, all but some would wait."""
-    return min(len(workers.health.workers), len(X.parts))
+    return min(len(workers.health.workers), len(X.partitions))
 
 
 def _meetings(gang: Gang) -> list[Meeting]:

@@ -14,7 +14,7 @@ from gpupipe.models.neural.bin_edges import MOST_ROWS
 from gpupipe.models.neural.shard_training import Shard, ShardRows
 from gpupipe.models.neural.training_problem import Lesson
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.workers import Handle
+from gpupipe.partitions.workers import ResultHandle
 
 Array = Any
 
@@ -23,7 +23,7 @@ Array = Any
 class _ShardInput:
     """Rows of one rank: handles of their matrices, and their positions among all rows."""
 
-    matrices: list[Handle[Array]]
+    matrices: list[ResultHandle[Array]]
     rows: Array
 
 
@@ -73,8 +73,8 @@ def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
         own = [rows[cuts[partition] + start : cuts[partition] + stop] for partition, start, stop in ranges]
         matrices = [
             X.workers.submit(
-                _chosen, X.parts[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32),
-                label=f"rows for a network of partition {row_range.partition + 1} of {len(X.parts)}",
+                _chosen, X.partitions[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32),
+                label=f"rows for a network of partition {row_range.partition + 1} of {len(X.partitions)}",
             )
             for row_range, numbers in zip(ranges, own, strict=True)
         ]  # fmt: skip

@@ -23,7 +23,7 @@ from gpupipe.dask.health import HealthMonitor, key_of
 from gpupipe.dask.worker_process import METRIC, NO_ARGUMENT, WorkerSettings, identity, measure_usage, run_task
 from gpupipe.errors import ClusterError, DeviceError
 from gpupipe.models.progress import ProgressReport
-from gpupipe.partitions.workers import Handle, Workers, WorkerUse, pass_progress
+from gpupipe.partitions.workers import ResultHandle, Workers, WorkerUsage, pass_progress
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ USE_SECONDS = 5.0  # for workers to say what they did: nothing depends on it
 
 
 @dataclass(frozen=True)
-class DaskHandle(Handle[Result]):
+class DaskHandle(ResultHandle[Result]):
     """A result on a Dask worker: its future, and a description of its task for messages."""
 
     future: Future
@@ -106,7 +106,7 @@ class DaskWorkers(Workers):
         function: Callable[Concatenate[Backend, ...], Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """See `Workers.map`: one message to the scheduler, where each of `submit` costs more than a small task."""
         self._health.check_scheduler()
         n = len(labels)
@@ -121,12 +121,12 @@ class DaskWorkers(Workers):
         key = key_of("put", uuid4().hex, "what is sent to the workers")
         return DaskHandle(self._client.submit(identity, value, key=key, pure=False), "what is sent to the workers")
 
-    def wait(self, handles: Iterable[Handle[Any]]) -> None:
+    def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:
         """See `Workers.wait`."""
         self._health.restart_clock()
         self._await([handle for handle in handles if isinstance(handle, DaskHandle)])
 
-    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+    def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """See `Workers.gather`.
 
         Raises
@@ -190,13 +190,13 @@ class DaskWorkers(Workers):
         found, self._fallbacks = tuple(self._fallbacks), []
         return found
 
-    def homes(self, handles: Sequence[Handle[Any]]) -> list[str]:
+    def homes(self, handles: Sequence[ResultHandle[Any]]) -> list[str]:
         """See `Workers.homes`."""
         futures = [handle.future for handle in handles if isinstance(handle, DaskHandle)]
         who = self._client.who_has(futures)
         return [next(iter(who.get(future.key, ())), "") for future in futures]
 
-    def usage(self) -> list[WorkerUse]:
+    def usage(self) -> list[WorkerUsage]:
         """Return what each worker has done and holds; of one that does not answer, as of its last sign of life."""
         self.poll()
         try:
@@ -268,8 +268,8 @@ def _given(arguments: Sequence[Any]) -> list[Any]:
     return [argument.future if isinstance(argument, DaskHandle) else argument for argument in arguments]
 
 
-def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int, int] | None) -> WorkerUse:
+def _use(address: str, metrics: dict[str, Any], now: tuple[int, float, int, int] | None) -> WorkerUsage:
     before = (0, 0.0, metrics.get("memory", 0), metrics.get("managed_bytes", 0))
     tasks, seconds, peak, held = now or metrics.get(METRIC, before)
     spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
-    return WorkerUse(address, tasks, seconds, held, spilled, peak)
+    return WorkerUsage(address, tasks, seconds, held, spilled, peak)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import GpupipeError
 from gpupipe.io.missing_values import TEXT
+from gpupipe.table.time_columns import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
 BEYOND_INT64 = "integers beyond int64, read as float64"

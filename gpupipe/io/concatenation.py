@@ -12,6 +12,7 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.names import enumerate_names
+from gpupipe.table.time_columns import MICROS
 
 SHOWN = 3
 

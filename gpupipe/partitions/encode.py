@@ -1,4 +1,4 @@
-"""Pieces of a source to an encoded table in partitions: what a column is, all pieces say together."""
+"""Encoding of a source's chunks to a partitioned table, with one schema for all chunks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.io.chunks.compact_tables import widen_codes
-from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
-from gpupipe.partitions.table import Part, PartitionedTable
+from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
+from gpupipe.partitions.table import PartitionedTable, TablePartition
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.blocks import Table
 from gpupipe.table.column_summary import ColumnSummary
@@ -19,18 +19,18 @@ from gpupipe.table.encode import encode, infer, plain_values
 from gpupipe.table.encode_chunks import encode_column, start_summaries
 from gpupipe.table.schema import DeclaredColumn, Schema
 
-LOOKS_AT_ONCE = 8  # as many pieces' levels are fetched together
+LOOKS_AT_ONCE = 8  # as many chunks' levels are fetched together
 
 Declarations = Mapping[str, DeclaredColumn]
-Seen = dict[str, ColumnSummary | None]  # None: the piece is not what is declared
+Seen = dict[str, ColumnSummary | None]  # None: the chunk is not what is declared
 
 
-def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> PartitionedTable:
-    """Have the workers encode the rows of a source; the pieces are let go of.
+def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) -> PartitionedTable:
+    """Have the workers encode the rows of a source; the chunks are freed.
 
     Parameters
     ----------
-    found : ArrowPieces
+    found : ArrowChunks
     workers : Workers
     declared : mapping of str to DeclaredColumn
         What the configuration says of columns; the rest is inferred.
@@ -38,31 +38,31 @@ def encoded(found: ArrowPieces, workers: Workers, declared: Declarations) -> Par
     Returns
     -------
     PartitionedTable
-        A partition for each piece; the very rows and schema that `gpupipe.table.encode.encode` gives all of them.
+        A partition for each chunk; the very rows and schema that `gpupipe.table.encode.encode` gives all of them.
 
     Raises
     ------
     SchemaError
         As `encode`, with the same message.
     """
-    n_rows = sum(piece.n_rows for piece in found.pieces)
+    n_rows = sum(chunk.n_rows for chunk in found.chunks)
     known = start_summaries(found.schema.empty_table(), declared, n_rows)
     try:
-        _merge(known, found.pieces, workers, declared, n_rows)
+        _merge(known, found.chunks, workers, declared, n_rows)
         schema = Schema(tuple(seen.column(n_rows) for seen in known.values()))
     except SchemaError:
-        _refuse(found.pieces, workers, declared)
+        _refuse(found.chunks, workers, declared)
         raise
-    heights, sent = [piece.n_rows for piece in found.pieces], workers.put(schema)
-    each = ((found.pieces.pop(0).rows, sent) for _ in heights)
+    heights, sent = [chunk.n_rows for chunk in found.chunks], workers.put(schema)
+    each = ((found.chunks.pop(0).rows, sent) for _ in heights)
     tables = workers.map(_encode, each, ["encoding"] * len(heights))
-    return PartitionedTable(schema, tuple(map(Part, tables, heights)), workers)
+    return PartitionedTable(schema, tuple(map(TablePartition, tables, heights)), workers)
 
 
 def _merge(
-    known: dict[str, ColumnSummary], pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations, n_rows: int
+    known: dict[str, ColumnSummary], chunks: Sequence[ArrowChunk], workers: Workers, declared: Declarations, n_rows: int
 ) -> None:
-    """Add what each piece has of the columns, a few at a time: their levels may be as many as the rows.
+    """Add what each chunk has of the columns, a few at a time: their levels may be as many as the rows.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def _merge(
         If a column is not what it is declared to be.
     """
     label = "finding out what the columns are"
-    looks = workers.map(_look, [(piece.rows, declared, n_rows) for piece in pieces], [label] * len(pieces))
+    looks = workers.map(_look, [(chunk.rows, declared, n_rows) for chunk in chunks], [label] * len(chunks))
     while looks:
         texts = {name for name, seen in known.items() if seen.kind == "text"}
         some = looks[:LOOKS_AT_ONCE]
@@ -82,14 +82,14 @@ def _merge(
             known[name].merge(other)
 
 
-def _refuse(pieces: Sequence[ArrowPiece], workers: Workers, declared: Declarations) -> None:
-    """Let the first column that is not what it is declared to be fail as a whole: a piece does not know its place.
+def _refuse(chunks: Sequence[ArrowChunk], workers: Workers, declared: Declarations) -> None:
+    """Let the first column that is not what it is declared to be fail as a whole: a chunk does not know its place.
 
     Columns are fetched one after the other. As on one machine all of them are looked at before the first is written.
     """
 
     def whole(name: str) -> pa.Table:
-        return pa.concat_tables(workers.gather([workers.submit(_column, piece.rows, name) for piece in pieces]))
+        return pa.concat_tables(workers.gather([workers.submit(_column, chunk.rows, name) for chunk in chunks]))
 
     for name, said in declared.items():
         infer(name, plain_values(whole(name), name), said)

@@ -1,4 +1,4 @@
-"""The matrix of rows that lie on workers, partition by partition: the bytes that one machine would write."""
+"""Feature matrices of partitioned tables, with the bytes that one machine would write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def transform(features: FittedFeatures, table: PartitionedTable, backend: Backen
     features : FittedFeatures
     table : PartitionedTable
     backend : Backend
-        Of the leading process, whose host says which interpreter runs everywhere: the bytes do not depend on how many
+        Of the driver, whose host says which interpreter runs everywhere: the bytes do not depend on how many
         rows a partition has.
 
     Raises
@@ -42,7 +42,7 @@ def transform_training(features: FittedFeatures, table: PartitionedTable, backen
     Parameters
     ----------
     features : FittedFeatures
-        Of a `ClusterStatistics`: its folds are handles, one for each partition.
+        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
     table : PartitionedTable
         That of the statistics.
     backend : Backend
@@ -55,11 +55,11 @@ def transform_training(features: FittedFeatures, table: PartitionedTable, backen
 
 def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
     engine = backend.host.interpreter(program)
-    folds = features.folds if features.training_program else [None] * len(table.parts)
+    folds = features.folds if features.training_program else [None] * len(table.partitions)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
     parts = table.map(_write, sent, engine, each=[folds], label="features")
-    heights = tuple(part.n_rows for part in table.parts)
+    heights = tuple(part.n_rows for part in table.partitions)
     return PartitionedMatrix(tuple(parts), heights, program.n_columns, table.workers)
 
 

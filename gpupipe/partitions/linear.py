@@ -1,4 +1,4 @@
-"""Linear models whose matrix does not fit into one process: its partitions are passed over, and what they say added up.
+"""Linear models trained in passes over the partitions of a matrix that does not fit into one process.
 
 Logistic regression: Newton's method in a trust region (SciPy's ``trust-exact``) on the mean log loss and scikit-learn's
 L2 penalty; a pass gives loss, gradient and Hessian. Ridge: the normal equations of centred columns, in two passes. Both
@@ -32,7 +32,7 @@ MOST_WEIGHTS = 2_000  # the Hessian has so many rows and columns
 SMOOTH = ("auto", "lbfgs", "newton-cg", "newton-cholesky")  # these solvers go to one and the same minimum
 
 
-def is_learned_in_passes(model: Model, n_columns: int, context: FitContext) -> bool:
+def can_fit_in_passes(model: Model, n_columns: int, context: FitContext) -> bool:
     """Return whether `fit_in_passes` can train a model on so many columns."""
     if isinstance(model, LogisticRegression):
         n_weights = (n_columns + 1) * (context.n_classes if context.n_classes > 2 else 1)
@@ -43,7 +43,7 @@ def is_learned_in_passes(model: Model, n_columns: int, context: FitContext) -> b
 
 
 def fit_in_passes(model: Model, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
-    """Train a model for which `is_learned_in_passes`.
+    """Train a model for which `can_fit_in_passes`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def fit_in_passes(model: Model, X: PartitionedMatrix, y: Array, context: FitCont
 
 
 class _Passes:
-    """Has a function see every partition, and adds up what it returns."""
+    """Applies functions to every partition and sums their results."""
 
     def __init__(self, X: PartitionedMatrix, y: Array, weights: Array | None, context: FitContext) -> None:
         self.X, self.context, self.n = X, context, 0

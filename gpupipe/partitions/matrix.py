@@ -1,4 +1,4 @@
-"""Matrices in partitions that lie on workers, as tables do: see `gpupipe.partitions.table`."""
+"""Matrices in partitions on workers: see `gpupipe.partitions.table`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Concatenate, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.workers import ResultHandle, Workers
 
 Result = TypeVar("Result")
 Array = Any
@@ -22,7 +22,7 @@ class PartitionedMatrix:
 
     Attributes
     ----------
-    parts : tuple of Handle
+    partitions : tuple of ResultHandle
         Of arrays of shape (rows of the partition, n_columns), in the order of the rows.
     heights : tuple of int
         Rows of each.
@@ -30,7 +30,7 @@ class PartitionedMatrix:
     workers : Workers
     """
 
-    parts: tuple[Handle[Array], ...]
+    partitions: tuple[ResultHandle[Array], ...]
     heights: tuple[int, ...]
     n_columns: int
     workers: Workers
@@ -45,20 +45,20 @@ class PartitionedMatrix:
         """The first row of each partition, and at last the number of rows."""
         return [0, *accumulate(self.heights)]
 
-    def written(self) -> PartitionedMatrix:
-        """Return the matrix once all of it is there; what went wrong on a worker comes up here."""
-        self.workers.wait(self.parts)
+    def materialize(self) -> PartitionedMatrix:
+        """Wait until all partitions are written, and return the matrix; errors of workers are raised here."""
+        self.workers.wait(self.partitions)
         return self
 
     def rows_by_worker(self) -> dict[str, int]:
         """Return how many rows each worker holds, by its address."""
-        return self.workers.rows_by_worker(self.parts, self.heights)
+        return self.workers.rows_by_worker(self.partitions, self.heights)
 
-    def filled(self) -> PartitionedMatrix:
+    def drop_empty(self) -> PartitionedMatrix:
         """Return the matrix without the partitions that have no rows."""
-        kept = [(part, height) for part, height in zip(self.parts, self.heights, strict=True) if height]
-        parts, heights = zip(*kept, strict=True) if kept else ((), ())
-        return replace(self, parts=parts, heights=heights)
+        kept = [(partition, height) for partition, height in zip(self.partitions, self.heights, strict=True) if height]
+        partitions, heights = zip(*kept, strict=True) if kept else ((), ())
+        return replace(self, partitions=partitions, heights=heights)
 
     def rows(self, positions: Array) -> Array:
         """Return the rows at some positions (int, ascending), gathered on the host."""
@@ -66,14 +66,14 @@ class PartitionedMatrix:
         own = [positions[owner == at] - start for at, start in enumerate(self.bounds[:-1])]
         return np.concatenate(self.workers.gather(self.map(_matrix_rows, each=[own], label="single rows")))
 
-    def sliced(self, values: Array) -> list[Array]:
-        """Return an array with an element for each row, cut as the partitions are."""
+    def split_rows(self, values: Array) -> list[Array]:
+        """Return an array with an element per row, split at the boundaries of the partitions."""
         return [values[start:stop] for start, stop in pairwise(self.bounds)]
 
     def gather(self) -> Array:
         """Return the matrix as one array on the host, column-major; partition after partition is fetched."""
         out, start = np.empty(self.shape, np.float32, order="F"), 0
-        for part, height in zip(self.parts, self.heights, strict=True):
+        for part, height in zip(self.partitions, self.heights, strict=True):
             (out[start : start + height],) = self.workers.gather([self.workers.submit(_on_host, part)])
             start += height
         return out
@@ -84,9 +84,9 @@ class PartitionedMatrix:
         *arguments: Any,
         each: Sequence[Sequence[Any]] = (),
         label: str = "",
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """As `PartitionedTable.map`, of the arrays."""
-        return self.workers.on_each(self.parts, function, arguments, each, label)
+        return self.workers.map_partitions(self.partitions, function, arguments, each, label)
 
 
 def _matrix_rows(backend: Backend, array: Array, positions: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Columns of numbers by what they are: on the worker that has the rows they become arrays."""
+"""Numeric columns of a partition, as arrays on the worker that holds its rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
-    """A column that a program makes, its only one.
+class ComputedColumn:
+    """A column that is computed by a program with a single output.
 
     Attributes
     ----------
@@ -28,21 +28,21 @@ class Made:
     engine: str
 
 
-Asked = str | Made  # the first is the name of a column of the table
+NumberColumn = str | ComputedColumn  # the first is the name of a column of the table
 
 
-def arrays(backend: Backend, table: Table, columns: Sequence[Asked]) -> list[Array]:
+def read_columns(backend: Backend, table: Table, columns: Sequence[NumberColumn]) -> list[Array]:
     """Return each column of the rows of `table`, shape (n_rows,)."""
     return [table.column(column) if isinstance(column, str) else _run(backend, table, column) for column in columns]
 
 
-def _run(backend: Backend, table: Table, column: Made) -> Array:
+def _run(backend: Backend, table: Table, column: ComputedColumn) -> Array:
     out = backend.empty_matrix(table.n_rows, 1)
     backend.run_program(column.program, table.blocks, out, engine=column.engine)
     return out.T[0]
 
 
-def picked(backend: Backend, table: Table, rows: Array, columns: Sequence[Asked]) -> list[Array]:
+def column_values_at(backend: Backend, table: Table, rows: Array, columns: Sequence[NumberColumn]) -> list[Array]:
     """Return each column of some rows, on the host; only those are made.
 
     Parameters
@@ -56,4 +56,4 @@ def picked(backend: Backend, table: Table, rows: Array, columns: Sequence[Asked]
         blocks = {name: backend.xp.ascontiguousarray(block[:, rows]) for name, block in table.blocks.items()}
     n_rows = next((block.shape[1] for block in blocks.values()), 0)
     few = replace(table, n_rows=n_rows, blocks=blocks)
-    return [backend.to_host(x) for x in arrays(backend, few, columns)]
+    return [backend.to_host(x) for x in read_columns(backend, few, columns)]

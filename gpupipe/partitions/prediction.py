@@ -1,4 +1,4 @@
-"""What a model says of rows that lie on workers: each predicts its own."""
+"""Predictions of partitioned matrices: each worker predicts its own rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Array = Any
 
 
 def predict_partitions(model: FittedModel, X: PartitionedMatrix) -> Prediction:
-    """Return what a model, which is sent to the workers in its portable form, says of all rows, in their order."""
-    X = X.filled()
-    if not X.parts:
+    """Return the predictions of all rows, in order; the model is sent to the workers in its portable form."""
+    X = X.drop_empty()
+    if not X.partitions:
         return model.predict(np.empty(X.shape, np.float32))
     sent = X.workers.put(model.portable())
     return joined(X.workers.gather(X.map(_predict, sent, label="predictions")))

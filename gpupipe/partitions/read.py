@@ -1,7 +1,7 @@
-"""The source of a configuration in partitions, each read by a worker: the very table that one machine would read.
+"""Partitions of a configuration's source, read by the workers into the table that one machine would read.
 
-What a column is depends on all rows, so the process that leads is told what each piece has, and tells all of them what
-the column is; then each is encoded where it lies. See `gpupipe.partitions.source_chunks`.
+The kind and the levels of a column depend on all rows: the driver merges a summary of each chunk into the schema, then
+each worker encodes its own chunks. See `gpupipe.partitions.source_chunks`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gpupipe.io.files import mask
 from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
-from gpupipe.partitions.encode import encoded
-from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces, read_pieces
-from gpupipe.partitions.table import Part, PartitionedTable
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.encode import encode_chunks
+from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks, read_chunks
+from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -38,7 +38,7 @@ BROADCAST_BYTES = 64 * MIB  # the most of a table that is sent to every worker
 
 
 @dataclass(frozen=True)
-class ReadPartitions:
+class LoadedPartitions:
     """The table of a run, on the workers.
 
     Attributes
@@ -55,7 +55,7 @@ class ReadPartitions:
     remarks: tuple[str, ...]
 
 
-def read_partitions(config: Config, workers: Workers, n_partitions: int | None = None) -> ReadPartitions:
+def read_partitions(config: Config, workers: Workers, n_partitions: int | None = None) -> LoadedPartitions:
     """Read and encode the tables of a configuration on the workers.
 
     Columns that feature ops derive of keys and texts are not made here: they need all rows as they were read.
@@ -69,7 +69,7 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
 
     Returns
     -------
-    ReadPartitions
+    LoadedPartitions
         The rows in their order, the columns and codes that one machine gives them.
 
     Raises
@@ -81,32 +81,32 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
     """
     wanted = n_partitions or workers.n_threads
     declared = declarations(config.source, config.tables)
-    found, why = _pieces(config, workers, wanted)
+    found, why = _read_source_chunks(config, workers, wanted)
     if found is None:
         table, notes = _read_whole(config, workers, declared)
         remarks = [f"read as a whole by one worker, then cut into partitions: {why}"]
     else:
         notes, remarks = found.notes, [f"{mask(path)} cannot be cut: it was read by one worker" for path in found.whole]
-        table = encoded(found, workers, declared)
-    table = spread(table, wanted)
+        table = encode_chunks(found, workers, declared)
+    table = repartition(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
     gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
-    return ReadPartitions(table, tuple(notes), (*remarks, f"{len(table.parts)} partitions"))
+    return LoadedPartitions(table, tuple(notes), (*remarks, f"{len(table.partitions)} partitions"))
 
 
-def partitioned(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
-    """Return a table of the process that leads as partitions on the workers."""
-    part = Part(workers.put(table), table.n_rows)
+def partition_table(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
+    """Return a table of the driver as partitions on the workers."""
+    part = TablePartition(workers.put(table), table.n_rows)
     whole = PartitionedTable(table.schema, (part,), workers, dict(table.places))
-    return spread(whole, n_partitions or workers.n_threads)
+    return repartition(whole, n_partitions or workers.n_threads)
 
 
-def spread(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
-    """Return the same rows with partitions of at most a fair share of them: larger ones are cut."""
+def repartition(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
+    """Return the same rows in at least `n_partitions` partitions of about equal size: larger ones are split."""
     most = max(1, -(-table.n_rows // n_partitions))
-    parts: list[Part] = []
-    for part in table.parts:
+    parts: list[TablePartition] = []
+    for part in table.partitions:
         n = -(-part.n_rows // most)
         if n < 2 or part.n_rows < 2 * most:
             parts.append(part)
@@ -114,12 +114,12 @@ def spread(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
         ends = [part.n_rows * i // n for i in range(n + 1)]
         for start, stop in pairwise(ends):
             rows = table.workers.submit(_between, part.table, start, stop, label=f"rows {start:,} to {stop:,}")
-            parts.append(Part(rows, stop - start))
+            parts.append(TablePartition(rows, stop - start))
     return PartitionedTable(table.schema, tuple(parts), table.workers, table.places)
 
 
-def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPieces | None, str]:
-    """Return the rows of the source in pieces, joined; or None and why they must be read as a whole."""
+def _read_source_chunks(config: Config, workers: Workers, n_chunks: int) -> tuple[ArrowChunks | None, str]:
+    """Return the rows of the source in chunks, joined; or None and why they must be read as a whole."""
     if config.source.prepare:
         return None, "prepare: may do anything to the rows"
     if config.source.entities is not None:
@@ -128,7 +128,7 @@ def _pieces(config: Config, workers: Workers, n_pieces: int) -> tuple[ArrowPiece
     for name, table in joined.items():
         if table.cardinality != "many_to_one" or _n_bytes(table) > BROADCAST_BYTES:
             return None, f"the join with {name} needs all rows"
-    found = read_pieces(config.source, workers, n_pieces)
+    found = read_chunks(config.source, workers, n_chunks)
     for name, table in joined.items():
         right = read_arrow(table)
         if not can_join_by_chunk(found.schema, name, table, right.table):
@@ -145,23 +145,23 @@ def _n_bytes(table: TableSource) -> int:
         return 0
 
 
-def _joined(found: ArrowPieces, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowPieces:
-    """Have each piece joined with a table that is sent to all workers."""
+def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowChunks:
+    """Have each chunk joined with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
-    pairs = [workers.submit(_join, piece.rows, sent, name, settings, label=label) for piece in found.pieces]
+    pairs = [workers.submit(_join, chunk.rows, sent, name, settings, label=label) for chunk in found.chunks]
     n_without = sum(workers.gather([workers.submit(_second, pair) for pair in pairs]))
-    heights = [piece.n_rows for piece in found.pieces]
-    pieces = [ArrowPiece(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
+    heights = [chunk.n_rows for chunk in found.chunks]
+    chunks = [ArrowChunk(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     notes = [*found.notes, *right.notes, match_note(f"table {name!r}", n_without, sum(heights))]
-    return ArrowPieces(pieces, schema, list(dict.fromkeys(notes)), found.whole)
+    return ArrowChunks(chunks, schema, list(dict.fromkeys(notes)), found.whole)
 
 
 def _read_whole(config: Config, workers: Workers, declared: Declarations) -> tuple[PartitionedTable, Sequence[str]]:
     read = workers.submit(_read_joined, config.source, config.tables, declared, label="reading the source")
     schema, places, n_rows, notes = workers.gather([workers.submit(_facts, read)])[0]
-    table: Handle[Table] = workers.submit(_first, read, label="the source")
-    return PartitionedTable(schema, (Part(table, n_rows),), workers, places), notes
+    table: ResultHandle[Table] = workers.submit(_first, read, label="the source")
+    return PartitionedTable(schema, (TablePartition(table, n_rows),), workers, places), notes
 
 
 def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:

@@ -1,4 +1,4 @@
-"""Some rows of partitions as new partitions, each of them copied once."""
+"""Selection of rows into new partitions; each row is copied once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows, take, take_each
 from gpupipe.table.blocks import Table
 
@@ -27,9 +27,9 @@ class _Run(NamedTuple):
     n_rows: int
 
 
-def take_parts(
-    workers: Workers, tables: Sequence[Handle[Table]], bounds: Sequence[int], mask: Array
-) -> list[tuple[Handle[Table], int]]:
+def take_partitions(
+    workers: Workers, tables: Sequence[ResultHandle[Table]], bounds: Sequence[int], mask: Array
+) -> list[tuple[ResultHandle[Table], int]]:
     """Return the rows where `mask` is true in new partitions, each with its number of rows.
 
     Parameters
@@ -69,7 +69,7 @@ def _runs(masks: Sequence[Array], found: Sequence[int], start: int, stop: int) -
     return runs or [_Run(0, 0, 0, np.packbits(masks[0][:0]), 0)]
 
 
-def _given(tables: Sequence[Handle[Table]], run: _Run) -> list[Any]:
+def _given(tables: Sequence[ResultHandle[Table]], run: _Run) -> list[Any]:
     return [tables[run.part], run.start, run.stop, run.bits]
 
 

@@ -1,4 +1,4 @@
-"""Rules of columns, judged where the rows are; what is unique, all rows say together."""
+"""Rules of columns, checked by the workers that hold the rows; uniqueness is checked over all rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.partitions.encode import Declarations, encoded
-from gpupipe.partitions.source_chunks import ArrowPiece, ArrowPieces
+from gpupipe.partitions.encode import Declarations, encode_chunks
+from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.rules import ColumnRules, RuleViolation, merge_violations
@@ -28,10 +28,10 @@ Array = Any
 TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
 
 
-def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
-    """Return what is broken in a table in partitions; as `gpupipe.rules.check.find_violations`.
+def check_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+    """Return the rule violations of a partitioned table; see `gpupipe.rules.check.find_violations`.
 
-    Each worker judges its own rows. A column that must be unique is gathered: one at a time, of texts a share.
+    Each worker checks its own rows. Columns that must be unique are gathered one at a time, those of texts in batches.
 
     Parameters
     ----------
@@ -39,7 +39,9 @@ def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) ->
         The host, where repeated values are looked for.
     """
     of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
-    broken = merge_violations(table.ask(judge_part, of_rows, label="the rules of data"), table.bounds[:-1])
+    broken = merge_violations(
+        table.compute(find_partition_violations, of_rows, label="the rules of data"), table.bounds[:-1]
+    )
     for name, given in rules.items():
         if unique := [ColumnRules(unique=True, otherwise=each.otherwise) for each in given if each.unique]:
             broken += [found for each in unique for found in _repeated(table, name, each, backend)]
@@ -47,19 +49,19 @@ def judge_partitions(table: PartitionedTable, rules: Rules, backend: Backend) ->
     return sorted(broken, key=lambda each: (columns.index(each.column), ORDER.index(each.rule.partition(":")[0])))
 
 
-def partitioned_columns(
-    found: ArrowPieces, names: Sequence[str], workers: Workers, declared: Declarations
+def encode_columns(
+    found: ArrowChunks, names: Sequence[str], workers: Workers, declared: Declarations
 ) -> PartitionedTable:
-    """Return some columns of a source that workers have read, encoded; the pieces stay."""
-    pieces = [
-        ArrowPiece(workers.submit(_columns, piece.rows, list(names), label="columns with rules"), piece.n_rows)
-        for piece in found.pieces
+    """Return some columns of a source that workers have read, encoded; the chunks stay."""
+    chunks = [
+        ArrowChunk(workers.submit(_columns, chunk.rows, list(names), label="columns with rules"), chunk.n_rows)
+        for chunk in found.chunks
     ]
     schema = pa.schema([found.schema.field(name) for name in names])
-    return encoded(ArrowPieces(pieces, schema, [], []), workers, declared)
+    return encode_chunks(ArrowChunks(chunks, schema, [], []), workers, declared)
 
 
-def judge_part(backend: Backend, table: Table, rules: Rules) -> list[RuleViolation]:
+def find_partition_violations(backend: Backend, table: Table, rules: Rules) -> list[RuleViolation]:
     """Return what is broken in the rows of a partition."""
     return find_violations(table, rules, backend)
 
@@ -78,9 +80,9 @@ def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: B
         alone = Table(schema, table.n_rows, {storage: np.asarray(table.column(name))[None]}, {name: (storage, 0)})
         return find_violations(alone, {name: [rules]}, backend)
     found: list[RuleViolation] = []
-    shares = 1 + sum(table.ask(_text_bytes, name)) // TEXTS_AT_ONCE
+    shares = 1 + sum(table.compute(_text_bytes, name)) // TEXTS_AT_ONCE
     for share in range(shares):
-        parts = table.ask(_share, name, share, shares, label=f"column {name}")
+        parts = table.compute(_share, name, share, shares, label=f"column {name}")
         rows = np.concatenate([own + start for (own, _), start in zip(parts, table.bounds[:-1], strict=True)])
         texts = pa.chunked_array([own for _, own in parts], pa.large_string())
         broken = find_violations(Table(schema, len(rows), {}, {}, {name: texts}), {name: [rules]}, backend)

@@ -1,4 +1,4 @@
-"""Rows scored where they lie: each worker writes what a model says of its pieces as files of one folder.
+"""Batch scoring on workers: each writes the predictions of its chunks as files of one folder.
 
 The model travels as the bytes of its files and is opened on each worker, where every hash is checked again: what a
 library loads need not be picklable. The folder must be one that all workers reach, under one path.
@@ -27,8 +27,8 @@ from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.raw_columns import read_stored, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.models.threads import limit_threads
-from gpupipe.partitions.source_chunks import ArrowPiece
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.source_chunks import ArrowChunk
+from gpupipe.partitions.workers import ResultHandle, Workers
 
 _opening = threading.Lock()
 
@@ -64,7 +64,7 @@ class Scorer(Protocol):
 Opener = Callable[[Path, Backend], Scorer]
 
 
-class Copied(Protocol):
+class CopiedColumns(Protocol):
     """Columns of the input to be copied beside the predictions."""
 
     @property
@@ -72,7 +72,7 @@ class Copied(Protocol):
         """Their names, in the order of the output."""
 
 
-ChooseColumns = Callable[[Sequence[str]], Copied]  # of the columns of the input; it can be pickled
+ChooseColumns = Callable[[Sequence[str]], CopiedColumns]  # of the columns of the input; it can be pickled
 
 
 class SentModel:
@@ -115,8 +115,8 @@ class SentModel:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What was written.
+class ScoringResult:
+    """Result of a batch scoring on workers.
 
     Attributes
     ----------
@@ -135,20 +135,20 @@ class Written:
     copied: tuple[str, ...] = ()
 
 
-def score_pieces(
-    pieces: list[ArrowPiece],
+def score_chunks(
+    chunks: list[ArrowChunk],
     model: SentModel,
     folder: Path,
     workers: Workers,
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
-    copied: Copied | None = None,
-) -> Written:
+    copied: CopiedColumns | None = None,
+) -> ScoringResult:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
     Parameters
     ----------
-    pieces : list of ArrowPiece
+    chunks : list of ArrowChunk
         Let go of as they are scored: the list is empty afterwards.
     model : SentModel
     folder : Path
@@ -156,8 +156,8 @@ def score_pieces(
     workers : Workers
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`.
-    copied : Copied, optional
-        Columns of the pieces to write before the predictions.
+    copied : CopiedColumns, optional
+        Columns of the chunks to write before the predictions.
 
     Raises
     ------
@@ -168,19 +168,19 @@ def score_pieces(
     SchemaError
         If a column is absent or holds values of another kind.
     """
-    sent, n_pieces, first_row = workers.put(model), len(pieces), 0
-    files = [folder / f"part-{i:05}.parquet" for i in range(n_pieces)]
+    sent, n_chunks, first_row = workers.put(model), len(chunks), 0
+    files = [folder / f"part-{i:05}.parquet" for i in range(n_chunks)]
     names = () if copied is None else copied.names
     handles = []
     for i, file in enumerate(files):
-        piece, label = pieces.pop(0), f"scoring piece {i + 1} of {n_pieces}"
-        work = (piece.rows, sent, str(file), first_row, tables, as_of, names)
-        handles.append(workers.submit(_score_piece, *work, label=label))
-        first_row += piece.n_rows
+        chunk, label = chunks.pop(0), f"scoring chunk {i + 1} of {n_chunks}"
+        work = (chunk.rows, sent, str(file), first_row, tables, as_of, names)
+        handles.append(workers.submit(_score_chunk, *work, label=label))
+        first_row += chunk.n_rows
     return _finished(workers, handles, folder)
 
 
-def score_whole(
+def score_as_one(
     source: TableSource,
     model: SentModel,
     folder: Path,
@@ -188,15 +188,15 @@ def score_whole(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     choose: ChooseColumns | None = None,
-) -> Written:
-    """Have one worker read and score all rows, and write them as one file; see `score_pieces`.
+) -> ScoringResult:
+    """Have one worker read and score all rows, and write them as one file; see `score_chunks`.
 
     Parameters
     ----------
     source : TableSource
         Its paths are absolute.
     model, folder, workers
-        As in `score_pieces`.
+        As in `score_chunks`.
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`; the files are absolute.
     choose : callable, optional
@@ -208,7 +208,7 @@ def score_whole(
     return _finished(workers, [handle], folder)
 
 
-def _finished(workers: Workers, handles: Sequence[Handle[Written]], folder: Path) -> Written:
+def _finished(workers: Workers, handles: Sequence[ResultHandle[ScoringResult]], folder: Path) -> ScoringResult:
     """Wait for all files, and remove the hidden ones that workers left which were lost while they wrote."""
     written = workers.gather(handles)
     for path in folder.glob(".part-*.parquet.tmp-*"):
@@ -216,10 +216,12 @@ def _finished(workers: Workers, handles: Sequence[Handle[Written]], folder: Path
     remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
     reports = [part.report for part in written if part.report is not None]
     report = reduce(lambda first, second: first.merge(second), reports) if reports else None
-    return Written(sum(part.n_rows for part in written), tuple(remarks), report, written[0].copied if written else ())
+    return ScoringResult(
+        sum(part.n_rows for part in written), tuple(remarks), report, written[0].copied if written else ()
+    )
 
 
-def _score_piece(
+def _score_chunk(
     backend: Backend,
     rows: pa.Table,
     model: SentModel,
@@ -228,7 +230,7 @@ def _score_piece(
     tables: Mapping[str, str] | None,
     as_of: str | None,
     copied: Sequence[str],
-) -> Written:
+) -> ScoringResult:
     try:
         table = widen_codes(rows)
         return _score(table, model.opened(backend), file, tables, as_of, _plain(table.select(list(copied))))
@@ -247,7 +249,7 @@ def _score_all(
     tables: Mapping[str, str] | None,
     as_of: str | None,
     choose: ChooseColumns | None,
-) -> Written:
+) -> ScoringResult:
     if choose is None or not (names := choose(stored_names(source)).names):
         return _score(source, model.opened(backend), file, tables, as_of)
     return _score(source, model.opened(backend), file, tables, as_of, read_stored(source, names))
@@ -260,14 +262,16 @@ def _score(
     tables: Mapping[str, str] | None,
     as_of: str | None,
     copied: pa.Table | None = None,
-) -> Written:
+) -> ScoringResult:
     table = model.predict_table(data, tables, as_of)
     names = [] if copied is None else copied.column_names
     if copied is not None and names:
         columns = [*copied.columns, *table.columns]
         table = pa.table(columns, names=[*names, *table.column_names])
     _write(table, Path(file))
-    return Written(table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report, tuple(names))
+    return ScoringResult(
+        table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report, tuple(names)
+    )
 
 
 def _plain(table: pa.Table) -> pa.Table:

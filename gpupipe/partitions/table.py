@@ -1,7 +1,7 @@
-"""Tables in partitions that lie on workers; the process that leads holds handles alone.
+"""Tables in partitions on workers; the driver holds only handles.
 
-A partition is some rows of the table, one behind the other, and the partitions follow each other in the order of the
-rows: no answer depends on where one ends and the next begins.
+A partition holds consecutive rows of the table, and the partitions are in the order of the rows. No result depends on
+the boundaries of the partitions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
-from gpupipe.partitions.row_selection import take_parts
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.row_selection import take_partitions
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import arrange, select
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.schema import Schema
@@ -27,10 +27,10 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Part:
-    """A partition: where it lies, and how many rows it has."""
+class TablePartition:
+    """A partition of a table: the handle of its rows, and their number."""
 
-    table: Handle[Table]
+    table: ResultHandle[Table]
     n_rows: int
 
 
@@ -42,7 +42,7 @@ class PartitionedTable:
     ----------
     schema : Schema
         Of every partition, levels and storage included.
-    parts : tuple of Part
+    partitions : tuple of TablePartition
         One at least, in the order of the rows; some may be empty.
     workers : Workers
         Who holds them.
@@ -52,7 +52,7 @@ class PartitionedTable:
     """
 
     schema: Schema
-    parts: tuple[Part, ...]
+    partitions: tuple[TablePartition, ...]
     workers: Workers
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class PartitionedTable:
     @cached_property
     def bounds(self) -> list[int]:
         """The first row of each partition, and at last the number of rows."""
-        return [0, *accumulate(part.n_rows for part in self.parts)]
+        return [0, *accumulate(partition.n_rows for partition in self.partitions)]
 
     @property
     def n_rows(self) -> int:
@@ -81,7 +81,7 @@ class PartitionedTable:
         *arguments: Any,
         each: Sequence[Sequence[Any]] = (),
         label: str = "",
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """Have ``function(backend, partition, *arguments, *own)`` run on every partition; return handles, in order.
 
         Parameters
@@ -91,9 +91,11 @@ class PartitionedTable:
         label : str
             What is done, for messages.
         """
-        return self.workers.on_each([part.table for part in self.parts], function, arguments, each, label)
+        return self.workers.map_partitions(
+            [partition.table for partition in self.partitions], function, arguments, each, label
+        )
 
-    def ask(
+    def compute(
         self,
         function: Callable[Concatenate[Backend, Table, ...], Result],
         *arguments: Any,
@@ -111,18 +113,18 @@ class PartitionedTable:
         SchemaError
             If there is no such column, or it is text.
         """
-        return np.concatenate(self.ask(_column, name, label=f"column {name}"))
+        return np.concatenate(self.compute(_column, name, label=f"column {name}"))
 
     def text_nulls(self, name: str) -> int:
         """Return the number of nulls of a column of text."""
-        return sum(self.ask(_text_nulls, name, label=f"column {name}"))
+        return sum(self.compute(_text_nulls, name, label=f"column {name}"))
 
     def rows(self, positions: Array, names: Sequence[str]) -> dict[str, Array]:
         """Return columns of the rows at some positions (int, shape (m,)), in their order, gathered on the host."""
         positions = np.asarray(positions)
         owner = np.searchsorted(self.bounds[1:], positions, side="right")
         own = [positions[owner == at] - start for at, start in enumerate(self.bounds[:-1])]
-        found = self.ask(_rows, list(names), each=[own], label="single rows")
+        found = self.compute(_rows, list(names), each=[own], label="single rows")
         order = np.argsort(owner, kind="stable")
         gathered = {}
         for name in names:
@@ -133,18 +135,20 @@ class PartitionedTable:
 
     def rows_by_worker(self) -> dict[str, int]:
         """Return how many rows each worker holds, by its address."""
-        return self.workers.rows_by_worker([part.table for part in self.parts], [part.n_rows for part in self.parts])
+        return self.workers.rows_by_worker(
+            [partition.table for partition in self.partitions], [partition.n_rows for partition in self.partitions]
+        )
 
     def take(self, mask: Array) -> PartitionedTable:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true; levels stay as they are.
 
         The partitions begin at multiples of `ROWS_PER_BLOCK`: floats are added up in blocks of that many rows from the
         first on, so that each partition has whole ones. Every boundary moves to the nearest multiple, and the rows
-        between go to the neighbour; what is empty vanishes.
+        between go to the neighbour; empty partitions are dropped.
         """
-        taken = take_parts(self.workers, [part.table for part in self.parts], self.bounds, mask)
+        taken = take_partitions(self.workers, [partition.table for partition in self.partitions], self.bounds, mask)
         # Their blocks are new: only the columns of the schema are in them.
-        return PartitionedTable(self.schema, tuple(Part(*part) for part in taken), self.workers)
+        return PartitionedTable(self.schema, tuple(TablePartition(*part) for part in taken), self.workers)
 
     def select(self, schema: Schema) -> PartitionedTable:
         """Return the table with only the columns of `schema`, which are its own; nothing is copied."""
@@ -152,26 +156,27 @@ class PartitionedTable:
         made = self._with(self.map(_select, schema, label="columns"), schema)
         return replace(made, places=places)
 
-    def arranged(self, schema: Schema) -> PartitionedTable:
+    def arrange(self, schema: Schema) -> PartitionedTable:
         """Return the rows under `schema` (see `gpupipe.table.arrange.arrange`); the table itself if nothing differs."""
         if schema == self.schema:
             return self
         return self._with(self.map(_arrange, schema, label="levels"), schema)
 
-    def aligned(self) -> PartitionedTable:
-        """Return the table with partitions as `take` makes them; the table itself if they are so."""
+    def align(self) -> PartitionedTable:
+        """Return the table with partitions that are aligned as by `take`; the table itself if they are already."""
         is_whole = all(bound % ROWS_PER_BLOCK == 0 for bound in self.bounds[1:-1])
-        if is_whole and (all(part.n_rows for part in self.parts) or len(self.parts) == 1):
+        if is_whole and (all(partition.n_rows for partition in self.partitions) or len(self.partitions) == 1):
             return self
         return self.take(np.ones(self.n_rows, bool))
 
-    def sliced(self, values: Array) -> list[Array]:
-        """Return an array with an element for each row, cut as the partitions are."""
+    def split_rows(self, values: Array) -> list[Array]:
+        """Return an array with an element per row, split at the boundaries of the partitions."""
         return [values[start:stop] for start, stop in pairwise(self.bounds)]
 
-    def _with(self, tables: Sequence[Handle[Table]], schema: Schema) -> PartitionedTable:
-        parts = tuple(Part(table, part.n_rows) for table, part in zip(tables, self.parts, strict=True))
-        return PartitionedTable(schema, parts, self.workers)
+    def _with(self, tables: Sequence[ResultHandle[Table]], schema: Schema) -> PartitionedTable:
+        pairs = zip(tables, self.partitions, strict=True)
+        partitions = tuple(TablePartition(table, partition.n_rows) for table, partition in pairs)
+        return PartitionedTable(schema, partitions, self.workers)
 
 
 def _column(backend: Backend, table: Table, name: str) -> Array:

@@ -1,4 +1,4 @@
-"""What training on partitions takes of the memory of the process that leads; the plan of a run asks as well."""
+"""Memory of the driver for training on partitions; the plan of a run uses it too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BINS_ROW = 64  # gradients, scores, labels, the node that a row is in; all there
 
 
 def gathered_bytes(n_rows: int, n_columns: int) -> int:
-    """Return what a matrix takes in the process that leads, with the copies that training makes of it."""
+    """Return the memory of a matrix in the driver, with the copies that training makes of it."""
     return int(4 * n_rows * n_columns * WITH_COPIES)
 
 

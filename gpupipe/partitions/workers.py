@@ -1,4 +1,4 @@
-"""Who works on the partitions of a table: the interface, and the workers of this very process.
+"""Workers that hold and process the partitions of a table: the interface, and workers of this process.
 
 A function that is submitted is module-level, so that every process can import it; it takes the worker's backend first,
 and takes and returns what can be pickled. It may be run again, somewhere else, if a worker is lost: it changes nothing
@@ -19,13 +19,13 @@ from gpupipe.models.progress import ProgressReport
 Result = TypeVar("Result")
 
 
-class Handle(Generic[Result]):
-    """A result that lies, or will lie, on a worker; it is let go of with the last reference to the handle."""
+class ResultHandle(Generic[Result]):
+    """A present or future result on a worker; it is freed with the last reference to the handle."""
 
 
 @dataclass(frozen=True)
-class WorkerUse:
-    """What one worker has done and holds.
+class WorkerUsage:
+    """Work and memory of one worker.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class WorkerUse:
 
 
 class Workers(ABC):
-    """Processes that work on what they hold.
+    """Processes that hold partitions and work on them.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Workers(ABC):
         *arguments: Any,
         worker: int | None = None,
         label: str = "",
-    ) -> Handle[Result]:
+    ) -> ResultHandle[Result]:
         """Have ``function(backend, *arguments)`` run on a worker; return a handle of its result without waiting.
 
         Parameters
@@ -99,7 +99,7 @@ class Workers(ABC):
         function: Callable[Concatenate[Backend, ...], Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """Have a function run with each of several lists of arguments; return handles, in their order.
 
         As `submit` of one after the other, with less to send. Where that runs it at once, the lists are asked for one
@@ -108,14 +108,14 @@ class Workers(ABC):
         given = zip(each, labels, strict=True)
         return [self.submit(function, *arguments, label=label) for arguments, label in given]
 
-    def on_each(
+    def map_partitions(
         self,
-        partitions: Sequence[Handle[Any]],
+        partitions: Sequence[ResultHandle[Any]],
         function: Callable[Concatenate[Backend, ...], Result],
         arguments: Sequence[Any],
         each: Sequence[Sequence[Any]],
         label: str,
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """Have ``function(backend, partition, *arguments, *own)`` run on every partition; return handles, in order.
 
         Parameters
@@ -130,7 +130,7 @@ class Workers(ABC):
         given = ((part, *arguments, *more) for part, more in zip(partitions, own, strict=True))
         return self.map(function, given, [f"{label} of partition {at + 1} of {n}" for at in range(n)])
 
-    def rows_by_worker(self, partitions: Sequence[Handle[Any]], heights: Sequence[int]) -> dict[str, int]:
+    def rows_by_worker(self, partitions: Sequence[ResultHandle[Any]], heights: Sequence[int]) -> dict[str, int]:
         """Return how many rows each worker holds, by its address."""
         rows: dict[str, int] = {}
         for home, height in zip(self.homes(partitions), heights, strict=True):
@@ -138,11 +138,11 @@ class Workers(ABC):
                 rows[home] = rows.get(home, 0) + height
         return rows
 
-    def wait(self, handles: Iterable[Handle[Any]]) -> None:  # noqa: B027 - where there is nothing to wait for
+    def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:  # noqa: B027 - where there is nothing to wait for
         """Wait until all results are there; they stay where they are. Raises as `gather`."""
 
     @abstractmethod
-    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+    def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """Return the results, in the order of the handles, as soon as all are there.
 
         Raises
@@ -163,11 +163,11 @@ class Workers(ABC):
         """Return what has fallen back since the last call."""
         return ()
 
-    def usage(self) -> list[WorkerUse]:
+    def usage(self) -> list[WorkerUsage]:
         """Return what each worker has done and holds."""
         return []
 
-    def homes(self, handles: Sequence[Handle[Any]]) -> list[str]:
+    def homes(self, handles: Sequence[ResultHandle[Any]]) -> list[str]:
         """Return the address of a worker that holds each result; ``""`` where none does, or it is this process."""
         return ["" for _ in handles]
 
@@ -176,19 +176,19 @@ class Workers(ABC):
         return []
 
     @abstractmethod
-    def put(self, value: Any) -> Handle[Any]:
+    def put(self, value: Any) -> ResultHandle[Any]:
         """Send a value to the workers once, for all functions that will need it."""
 
 
 @dataclass(frozen=True)
-class _Here(Handle[Result]):
+class _InlineHandle(ResultHandle[Result]):
     """A result in this process."""
 
     result: Result
 
 
-class Inline(Workers):
-    """Workers of this process, which run every function at once: an error comes out of `submit` already.
+class InlineWorkers(Workers):
+    """Workers of this process, which run every function at once: `submit` raises its errors.
 
     Parameters
     ----------
@@ -206,18 +206,18 @@ class Inline(Workers):
         *arguments: Any,
         worker: int | None = None,
         label: str = "",
-    ) -> Handle[Result]:
+    ) -> ResultHandle[Result]:
         """See `Workers.submit`."""
-        given = [a.result if isinstance(a, _Here) else a for a in arguments]
-        return _Here(function(self.backend, *given))
+        given = [a.result if isinstance(a, _InlineHandle) else a for a in arguments]
+        return _InlineHandle(function(self.backend, *given))
 
-    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+    def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """See `Workers.gather`."""
-        return [handle.result for handle in handles if isinstance(handle, _Here)]
+        return [handle.result for handle in handles if isinstance(handle, _InlineHandle)]
 
-    def put(self, value: Any) -> Handle[Any]:
+    def put(self, value: Any) -> ResultHandle[Any]:
         """See `Workers.put`."""
-        return _Here(value)
+        return _InlineHandle(value)
 
 
 def pass_progress(label: str, n_done: int, n_tasks: int) -> ProgressReport | None:

@@ -1,4 +1,4 @@
-"""Steps of a run on rows that lie in one place, or in partitions on the workers of a cluster: the data decides."""
+"""Steps of a run on tables in memory or in partitions, dispatched on the type of the data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpupipe.models.fitted.device import joined
 from gpupipe.partitions.features import transform, transform_training
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.prediction import predict_partitions
-from gpupipe.partitions.rules import judge_partitions
-from gpupipe.partitions.statistics.training import ClusterStatistics
+from gpupipe.partitions.rules import check_partitions
+from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.rules import RuleViolation
 from gpupipe.rules.check import Rules, find_violations
@@ -46,9 +46,9 @@ def values_at(table: AnyTable, name: str, rows: Array, backend: Backend) -> Arra
     return backend.to_host(table.column(name)[backend.to_device(rows)])
 
 
-def broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+def find_broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rules that a table breaks."""
-    found = judge_partitions if isinstance(table, PartitionedTable) else find_violations
+    found = check_partitions if isinstance(table, PartitionedTable) else find_violations
     return found(table, rules, backend)
 
 
@@ -59,7 +59,7 @@ def rows_by_worker(data: AnyTable | Matrix) -> dict[str, int]:
 
 def statistics_of(table: AnyTable, backend: Backend, target: Target | None, seed: int) -> Statistics:
     """Return what is learned of training rows."""
-    kind: Any = ClusterStatistics if isinstance(table, PartitionedTable) else Statistics
+    kind: Any = PartitionedStatistics if isinstance(table, PartitionedTable) else Statistics
     found: Statistics = kind(table, backend, target, seed)
     return found
 
@@ -67,14 +67,14 @@ def statistics_of(table: AnyTable, backend: Backend, target: Target | None, seed
 def write_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
     """Return the matrix of rows outside of the training."""
     if isinstance(table, PartitionedTable):
-        return transform(features, table, backend).written()
+        return transform(features, table, backend).materialize()
     return features.transform(table, backend)
 
 
 def write_training_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
     """Return the matrix of the very rows that were fitted: those of the statistics."""
     if isinstance(table, PartitionedTable):
-        return transform_training(features, table, backend).written()
+        return transform_training(features, table, backend).materialize()
     return features.transform_training(table, backend)
 
 

@@ -1,4 +1,4 @@
-"""Training on rows that lie on workers.
+"""Training on partitioned matrices.
 
 XGBoost is trained by all workers together, on the rows that each has; networks too (`gpupipe.dask.networks`), and
 on GPUs what cuml.dask has (`gpupipe.dask.cuml`). What learns from one matrix only is trained by the process
@@ -18,7 +18,7 @@ from gpupipe.models.boosting import XGBoost
 from gpupipe.models.neural.settings import Neural
 from gpupipe.models.training import require_torch
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.out_of_core.workers import OnDisk
+from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import SHARE, gathered_bytes
 from gpupipe.units import GIB
 
@@ -46,11 +46,11 @@ def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context:
     GpupipeError
         As `gpupipe.models.fit`.
     """
-    X, y = X.filled(), y if y is None else np.asarray(y)
-    if isinstance(model, XGBoost) and isinstance(X.workers, OnDisk):
-        from gpupipe.partitions.out_of_core.boosting import fit_on_disk
+    X, y = X.drop_empty(), y if y is None else np.asarray(y)
+    if isinstance(model, XGBoost) and isinstance(X.workers, OutOfCoreWorkers):
+        from gpupipe.partitions.out_of_core.boosting import fit_out_of_core
 
-        return fit_on_disk(model, X, y, context, X.workers)
+        return fit_out_of_core(model, X, y, context, X.workers)
     if isinstance(model, XGBoost):
         from gpupipe.dask.boosting import fit_xgboost
 
@@ -71,9 +71,9 @@ def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context:
     if _has_room(X, context.backend):
         return fit(model, X.gather(), y, context)
     if X.workers.device == "cpu" and y is not None:
-        from gpupipe.partitions.linear import fit_in_passes, is_learned_in_passes
+        from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 
-        if is_learned_in_passes(model, X.n_columns, context):
+        if can_fit_in_passes(model, X.n_columns, context):
             return fit_in_passes(model, X, y, context)
     raise _no_room(model, X, context.backend)
 

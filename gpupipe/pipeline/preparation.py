@@ -18,7 +18,7 @@ from gpupipe.models import MODELS, early_refusal
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, rows_by_worker
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.read_stage import ReadTable, partitioned, read_spread, read_table
+from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_workers, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.worker_stages import open_stage
@@ -47,7 +47,9 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     derives = bool(derived_ops(config.features))
     spread = workers is not None and not derives and not config.has_frames
     with open_stage(timeline, backend, workers if spread else None, "read") as stage:
-        found = read_spread(config, workers, backend) if workers is not None and spread else read_table(config, backend)
+        found = (
+            read_on_workers(config, workers, backend) if workers is not None and spread else read_table(config, backend)
+        )
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
@@ -61,7 +63,7 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     if workers is not None and not spread:
         what = "columns are derived" if derives else "tables in memory are encoded"
         timeline.note(f"{what} by the driver; the table is then cut into partitions")
-        table = partitioned(table, workers)
+        table = partition_table(table, workers)
     known, row_ids = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")

@@ -89,7 +89,7 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
 
 
-def read_spread(config: Config, workers: Workers, backend: Backend) -> ReadTable:
+def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable:
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.partitions.read import read_partitions
 
@@ -97,12 +97,12 @@ def read_spread(config: Config, workers: Workers, backend: Backend) -> ReadTable
     return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
 
 
-def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
+def partition_table(table: AnyTable, workers: Workers) -> AnyTable:
     """Return a table of this process as partitions on the workers."""
-    from gpupipe.partitions.read import partitioned
+    from gpupipe.partitions.read import partition_table
 
     assert isinstance(table, Table)
-    return partitioned(table, workers)
+    return partition_table(table, workers)
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:

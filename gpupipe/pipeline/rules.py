@@ -19,7 +19,7 @@ from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import input_files, read_arrow
-from gpupipe.pipeline.dispatch import AnyTable, broken_rules
+from gpupipe.pipeline.dispatch import AnyTable, find_broken_rules
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
@@ -163,7 +163,7 @@ def _declared(schema: Schema, name: str) -> DeclaredColumn:
 
 def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
     texts = [name for name in rules if isinstance(getattr(table, "texts", {}).get(name), DeviceText)]
-    broken = broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
+    broken = find_broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
     if not texts:
         return broken
     backend.fall_back(
@@ -171,7 +171,7 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> 
     )
     loaded = read_joined(config.source, config.tables, columns=texts)
     on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
-    return [*broken, *broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
+    return [*broken, *find_broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 
 def settle(
@@ -217,7 +217,7 @@ def enforce_served(
         return []
     declared = {each.column: each.declared for each in found}
     table = encode(arrow.select(list(declared)), backend.host, declared)
-    return settle_served(broken_rules(table, by_column(found), backend.host), label, fix)
+    return settle_served(find_broken_rules(table, by_column(found), backend.host), label, fix)
 
 
 def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:

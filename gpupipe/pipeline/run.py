@@ -17,7 +17,7 @@ from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
-from gpupipe.partitions.out_of_core.workers import on_disk
+from gpupipe.partitions.out_of_core.workers import out_of_core_workers
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
@@ -99,7 +99,7 @@ def run_pipeline(
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
         if not on_cluster and (plan := plan_out_of_core(config, backend)) is not None:
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
-            workers = stack.enter_context(on_disk(backend, plan.on_disk, directory.path))
+            workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
         job = open_job(config, backend, timeline, workers)
         checkpoints = RunCheckpoints(store, table_key(key, job.table, job.y, job.goal, job.workers))

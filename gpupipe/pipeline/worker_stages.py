@@ -1,4 +1,4 @@
-"""Stages whose work is done by the workers of a cluster."""
+"""Stages of the timeline on the workers of a cluster."""
 
 from __future__ import annotations
 

@@ -78,5 +78,5 @@ def _wait_for(file: Path) -> None:
 
 def processes_below() -> set[psutil.Process]:
     """Return the processes below this one, without Python's own helper that outlives them."""
-    below = psutil.Process().children(recursive=True)
-    return {child for child in below if "resource_tracker" not in " ".join(child.cmdline())}
+    count_below = psutil.Process().children(recursive=True)
+    return {child for child in count_below if "resource_tracker" not in " ".join(child.cmdline())}

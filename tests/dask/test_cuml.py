@@ -16,7 +16,7 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DeviceError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.partition_training import fit_partitions
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.worker_stages import open_worker_stage
@@ -29,7 +29,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
 
 
-class OnGpus(Inline):
+class OnGpus(InlineWorkers):
     """Workers of this process that are said to have GPUs, and may fall back."""
 
     device, reason = "gpu", "a claim"

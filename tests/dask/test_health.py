@@ -25,7 +25,7 @@ from gpupipe.dask.connect import connect
 from gpupipe.dask.health import key_of, label_of
 from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, LimitError
-from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.units import MIB
 
 LIMIT = 400 * MIB
@@ -66,7 +66,7 @@ def total_of(workers: Workers, parts: list[DaskHandle[object]]) -> float:
 
 
 def expected() -> float:
-    inline = Inline(choose("cpu"))
+    inline = InlineWorkers(choose("cpu"))
     return total_of(inline, parts_of(inline))
 
 

@@ -26,9 +26,9 @@ from gpupipe.backends import Backend
 from gpupipe.config import parse_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ArtifactError, ClusterError, ConfigError, DataError, LimitError, SchemaError
-from gpupipe.partitions.scoring import SentModel, _cannot_write, score_pieces
-from gpupipe.partitions.source_chunks import ArrowPiece
-from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.partitions.scoring import SentModel, _cannot_write, score_chunks
+from gpupipe.partitions.source_chunks import ArrowChunk
+from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import cluster, score, score_on_cluster, score_on_workers
@@ -168,11 +168,11 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
         opened.append(path)
         return cluster._opened(path, backend, allow_code=False)
 
-    rows, inline = pq.read_table(folder / "all.parquet"), Inline(backend)
-    pieces = [ArrowPiece(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
+    rows, inline = pq.read_table(folder / "all.parquet"), InlineWorkers(backend)
+    chunks = [ArrowChunk(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
     sent = SentModel.of(trained("linear", MODELS["linear"]) / "model", opener)
-    assert score_pieces(pieces, sent, tmp_path, inline).n_rows == 200
-    assert pieces == [] and len(opened) == 1 and not opened[0].exists()
+    assert score_chunks(chunks, sent, tmp_path, inline).n_rows == 200
+    assert chunks == [] and len(opened) == 1 and not opened[0].exists()
 
 
 def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, trained, workers, tmp_path) -> None:
@@ -220,7 +220,7 @@ def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_pa
     sent = SentModel.of(folder, partial(cluster._opened, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
     with pytest.raises(ArtifactError, match=r"schema\.json"):
-        score_pieces([ArrowPiece(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
+        score_chunks([ArrowChunk(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
     assert os.listdir(tmp_path) == []
 
 
@@ -305,7 +305,7 @@ def test_workers_that_are_lost_again_and_again_leave_nothing(folder, trained, fa
     run = trained("linear", MODELS["linear"])
     with pytest.raises(ClusterError, match="workers died one after another") as caught:
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", fatal(""), "cpu")
-    assert "scoring piece" in caught.value.where
+    assert "scoring chunk" in caught.value.where
     assert os.listdir(tmp_path) == []
 
 

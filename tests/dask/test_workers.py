@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster, real processes of this machine, do what `Inline` does."""
+"""The workers of a Dask cluster, real processes of this machine, do what `InlineWorkers` does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpupipe.dask.configuration import BEFORE_START
 from gpupipe.dask.connect import connect
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DataError, GpupipeError, LimitError
-from gpupipe.partitions.workers import Inline, Workers, WorkerUse
+from gpupipe.partitions.workers import InlineWorkers, Workers, WorkerUsage
 from gpupipe.units import GIB
 from tests.hostile_modules import imported_modules, write_hostile_modules
 
@@ -51,7 +51,7 @@ def sums_by_part(workers: Workers) -> list[float]:
 
 
 def test_they_give_what_one_process_gives_in_the_order_of_the_handles(workers: DaskWorkers) -> None:
-    alone = sums_by_part(Inline(choose("cpu")))
+    alone = sums_by_part(InlineWorkers(choose("cpu")))
     assert sums_by_part(workers) == alone
     assert alone[-1] == 2 * sum(range(70))
 
@@ -63,7 +63,7 @@ def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(w
         each = [parts[:1], parts[:3], (), [parts[3], 5.0]]  # none is as long as the next
         return workers.gather(workers.map(chores.total, each, labels))
 
-    assert sums(workers) == sums(Inline(choose("cpu"))) == [45.0, 435.0, 0.0, 350.0]
+    assert sums(workers) == sums(InlineWorkers(choose("cpu"))) == [45.0, 435.0, 0.0, 350.0]
     assert workers.map(chores.total, [], []) == []
 
 
@@ -151,7 +151,7 @@ def test_each_worker_says_what_it_has_done_and_holds(workers: DaskWorkers) -> No
     assert all(use.peak_bytes > 10 << 20 and use.bytes_spilled == 0 for use in after)
 
 
-def told_after(workers: DaskWorkers, told: Callable[[list[WorkerUse]], bool]) -> list[WorkerUse]:
+def told_after(workers: DaskWorkers, told: Callable[[list[WorkerUsage]], bool]) -> list[WorkerUsage]:
     """Return what the workers did once they have told it: a sign of life comes twice a second."""
     end = time.monotonic() + 60
     while not told(uses := workers.usage()):
@@ -166,13 +166,13 @@ def test_workers_with_a_gpu_each_give_the_same() -> None:
     with connect(settings, "gpu") as workers:
         assert workers.device == "gpu"
         assert workers.gather([workers.submit(chores.surroundings)])[0]["backend"] == "gpu"
-        assert sums_by_part(workers) == sums_by_part(Inline(choose("cpu")))
+        assert sums_by_part(workers) == sums_by_part(InlineWorkers(choose("cpu")))
 
 
 def every_error(kind: type[GpupipeError]) -> Iterator[type[GpupipeError]]:
     yield kind
-    for below in kind.__subclasses__():
-        yield from every_error(below)
+    for count_below in kind.__subclasses__():
+        yield from every_error(count_below)
 
 
 def example(kind: type[GpupipeError]) -> GpupipeError:

@@ -33,9 +33,9 @@ from gpupipe.features.statistics.row_blocks import map_row_blocks
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
-from gpupipe.partitions.statistics.training import ClusterStatistics
-from gpupipe.partitions.table import Part, PartitionedTable
-from gpupipe.partitions.workers import Inline
+from gpupipe.partitions.statistics.training import PartitionedStatistics
+from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.read_stage import read_table
@@ -332,15 +332,15 @@ def test_what_lies_in_brackets_is_what_the_host_finds() -> None:
 def test_partitions_on_devices_have_what_one_host_has() -> None:
     table, device, n = people(), DeviceDouble(), N
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
-    workers = Inline(device, 2)
+    workers = InlineWorkers(device, 2)
     cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
-    parts = tuple(Part(workers.put(part), part.n_rows) for part in cut)
+    parts = tuple(TablePartition(workers.put(part), part.n_rows) for part in cut)
     with (
         patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
-        many = ClusterStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
-        assert len(many.table.parts) == 2
+        many = PartitionedStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
+        assert len(many.table.partitions) == 2
         one = Statistics(table, choose("cpu"), target, SEED)
         asked = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
         for shares in ([0.1, 0.5], [i / 9 for i in range(10)]):

@@ -18,8 +18,8 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.settings import CsvSettings, TableSource
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.partitions.source_chunks import read_pieces
-from gpupipe.partitions.workers import Inline
+from gpupipe.partitions.source_chunks import read_chunks
+from gpupipe.partitions.workers import InlineWorkers
 
 ROWS = "".join(f"{i},{i / 2},x{i % 3}\n" for i in range(40))
 BASE = "a,b,s\n" + ROWS
@@ -28,9 +28,9 @@ Outcome = tuple[list[list[Any]], list[str]] | tuple[str, str, str]
 
 
 def in_pieces(source: TableSource, n: int) -> tuple[pa.Table, list[str]]:
-    workers = Inline(choose("cpu"), 2)
-    found = read_pieces(source, workers, n)
-    rows = workers.gather([piece.rows for piece in found.pieces])
+    workers = InlineWorkers(choose("cpu"), 2)
+    found = read_chunks(source, workers, n)
+    rows = workers.gather([chunk.rows for chunk in found.chunks])
     return pa.concat_tables([widen_codes(table) for table in rows]), found.notes
 
 

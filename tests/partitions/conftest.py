@@ -20,23 +20,23 @@ from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics import categories as merging
 from gpupipe.partitions.statistics import rank_selection
-from gpupipe.partitions.table import Part, PartitionedTable
-from gpupipe.partitions.workers import Handle, Inline, Workers
+from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.workers import InlineWorkers, ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 
 
-class Sent(Inline):
+class Sent(InlineWorkers):
     """Workers of this process that get copies of everything, as if it had been sent to another one."""
 
-    def submit(self, function: Any, *arguments: Any, worker: int | None = None, label: str = "") -> Handle[Any]:
+    def submit(self, function: Any, *arguments: Any, worker: int | None = None, label: str = "") -> ResultHandle[Any]:
         """See `Workers.submit`."""
         function = pickle.loads(pickle.dumps(function))
-        given = [a if isinstance(a, Handle) else pickle.loads(pickle.dumps(a)) for a in arguments]
+        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
         done = super().submit(function, *given, worker=worker, label=label)
         return super().put(pickle.loads(pickle.dumps(self.gather([done])[0])))
 
-    def put(self, value: Any) -> Handle[Any]:
+    def put(self, value: Any) -> ResultHandle[Any]:
         """See `Workers.put`."""
         return super().put(pickle.loads(pickle.dumps(value)))
 
@@ -45,7 +45,7 @@ def divided(table: Table, cuts: Sequence[int], workers: Workers) -> PartitionedT
     """Return a table in partitions that end at `cuts`, and with the last row."""
     found = []
     for start, stop in pairwise([0, *cuts, table.n_rows]):
-        found.append(Part(workers.put(slice_rows(table, start, stop)), stop - start))
+        found.append(TablePartition(workers.put(slice_rows(table, start, stop)), stop - start))
     return PartitionedTable(table.schema, tuple(found), workers, table.places)
 
 

@@ -14,7 +14,7 @@ from gpupipe.backends import Backend
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, Model
 from gpupipe.models.linear import Lasso, LogisticRegression, Ridge
-from gpupipe.partitions.linear import fit_in_passes, is_learned_in_passes
+from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 
@@ -40,7 +40,7 @@ def in_parts(X: Array, workers: Workers) -> PartitionedMatrix:
 def fitted(model: Model, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:
     task: Any = "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass"
     context = FitContext(backend, task, 0, n_classes, {}, NAMES)
-    assert is_learned_in_passes(model, X.shape[1], context)
+    assert can_fit_in_passes(model, X.shape[1], context)
     return fit_in_passes(model, in_parts(X, workers), y, context)
 
 
@@ -76,8 +76,8 @@ def test_a_ridge_has_the_coefficients_of_scikit_learn(
 def test_what_has_another_minimum_is_not_learned_so(backend: Backend) -> None:
     context = FitContext(backend, "binary", 0, 2, {}, NAMES)
     for model in (LogisticRegression(l1_ratio=0.5), LogisticRegression(solver="liblinear"), Lasso(), Ridge(alpha=0.0)):
-        assert not is_learned_in_passes(model, 6, context)
-    assert not is_learned_in_passes(LogisticRegression(), 5_000, context)  # its Hessian is too large
+        assert not can_fit_in_passes(model, 6, context)
+    assert not can_fit_in_passes(LogisticRegression(), 5_000, context)  # its Hessian is too large
 
 
 def test_a_model_that_does_not_converge_says_so(X: Array, backend: Backend, workers: Workers) -> None:

@@ -17,8 +17,8 @@ from gpupipe.models import FitContext, fit
 from gpupipe.models.boosting import XGBoost
 from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, Shelf
-from gpupipe.partitions.out_of_core.workers import on_disk
+from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, FileStore
+from gpupipe.partitions.out_of_core.workers import out_of_core_workers
 from gpupipe.pipeline.partition_training import fit_partitions
 
 Array = Any
@@ -26,10 +26,10 @@ N_CELLS = KEPT_IN_MEMORY  # of 8 bytes: large enough for a file
 
 
 def test_arrays_come_back_as_they_were_and_cannot_be_written_to(tmp_path: Path) -> None:
-    shelf, rng = Shelf(tmp_path), np.random.default_rng(1)
+    store, rng = FileStore(tmp_path), np.random.default_rng(1)
     rows = np.asfortranarray(rng.normal(size=(N_CELLS // 4, 4)))
     texts = pa.table({"text": pa.array(["ä", None, "b"] * N_CELLS).dictionary_encode(), "x": np.arange(3 * N_CELLS)})
-    kept = shelf.keep({"rows": rows, "strided": rows[::2], "texts": texts, "name": "a"})
+    kept = store.save({"rows": rows, "strided": rows[::2], "texts": texts, "name": "a"})
     assert kept is not None
     back = kept.load()
     np.testing.assert_array_equal(back["rows"], rows)
@@ -40,22 +40,22 @@ def test_arrays_come_back_as_they_were_and_cannot_be_written_to(tmp_path: Path) 
 
 
 def test_a_file_is_there_as_long_as_its_value_is_referred_to(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
-    kept = shelf.keep(np.arange(N_CELLS))
+    store = FileStore(tmp_path)
+    kept = store.save(np.arange(N_CELLS))
     assert kept is not None
     values = kept.load()
     assert len(list(tmp_path.iterdir())) == 1
-    assert shelf.n_bytes == pytest.approx(8 * N_CELLS, rel=0.01)
+    assert store.n_bytes == pytest.approx(8 * N_CELLS, rel=0.01)
     del kept
     gc.collect()
-    assert list(tmp_path.iterdir()) == [] and shelf.n_bytes == 0
+    assert list(tmp_path.iterdir()) == [] and store.n_bytes == 0
     assert values[-1] == N_CELLS - 1  # the map outlives the name
-    assert shelf.keep(np.arange(8)) is None  # no file's worth
+    assert store.save(np.arange(8)) is None  # no file's worth
 
 
 def test_a_pass_over_partitions_says_which_one_it_is_at(backend: Backend, tmp_path: Path) -> None:
     seen = []
-    with on_disk(backend, "why", tmp_path) as workers:
+    with out_of_core_workers(backend, "why", tmp_path) as workers:
         labels = [f"counts of partition {i} of 3" for i in (1, 2, 3)]
         workers.map(lambda backend, value: seen.append(workers.progress()), [[1], [2], [3]], labels)
         assert workers.progress() is None
@@ -65,14 +65,14 @@ def test_a_pass_over_partitions_says_which_one_it_is_at(backend: Backend, tmp_pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_full_disk_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
-    shelf = Shelf(small_disk)
+    store = FileStore(small_disk)
     with pytest.raises(LimitError, match=r"the disk is full.*are free\n.*where.*\n.*make room"):
-        shelf.keep(np.zeros(1 << 20))
+        store.save(np.zeros(1 << 20))
     assert list(small_disk.iterdir()) == []
 
 
 def test_nothing_stays_behind(tmp_path: Path, backend: Backend) -> None:
-    with pytest.raises(ZeroDivisionError), on_disk(backend, "asked for", tmp_path) as workers:
+    with pytest.raises(ZeroDivisionError), out_of_core_workers(backend, "asked for", tmp_path) as workers:
         handle = workers.submit(_ones, N_CELLS)
         assert workers.gather([handle])[0].sum() == N_CELLS
         assert workers.usage()[0].bytes_spilled > 0
@@ -100,7 +100,7 @@ def test_xgboost_learns_from_files_what_it_learns_from_memory(
     settings = {**settings, "eval_metric": None if n_classes != 2 else settings.get("eval_metric")}
     model = XGBoost(n_estimators=8, class_weight="balanced" if n_classes else None, **settings)
     expected = fit(model, X, y.astype(np.float64), context)
-    with on_disk(backend, "asked for", tmp_path) as workers:
+    with out_of_core_workers(backend, "asked for", tmp_path) as workers:
         parts = [workers.submit(_part, X[a:b]) for a, b in ((0, 2500), (2500, 2500), (2500, 6000))]
         matrix = PartitionedMatrix(tuple(parts), (2500, 0, 3500), 5, workers)
         found = fit_partitions(model, matrix, y.astype(np.float64), context)

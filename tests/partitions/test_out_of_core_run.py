@@ -25,7 +25,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, small_parts: Any) -> tuple[Le
         alone = run_on(CHURN, folder / "in memory", SETTINGS)
         patch.setattr("gpupipe.pipeline.limits.memory.ENOUGH", 1 << 60)
         patch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
-        patch.setattr("gpupipe.partitions.source_chunks.PIECE_BYTES", 100_000)
+        patch.setattr("gpupipe.partitions.source_chunks.CHUNK_BYTES", 100_000)
         return run_on(CHURN, folder / "on the disk", SETTINGS), alone
 
 

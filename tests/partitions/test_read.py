@@ -24,9 +24,9 @@ from gpupipe.dask.connect import connect
 from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.partitions import source_chunks
-from gpupipe.partitions.read import ReadPartitions, partitioned, read_partitions
-from gpupipe.partitions.table import Part, PartitionedTable
-from gpupipe.partitions.workers import Handle, Inline
+from gpupipe.partitions.read import LoadedPartitions, partition_table, read_partitions
+from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.workers import InlineWorkers, ResultHandle
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 
@@ -38,13 +38,13 @@ def backend() -> Backend:
     return choose("cpu")
 
 
-class Pickling(Inline):
+class Pickling(InlineWorkers):
     """Workers that get and give nothing that is not pickled, as those of another process."""
 
-    def submit(self, function: Any, *arguments: Any, **options: Any) -> Handle[Any]:
-        given = [a if isinstance(a, Handle) else pickle.loads(pickle.dumps(a)) for a in arguments]
+    def submit(self, function: Any, *arguments: Any, **options: Any) -> ResultHandle[Any]:
+        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
         made: Any = super().submit(pickle.loads(pickle.dumps(function)), *given, **options)
-        sent: Handle[Any] = type(made)(pickle.loads(pickle.dumps(made.result)))
+        sent: ResultHandle[Any] = type(made)(pickle.loads(pickle.dumps(made.result)))
         return sent
 
 
@@ -53,12 +53,12 @@ def config(**source: Any) -> Config:
     return Config.model_validate({"source": {"cache": False, **source}, "tables": tables})
 
 
-def assert_same(got: ReadPartitions, expected: Table) -> None:
+def assert_same(got: LoadedPartitions, expected: Table) -> None:
     table = got.table
     assert table.schema == expected.schema
     assert (table.n_rows, dict(table.places)) == (expected.n_rows, dict(expected.places))
-    parts = [part.table.result for part in table.parts]  # type: ignore[attr-defined]
-    assert [part.n_rows for part in table.parts] == [part.n_rows for part in parts]
+    parts = [part.table.result for part in table.partitions]  # type: ignore[attr-defined]
+    assert [part.n_rows for part in table.partitions] == [part.n_rows for part in parts]
     for name, block in expected.blocks.items():
         start = 0
         for part in parts:
@@ -70,8 +70,8 @@ def assert_same(got: ReadPartitions, expected: Table) -> None:
 
 
 def compare(
-    asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, like: type[Inline] = Inline
-) -> list[ReadPartitions]:
+    asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, like: type[InlineWorkers] = InlineWorkers
+) -> list[LoadedPartitions]:
     """Read both ways; both refuse with the same message, or both give the same table and remarks."""
     try:
         expected = read_table(asked, backend)
@@ -88,8 +88,8 @@ def compare(
     return found
 
 
-def n_parts(found: list[ReadPartitions]) -> list[int]:
-    return [len(read.table.parts) for read in found]
+def n_parts(found: list[LoadedPartitions]) -> list[int]:
+    return [len(read.table.partitions) for read in found]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_two_files_with_bad_rows_come_out_the_same(data_dir: Path, backend: Back
 def test_a_compressed_file_is_read_by_one_worker_and_cut_then(data_dir: Path, backend: Backend) -> None:
     path = data_dir / "online-retail" / "online_retail.csv.gz"
     (found,) = compare(config(path=str(path)), backend, counts=(7,))
-    assert len(found.table.parts) == 7 and "cannot be cut" in found.remarks[0]
+    assert len(found.table.partitions) == 7 and "cannot be cut" in found.remarks[0]
 
 
 @pytest.mark.data
@@ -153,8 +153,8 @@ def test_parquet_files_of_every_type_come_out_the_same_or_are_refused_alike(data
     assert n_read >= 20
 
 
-@pytest.mark.parametrize("like", [Inline, Pickling])
-def test_row_groups_come_out_the_same(churn: Path, backend: Backend, like: type[Inline]) -> None:
+@pytest.mark.parametrize("like", [InlineWorkers, Pickling])
+def test_row_groups_come_out_the_same(churn: Path, backend: Backend, like: type[InlineWorkers]) -> None:
     found = compare(config(path=str(churn), target="Churn"), backend, like=like)
     assert n_parts(found) == [1, 2, 3, 7]
 
@@ -464,9 +464,9 @@ def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_p
 
 def test_a_table_of_the_leading_process_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:
     table = read_table(config(path=str(churn)), backend).table
-    sent = partitioned(table, Inline(backend, 2), 3)
-    assert len(sent.parts) == 3
-    assert_same(ReadPartitions(sent, (), ()), table)
+    sent = partition_table(table, InlineWorkers(backend, 2), 3)
+    assert len(sent.partitions) == 3
+    assert_same(LoadedPartitions(sent, (), ()), table)
 
 
 def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Backend) -> None:
@@ -476,20 +476,20 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
     expected = read_table(asked, backend)
     with connect(ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30), "cpu") as workers:
         found = read_partitions(asked, workers, 5)
-        tables = workers.gather([part.table for part in found.table.parts])
+        tables = workers.gather([part.table for part in found.table.partitions])
         wrong = config(path=str(tmp_path / "t.csv"), schema={"Churn": "float"})
         with pytest.raises(SchemaError, match="data row 1, 2"):
             read_partitions(wrong, workers, 5)
-    here = Inline(backend, 2)
-    parts = tuple(Part(here.put(table), table.n_rows) for table in tables)
+    here = InlineWorkers(backend, 2)
+    parts = tuple(TablePartition(here.put(table), table.n_rows) for table in tables)
     table = PartitionedTable(found.table.schema, parts, here, found.table.places)
     assert len(parts) == 5 and found.notes == expected.notes
-    assert_same(ReadPartitions(table, (), ()), expected.table)
+    assert_same(LoadedPartitions(table, (), ()), expected.table)
 
 
 def test_pieces_are_small_however_few_are_asked_for(
     churn: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_chunks, "PIECE_BYTES", 200_000)
+    monkeypatch.setattr(source_chunks, "CHUNK_BYTES", 200_000)
     (found,) = compare(config(path=str(churn)), backend, counts=(1,))
-    assert len(found.table.parts) > 5
+    assert len(found.table.partitions) > 5

@@ -24,7 +24,7 @@ from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.features import transform, transform_training
 from gpupipe.partitions.statistics import modes, reductions
 from gpupipe.partitions.statistics.rank_selection import keys_of, value_of
-from gpupipe.partitions.statistics.training import ClusterStatistics
+from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.arrange import take
@@ -74,7 +74,7 @@ def make(seed: int, n: int = N) -> pd.DataFrame:
     return frame
 
 
-def encoded(frame: pd.DataFrame, backend: Backend) -> Table:
+def encode_chunks(frame: pd.DataFrame, backend: Backend) -> Table:
     kinds = {name: declare("text" if name == "words" else "categorical") for name in ("words", "plan", "city", "where")}
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     return encode(arrow, backend, kinds | {"never": declare("datetime")})
@@ -151,8 +151,8 @@ def targets(seed: int, n: int) -> dict[str, Target | None]:
 
 def both(
     table: Table, parted: PartitionedTable, target: Target | None, backend: Backend
-) -> tuple[Statistics, ClusterStatistics]:
-    return Statistics(table, backend, target, 7), ClusterStatistics(parted, backend, target, 7)
+) -> tuple[Statistics, PartitionedStatistics]:
+    return Statistics(table, backend, target, 7), PartitionedStatistics(parted, backend, target, 7)
 
 
 @pytest.mark.parametrize("kind", targets(0, 1))
@@ -160,10 +160,10 @@ def both(
 def test_every_answer_is_that_of_one_machine(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], kind: str
 ) -> None:
-    table = encoded(make(0), backend)
+    table = encode_chunks(make(0), backend)
     with small_parts(32):
         one, many = both(table, divide(table, cuts, workers), targets(1, N)[kind], backend)
-        assert len(many.table.parts) >= min(len(set(cuts) - {0, N}), 2)
+        assert len(many.table.partitions) >= min(len(set(cuts) - {0, N}), 2)
         assert answers(many) == answers(one)
         folds = np.concatenate(workers.gather(many.folds(5)))
         np.testing.assert_array_equal(folds, one.folds(5))
@@ -183,7 +183,7 @@ def test_it_is_whatever_the_rows_and_the_partitions(
     rows_a_part: int, few_values: int, kind: str,
 ) -> None:  # fmt: skip
     """The levels are those of more rows than are fitted, as in a run, so that some are dropped."""
-    table = encoded(make(seed, 310), backend)
+    table = encode_chunks(make(seed, 310), backend)
     mask = np.arange(310) < n
     with small_parts(rows_a_part, few_values):
         parted = divide(table, cuts, workers).take(mask)
@@ -194,7 +194,7 @@ def test_it_is_whatever_the_rows_and_the_partitions(
 def test_it_is_where_no_bracket_holds_and_little_may_be_sent(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = encoded(make(3), backend)
+    table = encode_chunks(make(3), backend)
     parted = divide(table, CUTS["seven"], workers)
     with small_parts(32):
         expected = answers(Statistics(table, backend, None, 7))
@@ -203,9 +203,9 @@ def test_it_is_where_no_bracket_holds_and_little_may_be_sent(
         assert sampled != expected
         monkeypatch.setattr(reductions, "MOST_SENT", 10)
         monkeypatch.setattr(modes, "MOST_SENT", 10)
-        assert answers(ClusterStatistics(parted, backend, None, 7)) == sampled
+        assert answers(PartitionedStatistics(parted, backend, None, 7)) == sampled
         monkeypatch.setattr(quantiles, "DEVIATIONS", 0.0)
-        assert answers(ClusterStatistics(parted, backend, None, 7)) == sampled
+        assert answers(PartitionedStatistics(parted, backend, None, 7)) == sampled
 
 
 def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers, divide: Any) -> None:
@@ -257,7 +257,7 @@ def fitted(statistics: Statistics, view: Any) -> FittedFeatures:
 def test_a_fit_and_its_matrices_are_those_of_one_machine(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], view: Any
 ) -> None:
-    table, rows = encoded(make(5), backend), np.random.default_rng(5).random(N) < 0.7
+    table, rows = encode_chunks(make(5), backend), np.random.default_rng(5).random(N) < 0.7
     with small_parts(32):
         target = Target(targets(5, N)["two classes"].values[rows], 2)  # type: ignore[union-attr]
         parted = divide(table, cuts, workers)
@@ -276,8 +276,8 @@ def test_a_fit_and_its_matrices_are_those_of_one_machine(
 def test_nothing_that_was_reduced_is_asked_for_again(
     backend: Backend, workers: Workers, divide: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = encoded(make(0), backend)
-    statistics = ClusterStatistics(divide(table, [500], workers), backend, targets(0, N)["two classes"], 0)
+    table = encode_chunks(make(0), backend)
+    statistics = PartitionedStatistics(divide(table, [500], workers), backend, targets(0, N)["two classes"], 0)
     before = answers(statistics)
     monkeypatch.setattr(type(workers), "submit", None)
     asked = [plain(name) for name in NUMBERS]
@@ -289,10 +289,10 @@ def test_no_more_values_of_a_bracket_are_sent_than_may_be(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with small_parts(32):
-        parted = divide(encoded(make(0), backend), [320, 640], workers)
+        parted = divide(encode_chunks(make(0), backend), [320, 640], workers)
         for most, n_sent in ((3 * N, N), (30, 0)):
             monkeypatch.setattr(reductions, "MOST_SENT", most)
-            reducer = ClusterStatistics(parted, backend, None, 0)._reducer
+            reducer = PartitionedStatistics(parted, backend, None, 0)._reducer
             ((*found,),) = reducer.reduce_columns(["far"], [0.0], [np.array([[-np.inf, np.inf]])])
             assert sum(part.brackets[0].n for part in found) == N
             assert sum(len(part.brackets[0].values) for part in found) == n_sent
@@ -302,14 +302,14 @@ def test_the_driver_chooses_the_interpreter_of_all_partitions(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two interpreters agree nearly, not to the last bit."""
-    table, named, run = encoded(make(0), backend), [], type(backend).run_program
+    table, named, run = encode_chunks(make(0), backend), [], type(backend).run_program
 
     def noting(self: Any, program: Any, blocks: Any, out: Any, fold: Any = None, engine: str | None = None) -> None:
         named.append(engine)
         run(self, program, blocks, out, fold, engine)
 
     with small_parts(32):
-        statistics = ClusterStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
+        statistics = PartitionedStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
         monkeypatch.setattr(type(backend), "run_program", noting)
         features = fitted(statistics, "dense")
         transform_training(features, statistics.table, backend)
@@ -318,7 +318,7 @@ def test_the_driver_chooses_the_interpreter_of_all_partitions(
 
 
 def test_a_hashed_column_is_added_to_every_partition(backend: Backend, workers: Workers, divide: Any) -> None:
-    table = encoded(make(0), backend)
+    table = encode_chunks(make(0), backend)
     one, many = both(table, divide(table, [500], workers), None, backend)
     hashed = Column("city#4", "categorical", "string", hash_of="city", n_buckets=4)
     for statistics in (one, many):

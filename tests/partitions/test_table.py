@@ -15,7 +15,7 @@ from gpupipe.backends import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Inline, Workers
+from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.column_quality import column_quality
 from gpupipe.table.arrange import arrange, select, take
 from gpupipe.table.blocks import Table
@@ -42,7 +42,7 @@ def table(backend: Backend) -> Table:
 
 
 def texts_of(table: PartitionedTable, name: str) -> list[str | None]:
-    parts = table.workers.gather([part.table for part in table.parts])
+    parts = table.workers.gather([part.table for part in table.partitions])
     return [text for part in parts for text in part.texts[name].to_pylist()]
 
 
@@ -71,7 +71,7 @@ def test_partitions_have_the_rows_of_the_table(
     assert_same(parted, table)
     few = Schema(tuple(table.schema[name] for name in ("since", "plan", "words")))
     assert_same(parted.select(few), select(table, few))
-    assert_same(parted.select(few).arranged(few), select(table, few))
+    assert_same(parted.select(few).arrange(few), select(table, few))
     mask = np.random.default_rng(1).random(N) < 0.3
     assert_same(parted.select(few).take(mask), take(select(table, few), mask, backend))
     assert_same(parted.take(np.zeros(N, bool)), take(table, np.zeros(N, bool), backend))
@@ -81,9 +81,9 @@ def test_another_schema_is_that_of_every_partition(
     table: Table, backend: Backend, workers: Workers, divide: Any
 ) -> None:
     other = table.schema.select(["plan", "x"])
-    assert_same(divide(table, [7, 70], workers).arranged(other), arrange(table, other, backend))
+    assert_same(divide(table, [7, 70], workers).arrange(other), arrange(table, other, backend))
     parted = divide(table, [7], workers)
-    assert parted.arranged(table.schema) is parted
+    assert parted.arrange(table.schema) is parted
 
 
 def test_single_rows_come_in_the_order_in_which_they_are_asked_for(table: Table, workers: Workers, divide: Any) -> None:
@@ -102,23 +102,23 @@ def test_aligned_partitions_begin_at_whole_parts_and_none_is_empty(
 ) -> None:  # fmt: skip
     mask = np.arange(N) < n
     with small_parts(rows_a_part):
-        aligned = divide(table, cuts, workers).take(mask).aligned()
+        aligned = divide(table, cuts, workers).take(mask).align()
         assert all(bound % rows_a_part == 0 for bound in aligned.bounds[:-1])
-        assert all(part.n_rows for part in aligned.parts) or (n == 0 and len(aligned.parts) == 1)
+        assert all(part.n_rows for part in aligned.partitions) or (n == 0 and len(aligned.partitions) == 1)
         assert_same(aligned, take(table, mask, backend))
-        assert aligned.aligned() is aligned
+        assert aligned.align() is aligned
 
 
 def test_a_boundary_moves_to_the_nearest_whole_part(
     table: Table, workers: Workers, divide: Any, small_parts: Any
 ) -> None:
     with small_parts(10):
-        assert divide(table, [14, 16, 58, 97], workers).aligned().bounds == [0, 10, 20, 60, 100]
-        assert divide(table, [3, 4], workers).aligned().bounds == [0, 100]
+        assert divide(table, [14, 16, 58, 97], workers).align().bounds == [0, 10, 20, 60, 100]
+        assert divide(table, [3, 4], workers).align().bounds == [0, 100]
 
 
 def test_a_column_that_is_absent_is_named(table: Table, backend: Backend, divide: Any) -> None:
-    parted = divide(table, [50], Inline(backend))
+    parted = divide(table, [50], InlineWorkers(backend))
     with pytest.raises(SchemaError, match="no column 'y'"):
         parted.column("y")
     with pytest.raises(SchemaError, match="'words' is text"):

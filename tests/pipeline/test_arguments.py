@@ -132,7 +132,7 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
 
 @pytest.mark.parametrize(
     ("method", "step"),
-    [("run", "run_pipeline"), ("plan", "make_plan"), ("features", "prepare"), ("tensors", "make_tensors")],
+    [("run", "run_pipeline"), ("plan", "make_plan"), ("features", "open_job"), ("tensors", "make_tensors")],
 )
 def test_every_method_words_its_errors_for_python(
     method: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

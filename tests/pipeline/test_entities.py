@@ -250,4 +250,4 @@ def test_a_large_run_goes_on_where_the_first_events_have_no_two_labels(
     monkeypatch.setattr(room, "ENOUGH", 1 << 60)
     with pytest.raises(DataError, match=r"in the .* rows that the plan looks at"):
         make_plan(config(tmp_path / "orders.parquet"))
-    assert room.beyond_memory(config(tmp_path / "orders.parquet"), choose("cpu")) is None
+    assert room.plan_out_of_core(config(tmp_path / "orders.parquet"), choose("cpu")) is None

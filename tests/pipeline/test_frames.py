@@ -19,7 +19,7 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.datasets.churn import customers, events
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.partitions.workers import Inline
+from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
@@ -205,7 +205,7 @@ def test_rows_in_partitions_give_the_same_run(
         monkeypatch.setattr("gpupipe.pipeline.plan.run_plan.SHARE", 0.0)  # nothing fits
     else:
         more = {"cluster": {"scheduler": "local"}}
-        monkeypatch.setattr(run_module, "workers_of", lambda config: nullcontext(Inline(choose("cpu"), 2)))
+        monkeypatch.setattr(run_module, "workers_of", lambda config: nullcontext(InlineWorkers(choose("cpu"), 2)))
     run = gp.Pipeline(TABLE, **SETTINGS | more).run(tmp_path / "run")
     assert run.document["best"] == of_frame.document["best"]
     assert run.metrics == pytest.approx(of_frame.metrics, abs=1e-6)

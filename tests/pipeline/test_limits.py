@@ -14,7 +14,7 @@ from gpupipe.backends.energy import EnergyUnavailable as NotMeasured
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
-from gpupipe.partitions.workers import Inline
+from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline.limits.budget import Budget
 from gpupipe.pipeline.limits.energy import RunHardware, meters_of
 from gpupipe.pipeline.limits.safe_points import StopSignal
@@ -175,7 +175,7 @@ def test_workers_of_other_machines_have_no_meter_and_count_each(monkeypatch: Any
 
 def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun_started(monkeypatch: Any) -> None:
     backend = CpuBackend()
-    workers = Inline(backend, 3)
+    workers = InlineWorkers(backend, 3)
     local = RunHardware.of(churn(["gaussian_nb"], cluster={"scheduler": "local"}), backend, workers, 1)
     assert (local.n_gpus(), local.n_machines, local.are_elsewhere) == (0, 1, False)
     far = RunHardware.of(churn(["gaussian_nb"], cluster={"scheduler": "tcp://host:8786"}), backend, workers, 1)

@@ -18,10 +18,10 @@ from gpupipe.cli import main
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, SchemaError
 from gpupipe.partitions import rules
-from gpupipe.partitions.workers import Handle, Inline
+from gpupipe.partitions.workers import InlineWorkers, ResultHandle
 from gpupipe.pipeline.api import Pipeline
 from gpupipe.pipeline.model.model import Model, load_model
-from gpupipe.pipeline.read_stage import read_spread, read_table
+from gpupipe.pipeline.read_stage import read_on_workers, read_table
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.rules import enforce
 from gpupipe.pipeline.run import run_pipeline
@@ -80,11 +80,11 @@ def bad() -> pd.DataFrame:
     return frame
 
 
-class Sent(Inline):
+class Sent(InlineWorkers):
     """Workers that get and give nothing that is not pickled, as those of another process."""
 
-    def submit(self, function: Any, *arguments: Any, **options: Any) -> Handle[Any]:
-        given = [a if isinstance(a, Handle) else pickle.loads(pickle.dumps(a)) for a in arguments]
+    def submit(self, function: Any, *arguments: Any, **options: Any) -> ResultHandle[Any]:
+        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
         (made,) = self.gather([super().submit(function, *given, **options)])
         return super().put(pickle.loads(pickle.dumps(made)))
 
@@ -132,9 +132,9 @@ def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> 
 @pytest.mark.parametrize("n", [1, 3, 7])
 def test_workers_find_what_one_machine_finds(folder: Path, backend: Backend, n: int) -> None:
     with pytest.raises(SchemaError) as caught:
-        read_spread(configured(folder / "bad.parquet"), Sent(backend, n), backend)
+        read_on_workers(configured(folder / "bad.parquet"), Sent(backend, n), backend)
     assert str(caught.value).startswith(BROKEN)
-    spread = read_spread(configured(folder / "good.parquet"), Sent(backend, n), backend)
+    spread = read_on_workers(configured(folder / "good.parquet"), Sent(backend, n), backend)
     assert spread.table.schema.names == ("tenure", "plan", "since", "left")
 
 
@@ -144,7 +144,7 @@ def test_texts_that_are_too_many_to_gather_at_once_are_gathered_in_shares(
     monkeypatch.setattr(rules, "TEXTS_AT_ONCE", 1_000)
     config = configured(folder / "bad.parquet", {"id": {"unique": True}, "mail": {"unique": True}})
     with pytest.raises(SchemaError, match=r"broken:\n  id: 2 rows .*row 4: 'c230'; row 231: 'c230'"):
-        read_spread(config, Sent(backend, 3), backend)
+        read_on_workers(config, Sent(backend, 3), backend)
 
 
 def test_rows_of_several_files_are_those_of_their_file(folder: Path, backend: Backend) -> None:

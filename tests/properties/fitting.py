@@ -21,9 +21,9 @@ from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.features import transform_training
-from gpupipe.partitions.statistics.training import ClusterStatistics
-from gpupipe.partitions.table import Part, PartitionedTable
-from gpupipe.partitions.workers import Inline
+from gpupipe.partitions.statistics.training import PartitionedStatistics
+from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.table.arrange import select, slice_rows, take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -109,14 +109,18 @@ class Fitted:
     def _statistics(self, rows: Table, target: Target | None, cuts: Sequence[int] | None) -> Statistics:
         if cuts is None:
             return Statistics(rows, self.backend, target, 7)
-        workers = Inline(self.backend, 2)
+        workers = InlineWorkers(self.backend, 2)
         bounds = pairwise([0, *cuts, rows.n_rows])
-        parts = tuple(Part(workers.put(slice_rows(rows, start, stop)), stop - start) for start, stop in bounds)
-        return ClusterStatistics(PartitionedTable(rows.schema, parts, workers, rows.places), self.backend, target, 7)
+        parts = tuple(
+            TablePartition(workers.put(slice_rows(rows, start, stop)), stop - start) for start, stop in bounds
+        )
+        return PartitionedStatistics(
+            PartitionedTable(rows.schema, parts, workers, rows.places), self.backend, target, 7
+        )
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
-        if isinstance(statistics, ClusterStatistics):
-            parts = transform_training(self.features, statistics.table, self.backend).parts
+        if isinstance(statistics, PartitionedStatistics):
+            parts = transform_training(self.features, statistics.table, self.backend).partitions
             X = np.concatenate(statistics.table.workers.gather(parts))
         else:
             X = self.features.transform_training(statistics.table, self.backend)

@@ -29,6 +29,7 @@ from gpupipe.table.device.frame_columns import (
     distinct_texts,
     strings,
 )
+from gpupipe.table.time_columns import MICROS
 
 PLACE = "place in the table"  # no name in an expression
 

@@ -22,6 +22,7 @@ from gpupipe.io.plain_tables import plain_table
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.schema import TEXT_KINDS
+from gpupipe.table.time_columns import MICROS
 
 MANY_TEXTS = 10_000  # so many distinct ones that are no texts are worth a note
 UNLIKE_TIMES = r'["\\[:cntrl:]]'

@@ -19,13 +19,15 @@ from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import explained, keyword_arguments, learnable
 from gpupipe.models.xgboost_rounds import BoostingRounds
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.out_of_core.workers import OnDisk
+from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import binned_bytes
 
 Array = Any
 
 
-def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OnDisk) -> FittedModel:
+def fit_out_of_core(
+    model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OutOfCoreWorkers
+) -> FittedModel:
     """Train XGBoost on a matrix in files.
 
     Edges of bins come from a sketch that is merged partition by partition, so trees may differ in their last splits
@@ -44,7 +46,7 @@ def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
     del codes  # a row more or less in memory is what this is about
     params = keyword_arguments(model, X, context, context.backend.n_threads)
     settings = _settings(model.build(context, params), len(classes))
-    with explained(model, X, context), TemporaryDirectory(dir=workers.shelf.folder) as folder:
+    with explained(model, X, context), TemporaryDirectory(dir=workers.store.folder) as folder:
         made = _Matrices(X, target, weights, params.get("feature_types"), model.max_bin, context, folder)
         booster = _train(model, settings, made, context)
     return FittedXGBoost(booster, context.task, tuple(context.feature_names), context.n_classes, classes)
@@ -117,7 +119,7 @@ class _Partitions(xgboost.DataIter):  # type: ignore[misc]
     def next(self, input_data: Any) -> bool:
         """Show the next partition that has rows; return whether there was one."""
         while self.at < len(self.spans):
-            part, rows = self.made.X.parts[self.at], slice(*self.spans[self.at])
+            part, rows = self.made.X.partitions[self.at], slice(*self.spans[self.at])
             self.at += 1
             if self._show(part, rows, input_data):
                 return True

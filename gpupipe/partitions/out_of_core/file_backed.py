@@ -1,4 +1,4 @@
-"""Values in files: arrays and Arrow tables are written as they lie in memory, and mapped when they are asked for."""
+"""File-backed values: arrays and Arrow tables are written as they are in memory, and memory-mapped when loaded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpupipe.units import GIB, KIB
 KEPT_IN_MEMORY = 64 * KIB  # bytes that are no file's worth
 
 
-class Shelf:
-    """A folder of values that this process has written, and alone reads; see `Kept`.
+class FileStore:
+    """A folder of values that only this process writes and reads; see `FileBackedValue`.
 
     Parameters
     ----------
     folder : Path
-        Of this shelf alone.
+        Of this store alone.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Shelf:
         self.folder = folder
         self.n_bytes = self.peak_bytes = self._n_files = 0
 
-    def keep(self, value: Any) -> Kept | None:
+    def save(self, value: Any) -> FileBackedValue | None:
         """Return `value` written to a file, None if it is too small for one.
 
         The file is there as long as the result is referred to. What is read from it cannot be written to.
@@ -57,7 +57,7 @@ class Shelf:
             return None
         self._n_files += 1
         path = self.folder / f"{self._n_files}.kept"
-        kept = Kept(path, self._write(path, raw))
+        kept = FileBackedValue(path, self._write(path, raw))
         weakref.finalize(kept, self._forget, path, n_bytes)
         self.n_bytes += n_bytes
         self.peak_bytes = max(self.peak_bytes, self.n_bytes)
@@ -95,7 +95,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class FileBackedValue:
     """A value in a file.
 
     Attributes

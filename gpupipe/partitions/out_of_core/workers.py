@@ -1,7 +1,7 @@
-"""Workers of this very process that keep what they make in files: how a run is made whose rows do not fit into memory.
+"""Out-of-core workers: this process, with one partition in memory at a time and all results in files.
 
-It is a cluster of one: the partitions, the statistics and the interpreters are those of any other, and so are the bits
-that come out. One partition is in memory at a time.
+A run whose rows do not fit into memory uses them as a cluster of one worker: partitions, statistics and interpreters
+are those of any other cluster, and so are the results, to the bit.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.models.progress import ProgressReport
-from gpupipe.partitions.out_of_core.file_backed import Kept, Shelf
-from gpupipe.partitions.workers import Handle, Result, Workers, WorkerUse, pass_progress
+from gpupipe.partitions.out_of_core.file_backed import FileBackedValue, FileStore
+from gpupipe.partitions.workers import Result, ResultHandle, Workers, WorkerUsage, pass_progress
 
 PREFIX = ".partitions-"
 NAME = "this process"
 
 
 @dataclass(frozen=True, eq=False)
-class _OnShelf(Handle[Result]):
+class _FileHandle(ResultHandle[Result]):
     """A result in a file, or a small one in memory."""
 
     value: Any
 
     def load(self) -> Any:
-        return self.value.load() if isinstance(self.value, Kept) else self.value
+        return self.value.load() if isinstance(self.value, FileBackedValue) else self.value
 
 
-class OnDisk(Workers):
-    """This process, one task after the other with all its threads; results lie in files. See `on_disk`.
+class OutOfCoreWorkers(Workers):
+    """This process, which runs one task at a time with all its threads. See `out_of_core_workers`.
 
     Parameters
     ----------
     backend : Backend
-    shelf : Shelf
+    store : FileStore
     reason : str
         Why the rows are not kept in memory, in words.
     """
@@ -49,8 +49,8 @@ class OnDisk(Workers):
     n_workers = n_threads = 1
     label = "one partition at a time, the others on the disk"
 
-    def __init__(self, backend: Backend, shelf: Shelf, reason: str = "") -> None:
-        self.backend, self.shelf, self.reason = backend, shelf, reason
+    def __init__(self, backend: Backend, store: FileStore, reason: str = "") -> None:
+        self.backend, self.store, self.reason = backend, store, reason
         self._tasks, self._seconds = 0, 0.0
         self._progress: ProgressReport | None = None
 
@@ -60,11 +60,11 @@ class OnDisk(Workers):
         *arguments: Any,
         worker: int | None = None,
         label: str = "",
-    ) -> Handle[Result]:
+    ) -> ResultHandle[Result]:
         """See `Workers.submit`: it is run at once, and an error comes out of here."""
         start = time.perf_counter()
-        result = function(self.backend, *[a.load() if isinstance(a, _OnShelf) else a for a in arguments])
-        handle: _OnShelf[Result] = self._kept(result)
+        result = function(self.backend, *[a.load() if isinstance(a, _FileHandle) else a for a in arguments])
+        handle: _FileHandle[Result] = self._save(result)
         del result
         pa.default_memory_pool().release_unused()  # what was read would else stay with Arrow beside the next partition
         self._tasks, self._seconds = self._tasks + 1, self._seconds + time.perf_counter() - start
@@ -75,9 +75,9 @@ class OnDisk(Workers):
         function: Callable[Concatenate[Backend, ...], Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
-    ) -> list[Handle[Result]]:
+    ) -> list[ResultHandle[Result]]:
         """See `Workers.map`: one after the other."""
-        handles: list[Handle[Result]] = []
+        handles: list[ResultHandle[Result]] = []
         for arguments, label in zip(each, labels, strict=True):
             self._progress = pass_progress(label, len(handles), len(labels))
             handles.append(self.submit(function, *arguments, label=label))
@@ -88,31 +88,31 @@ class OnDisk(Workers):
         """See `Workers.progress`."""
         return self._progress
 
-    def gather(self, handles: Iterable[Handle[Result]]) -> list[Result]:
+    def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """See `Workers.gather`; arrays are maps of the files."""
-        return [handle.load() for handle in handles if isinstance(handle, _OnShelf)]
+        return [handle.load() for handle in handles if isinstance(handle, _FileHandle)]
 
-    def put(self, value: Any) -> Handle[Any]:
+    def put(self, value: Any) -> ResultHandle[Any]:
         """See `Workers.put`; it stays in memory, where it is anyway."""
-        return _OnShelf(value)
+        return _FileHandle(value)
 
-    def usage(self) -> list[WorkerUse]:
+    def usage(self) -> list[WorkerUsage]:
         """See `Workers.usage`."""
-        peak, spilled = self.backend.memory().peak, self.shelf.n_bytes
-        return [WorkerUse(NAME, self._tasks, self._seconds, 0, spilled, peak)]
+        peak, spilled = self.backend.memory().peak, self.store.n_bytes
+        return [WorkerUsage(NAME, self._tasks, self._seconds, 0, spilled, peak)]
 
     def homes(self, handles: Any) -> list[str]:
         """See `Workers.homes`."""
         return [NAME for _ in handles]
 
-    def _kept(self, result: Any) -> _OnShelf[Any]:
-        kept = self.shelf.keep(result)
-        return _OnShelf(result if kept is None else kept)
+    def _save(self, result: Any) -> _FileHandle[Any]:
+        kept = self.store.save(result)
+        return _FileHandle(result if kept is None else kept)
 
 
 @contextmanager
-def on_disk(backend: Backend, reason: str, folder: Path) -> Iterator[OnDisk]:
-    """Yield workers that keep their results in a new folder, which is gone afterwards.
+def out_of_core_workers(backend: Backend, reason: str, folder: Path) -> Iterator[OutOfCoreWorkers]:
+    """Yield workers that keep their results in a new folder, which is removed on exit.
 
     Parameters
     ----------
@@ -124,4 +124,4 @@ def on_disk(backend: Backend, reason: str, folder: Path) -> Iterator[OnDisk]:
         Where the new folder is made.
     """
     with TemporaryDirectory(prefix=PREFIX, dir=folder) as name:
-        yield OnDisk(backend, Shelf(Path(name)), reason)
+        yield OutOfCoreWorkers(backend, FileStore(Path(name)), reason)

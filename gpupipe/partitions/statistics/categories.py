@@ -1,4 +1,4 @@
-"""Counts and sums of categories, partition by partition; the tables are added up on the workers."""
+"""Counts and target sums of categories per partition, merged on the workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import CategoryCounter, Tables, add_tables
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.blocks import Table
 
 Array = Any
@@ -22,7 +22,7 @@ Array = Any
 AT_ONCE = 8  # tables that a worker adds up: each of them has to come to it
 
 
-class ClusterCounter:
+class PartitionedCounter:
     """The counts of `gpupipe.features.statistics.categories.CategoryCounter`, over the rows of all partitions.
 
     Parameters
@@ -42,7 +42,9 @@ class ClusterCounter:
         """See `CategoryCounter.indices`."""
         return self._summed(self.table.map(_indices, _lighter(columns), label="counts"))
 
-    def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[list[Handle[Array]], list[Handle[Array]]]:
+    def groups(
+        self, seed: int, n_folds: int, target: Target | None
+    ) -> tuple[list[ResultHandle[Array]], list[ResultHandle[Array]]]:
         """Return the fold of each row, and the number of its fold and class, where the rows are.
 
         See `CategoryCounter.groups`.
@@ -53,32 +55,32 @@ class ClusterCounter:
             Its values are handles, one for each partition.
         """
         n_classes = 0 if target is None else target.n_classes
-        values = [None] * len(self.table.parts) if target is None else target.values
+        values = [None] * len(self.table.partitions) if target is None else target.values
         each, given = [self.table.bounds[:-1], values], (seed, n_folds, n_classes)
         # Each is soon computed, and a task that takes one of two results would cost more.
         fold, group = (self.table.map(_groups, at, *given, each=each, label="folds") for at in (0, 1))
         return fold, group
 
     def targets(
-        self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[Handle[Array]], n_folds: int
+        self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[ResultHandle[Array]], n_folds: int
     ) -> list[Tables]:
         """See `CategoryCounter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
         each, given = [target.values, group], (_lighter(columns), target.n_classes, n_folds)
         found = self.table.map(_found_targets, *given, each=each, label="target statistics")
         workers = self.table.workers
         if target.n_classes:
-            handle = tree(workers, _added, found)
+            handle = tree_reduce(workers, _added, found)
         else:
             handle = reduce(lambda before, own: workers.submit(_added, before, own, label="sums"), found)
         ((*tables,),) = workers.gather([workers.submit(_added, handle, label="sums")])
         return [table for (table,) in tables]
 
-    def _summed(self, handles: Sequence[Handle[list[Array]]]) -> list[Array]:
-        merged: Handle[list[Array]] = tree(self.table.workers, _sum, handles)
+    def _summed(self, handles: Sequence[ResultHandle[list[Array]]]) -> list[Array]:
+        merged: ResultHandle[list[Array]] = tree_reduce(self.table.workers, _sum, handles)
         return self.table.workers.gather([merged])[0]
 
 
-def tree(workers: Workers, function: Any, handles: Sequence[Handle[Any]]) -> Handle[Any]:
+def tree_reduce(workers: Workers, function: Any, handles: Sequence[ResultHandle[Any]]) -> ResultHandle[Any]:
     """Return the result of a function of any number of results, over all handles: of some at a time, and of those."""
     while len(handles) > 1:
         groups = [handles[at : at + AT_ONCE] for at in range(0, len(handles), AT_ONCE)]
@@ -87,7 +89,7 @@ def tree(workers: Workers, function: Any, handles: Sequence[Handle[Any]]) -> Han
 
 
 def _lighter(columns: Sequence[CategoryExpr]) -> list[CategoryExpr]:
-    """Return the columns without what only the leading process looks at."""
+    """Return the columns without what only the driver looks at."""
     return [replace(column, labels=(), remap=None) for column in columns]
 
 

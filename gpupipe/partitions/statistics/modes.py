@@ -1,4 +1,4 @@
-"""The most frequent value of a column whose rows lie on workers."""
+"""The most frequent value of a column of a partitioned table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.numbers import find_mode
-from gpupipe.partitions.number_columns import Asked, arrays
+from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.formulas.hashes import mix
@@ -16,10 +16,10 @@ from gpupipe_kernels.formulas.hashes import mix
 Array = Any
 Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each
 
-MOST_SENT = 2**20  # values that come to the leading process at a time
+MOST_SENT = 2**20  # values that come to the driver at a time
 
 
-def mode(table: PartitionedTable, column: Asked) -> float:
+def mode(table: PartitionedTable, column: NumberColumn) -> float:
     """Return the most frequent value of a column, the least of several; 0 of an empty one.
 
     Each worker counts its own values and keeps the counts. A value that is as frequent as the most frequent one of a
@@ -42,8 +42,8 @@ def mode(table: PartitionedTable, column: Asked) -> float:
     return best[0]
 
 
-def _counted(backend: Backend, table: Table, column: Asked) -> Counted:
-    (x,) = arrays(backend, table, [column])
+def _counted(backend: Backend, table: Table, column: NumberColumn) -> Counted:
+    (x,) = read_columns(backend, table, [column])
     x = x[~backend.xp.isnan(x)] + 0.0  # of two zeros that without a sign
     values, counts = backend.xp.unique(x, return_counts=True)
     return backend.to_host(values), backend.to_host(counts)

@@ -1,7 +1,7 @@
-"""The values of ranks among the numbers of all partitions, exactly, without any of them leaving its worker.
+"""Exact selection of values by rank over all partitions, without moving the values.
 
-Each worker sorts its own. Numbers become unsigned integers of the same order, and the leading process finds the bits of
-a rank's integer from the first on: it asks how many are below each of the integers that the next bits can make.
+Each worker sorts its own values as unsigned integers of the same order. The driver finds the integer of a rank bit by
+bit, from the first: it asks how many integers are below each value of the next bits.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.quantiles import FEW_VALUES
-from gpupipe.partitions.number_columns import Asked, arrays
+from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Handle
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 
 Array = Any
@@ -25,7 +25,7 @@ BITS_OF_MANY = 8  # where so many ranks are looked for that the questions would 
 FEW_RANKS = 16
 
 
-def ranked(table: PartitionedTable, column: Asked, ranks: Sequence[int], dtype: str) -> dict[int, float]:
+def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[int], dtype: str) -> dict[int, float]:
     """Return the values of some ranks, from 0 on, of the values of a column that are not null.
 
     Parameters
@@ -33,7 +33,7 @@ def ranked(table: PartitionedTable, column: Asked, ranks: Sequence[int], dtype: 
     dtype : {"float32", "float64"}
         Of the column.
     """
-    keys = table.map(sorted_keys, column, label="ordered values")
+    keys = table.map(sort_keys, column, label="ordered values")
     if table.n_rows <= FEW_VALUES:
         together = np.sort(np.concatenate(table.workers.gather(keys)))
         return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
@@ -55,16 +55,16 @@ def ranked(table: PartitionedTable, column: Asked, ranks: Sequence[int], dtype: 
     return {rank: value_of(key, dtype) for rank, key in known.items()}
 
 
-def _counts(table: PartitionedTable, keys: Sequence[Handle[Array]], edges: Sequence[Array]) -> Sequence[Array]:
+def _counts(table: PartitionedTable, keys: Sequence[ResultHandle[Array]], edges: Sequence[Array]) -> Sequence[Array]:
     """Return how many keys of all partitions are below each edge of several lists."""
     together = np.concatenate(edges)
-    found = table.workers.gather(table.workers.submit(below, own, together, label="ranks") for own in keys)
+    found = table.workers.gather(table.workers.submit(count_below, own, together, label="ranks") for own in keys)
     return np.split(np.add.reduce(found), np.cumsum([len(part) for part in edges])[:-1])
 
 
-def sorted_keys(backend: Backend, table: Table, column: Asked) -> Array:
+def sort_keys(backend: Backend, table: Table, column: NumberColumn) -> Array:
     """Return the values of a column that are not null as integers of the same order, sorted, on the host."""
-    (x,) = arrays(backend, table, [column])
+    (x,) = read_columns(backend, table, [column])
     return np.sort(keys_of(backend.to_host(x[~backend.xp.isnan(x)])))
 
 
@@ -83,6 +83,6 @@ def value_of(key: int, dtype: str) -> float:
     return float(np.array([bits], f"uint{n_bits}").view(dtype)[0])
 
 
-def below(backend: Backend, keys: Array, edges: Array) -> Array:
+def count_below(backend: Backend, keys: Array, edges: Array) -> Array:
     """Return how many of the sorted keys are less than each edge, int64."""
     return np.searchsorted(keys, edges)

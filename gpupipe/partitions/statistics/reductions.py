@@ -20,8 +20,8 @@ from gpupipe.features.statistics.quantiles import (
     select_quantiles,
 )
 from gpupipe.features.statistics.reductions import PassResult, Reducer
-from gpupipe.partitions.number_columns import Asked, arrays, picked
-from gpupipe.partitions.statistics.rank_selection import ranked
+from gpupipe.partitions.number_columns import NumberColumn, column_values_at, read_columns
+from gpupipe.partitions.statistics.rank_selection import select_ranks
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
 from gpupipe_kernels.program.program import Program
@@ -33,7 +33,7 @@ Array = Any
 MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
 
 
-class ClusterSweeper(Reducer):
+class PartitionedSweeper(Reducer):
     """Reductions of columns whose rows are on workers; see `gpupipe.features.statistics.reductions`.
 
     Parameters
@@ -41,7 +41,7 @@ class ClusterSweeper(Reducer):
     table : PartitionedTable
         Aligned.
     backend : Backend
-        The host of the leading process.
+        The host of the driver.
     engine : ReductionEngine
     """
 
@@ -49,21 +49,21 @@ class ClusterSweeper(Reducer):
         super().__init__(backend, engine)
         self.table = table
 
-    def find_pivots(self, columns: Sequence[Asked]) -> list[float]:
+    def find_pivots(self, columns: Sequence[NumberColumn]) -> list[float]:
         """See `Reducer.find_pivots`."""
 
         def first(which: list[int], low: int, high: int) -> list[Array]:
             asked = [columns[at] for at in which]
             found = self.table.workers.gather(
                 self.table.workers.submit(_first, part.table, asked, low - start, high - start, label="first values")
-                for part, (start, stop) in zip(self.table.parts, pairwise(self.table.bounds), strict=True)
+                for part, (start, stop) in zip(self.table.partitions, pairwise(self.table.bounds), strict=True)
                 if start < high and low < stop
             )
             return [np.concatenate(parts)[:FIRST_ROWS] for parts in zip(*found, strict=True)]
 
         return find_pivots(first, len(columns), self.table.n_rows)
 
-    def find_brackets(self, columns: Sequence[Asked], shares: Sequence[float]) -> Sequence[Array | None]:
+    def find_brackets(self, columns: Sequence[NumberColumn], shares: Sequence[float]) -> Sequence[Array | None]:
         """See `Reducer.find_brackets`."""
         n_rows = self.table.n_rows
         if not is_bracketing_faster(n_rows, shares):
@@ -71,13 +71,13 @@ class ClusterSweeper(Reducer):
         rows = sample_rows(n_rows)
         cuts = np.searchsorted(rows, self.table.bounds)
         own = [rows[a:b] - start for (a, b), start in zip(pairwise(cuts), self.table.bounds, strict=False)]
-        found = joined_columns(self.table.ask(_picked, list(columns), each=[own], label="a sample"))
+        found = transpose_results(self.table.compute(_picked, list(columns), each=[own], label="a sample"))
         samples = [np.concatenate(parts) for parts in found]
         return self.backend.map(lambda sample: find_brackets_in_sample(sample, shares, self.engine, n_rows), samples)
 
     def select_quantiles(
         self,
-        columns: Sequence[Asked],
+        columns: Sequence[NumberColumn],
         nulls: Sequence[int],
         shares: Sequence[float],
         inside: Sequence[Sequence[Bracket]],
@@ -88,33 +88,33 @@ class ClusterSweeper(Reducer):
             column, n = columns[at], self.table.n_rows - nulls[at]
             dtype = self.table.schema[column].storage if isinstance(column, str) else "float32"
             return select_quantiles(
-                n, shares, inside[at], self.engine, lambda ranks: ranked(self.table, column, ranks, dtype)
+                n, shares, inside[at], self.engine, lambda ranks: select_ranks(self.table, column, ranks, dtype)
             )
 
         return [select(at) for at in range(len(columns))]
 
     def reduce_columns(
-        self, columns: Sequence[Asked], pivots: Sequence[float], given: Sequence[Array | None]
+        self, columns: Sequence[NumberColumn], pivots: Sequence[float], given: Sequence[Array | None]
     ) -> list[list[PassResult]]:
         """See `Reducer.reduce_columns`."""
-        most = MOST_SENT // len(self.table.parts)
+        most = MOST_SENT // len(self.table.partitions)
         return self._joined(_found, list(columns), list(pivots), list(given), most, label="moments")
 
     def reduce_program(self, program: Program, table: Any, engine: str) -> list[list[PassResult]]:
         """See `Reducer.reduce_program`; `table` is the one of this reducer."""
         return self._joined(_found_made, program, engine, label="moments of computed columns")
 
-    def reduce_extremes(self, columns: Sequence[Asked]) -> list[list[tuple[float, float]]]:
+    def reduce_extremes(self, columns: Sequence[NumberColumn]) -> list[list[tuple[float, float]]]:
         """See `Reducer.reduce_extremes`."""
         return self._joined(_found_extremes, list(columns), label="extremes")
 
     def _joined(self, function: Any, *arguments: Any, label: str) -> list[list[Any]]:
         """Return for each column the list of what its parts have, over all partitions."""
-        found = joined_columns(self.table.ask(function, *arguments, label=label))
+        found = transpose_results(self.table.compute(function, *arguments, label=label))
         return [[part for parts in partitions for part in parts] for partitions in found]
 
 
-def joined_columns(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
+def transpose_results(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
     """Return for each column what the partitions have, given for each partition what the columns have."""
     return [list(parts) for parts in zip(*found, strict=True)]
 
@@ -123,18 +123,23 @@ def _reducer(backend: Backend, table: Table) -> Reducer:
     return make_reducer(backend, backend.reductions(table.n_rows * table.n_columns))
 
 
-def _first(backend: Backend, table: Table, columns: list[Asked], low: int, high: int) -> list[Array]:
-    return [first_finite(x) for x in picked(backend, table, slice(max(low, 0), high), columns)]
+def _first(backend: Backend, table: Table, columns: list[NumberColumn], low: int, high: int) -> list[Array]:
+    return [first_finite(x) for x in column_values_at(backend, table, slice(max(low, 0), high), columns)]
 
 
-def _picked(backend: Backend, table: Table, columns: list[Asked], rows: Array) -> list[Array]:
-    return picked(backend, table, backend.to_device(rows), columns)
+def _picked(backend: Backend, table: Table, columns: list[NumberColumn], rows: Array) -> list[Array]:
+    return column_values_at(backend, table, backend.to_device(rows), columns)
 
 
 def _found(
-    backend: Backend, table: Table, columns: list[Asked], pivots: list[float], given: list[Array | None], most: int
+    backend: Backend,
+    table: Table,
+    columns: list[NumberColumn],
+    pivots: list[float],
+    given: list[Array | None],
+    most: int,
 ) -> list[list[PassResult]]:
-    found = _reducer(backend, table).reduce_columns(arrays(backend, table, columns), pivots, given)
+    found = _reducer(backend, table).reduce_columns(read_columns(backend, table, columns), pivots, given)
     return [_sendable(parts, most) for parts in found]
 
 
@@ -154,5 +159,5 @@ def _found_made(backend: Backend, table: Table, program: Program, engine: str) -
     return _reducer(backend, table).reduce_program(program, table, engine)
 
 
-def _found_extremes(backend: Backend, table: Table, columns: list[Asked]) -> list[list[tuple[float, float]]]:
-    return _reducer(backend, table).reduce_extremes(arrays(backend, table, columns))
+def _found_extremes(backend: Backend, table: Table, columns: list[NumberColumn]) -> list[list[tuple[float, float]]]:
+    return _reducer(backend, table).reduce_extremes(read_columns(backend, table, columns))

@@ -1,4 +1,4 @@
-"""Reductions over the training rows where those lie on workers: the answers of one machine, to the last bit."""
+"""Training statistics over partitioned rows, equal to those of one machine to the last bit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import select_exponent_rows
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions.number_columns import Asked, Made, picked
-from gpupipe.partitions.statistics.categories import ClusterCounter
+from gpupipe.partitions.number_columns import ComputedColumn, NumberColumn, column_values_at
+from gpupipe.partitions.statistics.categories import PartitionedCounter
 from gpupipe.partitions.statistics.modes import mode
-from gpupipe.partitions.statistics.reductions import ClusterSweeper, joined_columns
+from gpupipe.partitions.statistics.reductions import PartitionedSweeper, transpose_results
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Handle
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import Schema
 
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Array = Any
 
 
-class ClusterStatistics(Statistics):
+class PartitionedStatistics(Statistics):
     """Reductions over the rows of a table in partitions.
 
     Equal to `gpupipe.features.statistics.training.Statistics` to the last bit: counts are integers, floats are summed
@@ -40,7 +40,7 @@ class ClusterStatistics(Statistics):
     table : PartitionedTable
         The training rows; its partitions are aligned first.
     backend : Backend
-        Of the leading process, whose host puts together what the workers find.
+        Of the driver, whose host puts together what the workers find.
     target : Target, optional
         Its values on the host, of all rows.
     seed : int
@@ -56,30 +56,30 @@ class ClusterStatistics(Statistics):
 
     def __init__(self, table: PartitionedTable, backend: Backend, target: Target | None, seed: int) -> None:
         # What is left to reduce here is little, and sooner done than compiled loops are loaded.
-        super().__init__(table.aligned(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
+        super().__init__(table.align(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
         if target is not None:
             n = target.n_classes
             values = target.values.astype(code_storage(n)) if n else target.values  # less to send, and to hold
-            own = self.table.map(_kept, each=[self.table.sliced(values)], label="the target")
+            own = self.table.map(_kept, each=[self.table.split_rows(values)], label="the target")
             self.target = Target(own, n)
 
-    def folds(self, k: int) -> list[Handle[Array]]:
+    def folds(self, k: int) -> list[ResultHandle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
-        folds: list[Handle[Array]] = self._groups(k)[0]
+        folds: list[ResultHandle[Array]] = self._groups(k)[0]
         return folds
 
     @property
-    def _reducer(self) -> ClusterSweeper:
-        return ClusterSweeper(self.table, self.backend, self._engine)
+    def _reducer(self) -> PartitionedSweeper:
+        return PartitionedSweeper(self.table, self.backend, self._engine)
 
     @property
-    def _counter(self) -> ClusterCounter:  # type: ignore[override]
-        return ClusterCounter(self.table)
+    def _counter(self) -> PartitionedCounter:  # type: ignore[override]
+        return PartitionedCounter(self.table)
 
     def _arrange(self, schema: Schema) -> None:
-        self.table = self.table.arranged(schema)
+        self.table = self.table.arrange(schema)
 
-    def _arrays(self, columns: Sequence[NumericExpr]) -> list[Asked]:
+    def _arrays(self, columns: Sequence[NumericExpr]) -> list[NumberColumn]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
         places = self.table.places
@@ -87,32 +87,34 @@ class ClusterStatistics(Statistics):
         return [
             column.producer.source
             if is_source(column)
-            else Made(compile_program([column], places, folds=False), engine)
+            else ComputedColumn(compile_program([column], places, folds=False), engine)
             for column in columns
         ]
 
-    def _modes(self, columns: Sequence[Asked]) -> list[float]:
+    def _modes(self, columns: Sequence[NumberColumn]) -> list[float]:
         return [mode(self.table, column) for column in columns]
 
-    def _bent(self, columns: Sequence[Asked]) -> list[Array]:
+    def _bent(self, columns: Sequence[NumberColumn]) -> list[Array]:
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
-        found = self.table.ask(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
-        return [np.concatenate(parts) for parts in joined_columns(found)]
+        found = self.table.compute(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
+        return [np.concatenate(parts) for parts in transpose_results(found)]
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """See `Statistics.map_tables`; `function` is a function of its module."""
-        return self.table.ask(function, names, label="ranges of columns")
+        return self.table.compute(function, names, label="ranges of columns")
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
-        return self.table.ask(_of_times, ask, source, label=f"times of {source}")
+        return self.table.compute(_of_times, ask, source, label=f"times of {source}")
 
 
 def _kept(backend: Backend, table: Table, values: Array) -> Array:
     return backend.to_device(values)
 
 
-def _bent(backend: Backend, table: Table, columns: list[Asked], n_rows: int, start: int, stop: int) -> list[Array]:
-    return picked(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), columns)
+def _bent(
+    backend: Backend, table: Table, columns: list[NumberColumn], n_rows: int, start: int, stop: int
+) -> list[Array]:
+    return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), columns)
 
 
 def _of_times(backend: Backend, table: Table, ask: Callable[[Backend, Array], Result], source: str) -> Result:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gpupipe.config import ModelEntry
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.models.boosting import XGBoost
-from gpupipe.partitions.linear import is_learned_in_passes
-from gpupipe.partitions.source_chunks import PIECE_BYTES
+from gpupipe.partitions.linear import can_fit_in_passes
+from gpupipe.partitions.source_chunks import CHUNK_BYTES
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
@@ -73,7 +73,7 @@ class OutOfCorePlanner(Planner):
             need, in_files = binned_bytes(n_rows, width, room)
             return need, "its bins in files: they are read again for every level of every tree" if in_files else ""
         gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))
-        if gathered > room and is_learned_in_passes(entry.params, width, self.seen.context(entry.params.view)):
+        if gathered > room and can_fit_in_passes(entry.params, width, self.seen.context(entry.params.view)):
             return costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows, "in passes"
         return gathered, "it learns from one matrix, which must be in memory"
 
@@ -81,5 +81,5 @@ class OutOfCorePlanner(Planner):
 def _piece(cut: SplittableFile) -> int:
     """Return about the bytes of the largest piece that a file is read in."""
     if cut.groups is not None:
-        return max(PIECE_BYTES, *cut.groups)
-    return PIECE_BYTES if cut.span is not None else max(PIECE_BYTES, cut.n_bytes)
+        return max(CHUNK_BYTES, *cut.groups)
+    return CHUNK_BYTES if cut.span is not None else max(CHUNK_BYTES, cut.n_bytes)

@@ -21,7 +21,7 @@ from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.file import ROOM
-from gpupipe.pipeline.dispatch import broken_rules
+from gpupipe.pipeline.dispatch import find_broken_rules
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
@@ -31,7 +31,7 @@ from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.target import Goal
 
 if TYPE_CHECKING:
-    from gpupipe.partitions.source_chunks import ArrowPieces
+    from gpupipe.partitions.source_chunks import ArrowChunks
 
 PART = "part-00000.parquet"  # the first of the files that are written
 Say = Callable[[str], None]
@@ -118,8 +118,8 @@ def score_on_workers(
     adjust: Adjust = lambda source: source,
 ) -> ScoreSummary:
     """Have given workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
-    from gpupipe.partitions.scoring import SentModel, score_pieces, score_whole
-    from gpupipe.partitions.source_chunks import read_pieces
+    from gpupipe.partitions.scoring import SentModel, score_as_one, score_chunks
+    from gpupipe.partitions.source_chunks import read_chunks
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
@@ -128,11 +128,11 @@ def score_on_workers(
     if model.features.derivation is not None:
         say("features of keys and texts need all rows at once: one worker reads and scores them")
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
-        written = score_whole(source, sent, folder, workers, tables, as_of, choose)
+        written = score_as_one(source, sent, folder, workers, tables, as_of, choose)
     else:
         texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
         declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
-        found = read_pieces(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
+        found = read_chunks(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
         if found.skipped:
@@ -142,7 +142,7 @@ def score_on_workers(
             say(warning)
         engine = model.engine or model.backend.interpreter(model.features.program)
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
-        written = score_pieces(found.pieces, sent, folder, workers, tables, as_of, copied)
+        written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
     for remark in written.remarks:
         say(remark)
     columns = choose(written.copied)
@@ -165,20 +165,20 @@ def _chosen(
     return columns
 
 
-def _enforce(model: Model, found: ArrowPieces, workers: Workers, data: str) -> list[str]:
+def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> list[str]:
     """Have the workers judge all rows before the first of them is scored; return what is to be said of them."""
-    from gpupipe.partitions.rules import partitioned_columns
+    from gpupipe.partitions.rules import encode_columns
 
     served = [each for each in model.rules if each.column in found.schema.names]
     if not served:
         return []
     declared = {each.column: each.declared for each in served}
-    table = partitioned_columns(found, list(declared), workers, declared)
-    return settle_served(broken_rules(table, by_column(served), model.backend.host), mask(data))
+    table = encode_columns(found, list(declared), workers, declared)
+    return settle_served(find_broken_rules(table, by_column(served), model.backend.host), mask(data))
 
 
 def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:
-    """Return the model for all rows; or, with an engine, for pieces of them, which were judged together before."""
+    """Return the model for all rows; or, with an engine, for chunks of them, which were judged together before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
     return model if engine is None else replace(model, engine=engine, rules=())
 

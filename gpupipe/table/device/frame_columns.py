@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Array, Backend
 from gpupipe.table.schema import NAT
+from gpupipe.table.time_columns import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
 

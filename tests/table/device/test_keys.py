@@ -16,6 +16,7 @@ from gpupipe.table import keys
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import dictionary_to_device, key_codes, row_codes, sort_by_key
 from gpupipe.table.schema import NAT
+from gpupipe.table.time_columns import MICROS
 
 HOST = choose("cpu")
 DTYPES = {pa.bool_(): "int8", MICROS: "int64", pa.float64(): "float64", pa.int16(): "int16", pa.int64(): "int64"}
