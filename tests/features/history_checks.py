@@ -20,7 +20,7 @@ from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
 
 N = 40
-SIZES = "cuda_engine.py"  # the one number of a compaction is read there
+SIZES = "keyed/cuda/engine.py"  # the one number of a compaction is read there
 # of arithmetic on infinities, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
