@@ -19,8 +19,8 @@ from gpupipe.models import FittedModel, Prediction, Resources
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.device import HostModel
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.neural.ranks.torchrun import launched
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.ranks.torchrun import world_size
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.checkpoints.contents import (
     KeptModel,
     read_fitted_features,
@@ -147,7 +147,7 @@ class Round:
 
     def model(self, entry: ModelEntry) -> tuple[KeptModel | None, str]:
         """Return the model of an entry that was kept, or None and why not. A network takes up its own state."""
-        if isinstance(entry.params, Neural):
+        if isinstance(entry.params, NeuralSettings):
             return None, ""
         on_device = self.backend.name == "gpu"
         if on_device and self.config.device_options.fallback == "forbid":
@@ -159,7 +159,7 @@ class Round:
 
     def keep_model(self, trained: Trained, predictions: Mapping[str, Prediction]) -> None:
         """Keep a trained model; a network has kept its own state, of all epochs."""
-        if isinstance(trained.entry.params, Neural):
+        if isinstance(trained.entry.params, NeuralSettings):
             return
         key, model = self._model_key(trained.entry), trained.model
         by_library = self.backend.name == "gpu" or model.library == FittedSklearn.library
@@ -168,9 +168,9 @@ class Round:
 
     def resources(self, entry: ModelEntry, resources: Resources) -> Resources:
         """Return what the training of an entry may use: a network has a place for its state."""
-        if not isinstance(entry.params, Neural):
+        if not isinstance(entry.params, NeuralSettings):
             return resources
-        key = self._model_key(entry).of("", the_processes=digest(max(resources.n_processes, launched())))
+        key = self._model_key(entry).of("", the_processes=digest(max(resources.n_processes, world_size())))
         store = self.stages.store
         return replace(resources, checkpoint=store.state_file(key), resume=store.resume)
 
