@@ -10,7 +10,7 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, mod
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpupipe.config.registered_parts import combine_errors, find_part, read_settings
-from gpupipe.models import MODELS, Model
+from gpupipe.models import MODELS, ModelSettings
 from gpupipe.settings import Settings
 
 
@@ -19,7 +19,7 @@ class ModelEntry(Settings):
 
     name: str = Field(description="Which model.")
     label: str = Field(default="", alias="as", description="What it is called in the results; its name unless stated.")
-    params: SerializeAsAny[Model] = Field(
+    params: SerializeAsAny[ModelSettings] = Field(
         default_factory=dict,  # becomes the named model's parameters below
         validate_default=True,
         description="Its parameters, under scikit-learn's names.",
@@ -28,7 +28,7 @@ class ModelEntry(Settings):
     @model_validator(mode="before")
     @classmethod
     def _label_is_the_name_unless_stated(cls, entry: Any) -> Any:
-        if isinstance(entry, Model):  # from Python
+        if isinstance(entry, ModelSettings):  # from Python
             name = next(name for name, part in MODELS.items() if part is type(entry))
             return {"name": name, "as": name, "params": entry}
         if isinstance(entry, dict) and not entry.get("as"):
@@ -44,10 +44,10 @@ class ModelEntry(Settings):
     @field_validator("params", mode="before")
     @classmethod
     def _are_those_of_the_named_model(cls, params: Any, info: ValidationInfo) -> Any:
-        if isinstance(params, Model):
+        if isinstance(params, ModelSettings):
             return params
         if "name" not in info.data:
-            return Model()  # the name's own error is enough
+            return ModelSettings()  # the name's own error is enough
         return read_settings(MODELS.get(info.data["name"]), params)
 
 

@@ -23,7 +23,7 @@ from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
 from gpupipe.dask.library_calls import call_library
 from gpupipe.dask.workers import DaskHandle, DaskWorkers
 from gpupipe.errors import ConfigError
-from gpupipe.models import FitContext, FittedModel, Model
+from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.training import KINDS, keyword_arguments, learnable
@@ -35,7 +35,9 @@ Array = Any
 INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
 
 
-def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> EstimatorRefusal | None:
+def refusal(
+    model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
+) -> EstimatorRefusal | None:
     """Return why the GPUs of the workers cannot train a model together, or None where they can.
 
     Raises
@@ -56,7 +58,7 @@ def refusal(model: Model, X: PartitionedMatrix, y: Array | None, context: FitCon
     return refused
 
 
-def fit_cuml(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
+def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train a model that is not refused; see `gpupipe.pipeline.partition_training.fit_partitions`.
 
     Returns

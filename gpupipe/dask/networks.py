@@ -27,13 +27,13 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.fit import checkpoint_of, notes
+from gpupipe.models.neural.fit import describe_training, open_checkpoint
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.models.neural.ranks.rendezvous import Meeting, listen
-from gpupipe.models.neural.settings import Neural
-from gpupipe.models.neural.shard_training import Curriculum, Shard, Trained, train_shard
-from gpupipe.models.neural.training_problem import Lesson, lesson_of
+from gpupipe.models.neural.ranks.rendezvous import Rendezvous, listen
+from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, TrainingShard, train_shard
+from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -41,7 +41,7 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 Array = Any
 
 
-def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
     """Train `model` on a matrix in partitions; a training that loses a worker begins again with those that are left.
 
     It then goes on after the last epoch that was saved, where the worker that leads it reaches the folder of the
@@ -49,7 +49,7 @@ def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitConte
 
     Parameters
     ----------
-    model : Neural
+    model : NeuralSettings
     X : PartitionedMatrix
         Without empty partitions; numbers first, ids last.
     y : array, shape (n,)
@@ -70,7 +70,7 @@ def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitConte
         fix = "leave it out: the workers share the training, each as one process"
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = learnable(model, X, y, context)
-    lesson = lesson_of(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
+    lesson = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     done = _done(_Training(model, X, lesson, context))
     return FittedNeural(
         Served(done.trained.network, context.task, lesson.center, lesson.scale).eval(),
@@ -78,7 +78,10 @@ def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitConte
         tuple(context.feature_names),
         context.n_classes,
         rows.classes,
-        (*notes(done.trained.progress, done.trained.recipe, done.n_workers, context.resources, "workers"), *done.told),
+        (
+            *describe_training(done.trained.progress, done.trained.spec, done.n_workers, context.resources, "workers"),
+            *done.told,
+        ),
         history=tuple(asdict(epoch) for epoch in done.trained.progress.epochs),
     )
 
@@ -87,7 +90,7 @@ def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitConte
 class _Done:
     """What came of a training, how many workers shared it in the end, and what else should be known."""
 
-    trained: Trained
+    trained: TrainedNetwork
     n_workers: int
     told: tuple[str, ...] = ()
 
@@ -96,18 +99,20 @@ class _Done:
 class _Training:
     """What is trained, and on what."""
 
-    model: Neural
+    model: NeuralSettings
     X: PartitionedMatrix
-    lesson: Lesson
+    lesson: TrainingProblem
     context: FitContext
 
-    def curriculum(self, heights: Sequence[int]) -> Curriculum:
+    def curriculum(self, heights: Sequence[int]) -> ShardedProblem:
         """Return what the owners of shards with so many rows to train on are told."""
-        return Curriculum(self.model, self.lesson.architecture, self.context.task, self.context.seed, tuple(heights))
+        return ShardedProblem(
+            self.model, self.lesson.architecture, self.context.task, self.context.seed, tuple(heights)
+        )
 
     def checkpoint(self) -> Checkpoint | None:
         """Return where the state is kept; wherever a worker runs, the path means the same."""
-        found = checkpoint_of(self.context.resources)
+        found = open_checkpoint(self.context.resources)
         return None if found is None else Checkpoint(found.path.absolute(), found.resume)
 
 
@@ -132,7 +137,7 @@ def _done(training: _Training) -> _Done:
     ) from lost
 
 
-def _alone(training: _Training) -> Trained:
+def _alone(training: _Training) -> TrainedNetwork:
     """Train in this process."""
     X, lesson = training.X, training.lesson
     (arguments,) = shard_arguments(X, lesson, 1)
@@ -141,7 +146,7 @@ def _alone(training: _Training) -> Trained:
     curriculum, resources = training.curriculum(heights), training.context.resources
     checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
     (trained,) = X.workers.gather(
-        [X.workers.submit(_train, curriculum, made, Meeting(), checkpoint, 1, safe_point, shown)]
+        [X.workers.submit(_train, curriculum, made, Rendezvous(), checkpoint, 1, safe_point, shown)]
     )
     assert trained is not None
     return trained
@@ -192,29 +197,29 @@ def _gang_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
     return min(len(workers.health.workers), len(X.partitions))
 
 
-def _meetings(gang: Gang) -> list[Meeting]:
+def _meetings(gang: Gang) -> list[Rendezvous]:
     """Return the rendezvous of each worker of a gang: at the address by which Dask's workers reach the first one."""
     from distributed.comm import get_address_host
 
     size, seconds = len(gang.addresses), gang.workers.health.deadline
     if size == 1:
-        return [Meeting()]
+        return [Rendezvous()]
     hosts = [get_address_host(address) for address in gang.addresses]
     (port,) = gang.gather([gang.submit(0, _listen, hosts[0])])
     interfaces = gang.gather([gang.submit(rank, _interface, host) for rank, host in enumerate(hosts)])
-    return [Meeting(rank, size, hosts[0], port, interfaces[rank], seconds) for rank in range(size)]
+    return [Rendezvous(rank, size, hosts[0], port, interfaces[rank], seconds) for rank in range(size)]
 
 
 def _train(
     backend: Backend,
-    curriculum: Curriculum,
-    made: Shard,
-    meeting: Meeting,
+    curriculum: ShardedProblem,
+    made: TrainingShard,
+    meeting: Rendezvous,
     checkpoint: Checkpoint | None,
     n_tasks: int,
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
-) -> Trained | None:
+) -> TrainedNetwork | None:
     """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
     n_threads = n_tasks * backend.n_threads
     return train_shard(curriculum, made, meeting, checkpoint, backend, n_threads, safe_point, show_progress)

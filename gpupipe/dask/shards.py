@@ -11,8 +11,8 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.dask.row_ranges import divide_rows
 from gpupipe.models.neural.bin_edges import MOST_ROWS
-from gpupipe.models.neural.shard_training import Shard, ShardRows
-from gpupipe.models.neural.training_problem import Lesson
+from gpupipe.models.neural.shard_training import ShardRows, TrainingShard
+from gpupipe.models.neural.training_problem import TrainingProblem
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
 
@@ -27,7 +27,7 @@ class _ShardInput:
     rows: Array
 
 
-def shard_arguments(X: PartitionedMatrix, lesson: Lesson, n: int) -> list[list[Any]]:
+def shard_arguments(X: PartitionedMatrix, lesson: TrainingProblem, n: int) -> list[list[Any]]:
     """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
     training, validation = (_divided(X, rows, n) for rows in (lesson.training, lesson.validation))
     every = max(1, len(lesson.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
@@ -42,7 +42,7 @@ def shard(
     targets: Sequence[tuple[Array, Array | None]],
     counts: Sequence[int],
     *matrices: Array,
-) -> Shard:
+) -> TrainingShard:
     """Return one worker's shard: rows to train on, rows held out, and the sample.
 
     Parameters
@@ -57,10 +57,10 @@ def shard(
     """
     left = iter(matrices)
     training, validation, sample = (_joined(backend, n_columns, [next(left) for _ in range(n)]) for n in counts)
-    return Shard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
+    return TrainingShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
 
 
-def height_of(backend: Backend, made: Shard) -> int:
+def height_of(backend: Backend, made: TrainingShard) -> int:
     """Return the number of rows to train on."""
     return int(made.training.matrix.shape[0])
 
@@ -82,7 +82,7 @@ def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
     return found
 
 
-def _arguments(X: PartitionedMatrix, lesson: Lesson, shards: Sequence[_ShardInput]) -> list[Any]:
+def _arguments(X: PartitionedMatrix, lesson: TrainingProblem, shards: Sequence[_ShardInput]) -> list[Any]:
     weight = lesson.weight
     targets = [(lesson.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
     counts = [len(shard_rows.matrices) for shard_rows in shards]

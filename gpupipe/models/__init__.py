@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # One line for each family: importing it registers its models. The order is the order of listings.
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition, estimator  # noqa: F401  # isort: skip
-from gpupipe.models.base import MODELS, Model
+from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import FitContext
 from gpupipe.models.device_training import early_refusal
 from gpupipe.models.files.load import load_fitted, predict_loaded
@@ -17,7 +17,7 @@ __all__ = [
     "ONE_PROCESS",
     "FitContext",
     "FittedModel",
-    "Model",
+    "ModelSettings",
     "Prediction",
     "Resources",
     "early_refusal",

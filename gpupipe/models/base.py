@@ -1,4 +1,4 @@
-"""What a model is: typed parameters under scikit-learn's names, and how to build the estimator they describe."""
+"""Base class of model settings: typed parameters under scikit-learn's names, and the estimator that they describe."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CountOrShare = PositiveInt | Share
 ClassWeight = Literal["balanced"] | dict[bool | int | float | str, NonNegative] | None
 Constraints = dict[str, Literal[-1, 0, 1]] | None  # output column to decreasing, free, increasing
 
-MODELS: Registry[type[Model]] = Registry("model")
+MODELS: Registry[type[ModelSettings]] = Registry("model")
 
 
-class Model(Settings):
+class ModelSettings(Settings):
     """One entry of ``models:``; its fields are the estimator's parameters, named and defaulted as in scikit-learn.
 
     Fields never hold ``random_state`` (the configuration's seed), ``n_jobs`` (the backend's threads), ``copy`` (the

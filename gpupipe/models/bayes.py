@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative
+from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative
 from gpupipe.tasks import CLASSIFICATION, Task
 
 
 @MODELS.register("gaussian_nb")
-class GaussianNB(Model):
+class GaussianNB(ModelSettings):
     """Gaussian naive Bayes; class weights act on the priors that it learns."""
 
     tasks = CLASSIFICATION

@@ -18,7 +18,7 @@ from gpupipe.models.base import (
     Constraints,
     CountOrShare,
     Fraction,
-    Model,
+    ModelSettings,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -59,7 +59,7 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
 
 
 @MODELS.register("hist_gradient_boosting")
-class HistGradientBoosting(Model):
+class HistGradientBoosting(ModelSettings):
     """Histogram gradient boosting of scikit-learn, classifier or regressor by the task.
 
     Categorical columns of up to ``max_bins`` codes are split as categories, longer ones as numbers. One default differs
@@ -153,7 +153,7 @@ def _boosting_iterations(estimator: Any, max_iter: int) -> ProgressReport | None
 
 
 @MODELS.register("xgboost")
-class XGBoost(Model):
+class XGBoost(ModelSettings):
     """XGBoost, classifier or regressor by the task (``pip install 'gpupipe[cpu]'``).
 
     Where XGBoost's own signature says None, the value that it then takes is written out. ``tree_method`` is hist, the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpupipe.models.base import MODELS, Model, NonNegative, PositiveInt
+from gpupipe.models.base import MODELS, ModelSettings, NonNegative, PositiveInt
 from gpupipe.tasks import Task
 
 
 @MODELS.register("kmeans")
-class KMeans(Model):
+class KMeans(ModelSettings):
     """K-means; a prediction is the label and the distance to that cluster's centre."""
 
     tasks = frozenset({"clustering"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpupipe.models.base import MODELS, Model, NonNegative, NonNegativeInt, PositiveInt, Share
+from gpupipe.models.base import MODELS, ModelSettings, NonNegative, NonNegativeInt, PositiveInt, Share
 from gpupipe.tasks import Task
 
 
 @MODELS.register("pca")
-class PCA(Model):
+class PCA(ModelSettings):
     """Principal components; a prediction is the row in their coordinates."""
 
     tasks = frozenset({"embedding"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.base import Model
+from gpupipe.models.base import ModelSettings
 from gpupipe.models.fitted.device import (
     MISSING_FIX,
     DeviceForest,
@@ -15,7 +15,7 @@ from gpupipe.models.fitted.device import (
     missing_columns,
     missing_text,
 )
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
 
 
-def early_refusal(model: Model, task: Task) -> EstimatorRefusal | None:
+def early_refusal(model: ModelSettings, task: Task) -> EstimatorRefusal | None:
     """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
     from gpupipe.backends.gpu import estimators
 
-    if isinstance(model, Neural):
+    if isinstance(model, NeuralSettings):
         return None  # PyTorch is asked when it trains
     return estimators.refusal(model.estimator_name(task), model.estimator_params(task))
 
 
-def refusal(model: Model, X: Array, params: Mapping[str, Any], context: FitContext) -> EstimatorRefusal | None:
+def refusal(model: ModelSettings, X: Array, params: Mapping[str, Any], context: FitContext) -> EstimatorRefusal | None:
     """Return why the device of the context cannot train `model` on `X` with `params`, or None where it can."""
     from gpupipe.backends.gpu import estimators
     from gpupipe.backends.gpu.translation import EstimatorRefusal

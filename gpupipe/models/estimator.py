@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
-from gpupipe.models.base import MODELS, Model
+from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
@@ -34,7 +34,7 @@ NAME = "OwnEstimator"
 
 
 @MODELS.register("estimator")
-class Estimator(Model):
+class Estimator(ModelSettings):
     """A scikit-learn estimator of your own: ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
 
     ``make(**params)`` returns an unfitted classifier or regressor, by the task; a pipeline is one too. The file is run

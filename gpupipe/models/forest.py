@@ -14,7 +14,7 @@ from gpupipe.models.base import (
     Constraints,
     CountOrShare,
     Fraction,
-    Model,
+    ModelSettings,
     NonNegative,
     PositiveInt,
     choose_for_task,
@@ -35,7 +35,7 @@ CRITERIA: dict[Task, tuple[str, ...]] = {"binary": _CLASSIFIER, "multiclass": _C
 
 
 @MODELS.register("random_forest")
-class RandomForest(Model):
+class RandomForest(ModelSettings):
     """A random forest, classifier or regressor by the task.
 
     ``criterion`` and ``max_features`` are "auto" where scikit-learn's defaults differ by task: gini and the square root

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt
+from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ WIDE = 256
 NEWTON_CELLS = 100_000_000
 
 
-class _Linear(Model):
+class _Linear(ModelSettings):
     """What all linear models share: one thread for a skinny matrix."""
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:

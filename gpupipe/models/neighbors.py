@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.models.base import MODELS, Model, Positive, PositiveInt
+from gpupipe.models.base import MODELS, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @MODELS.register("knn")
-class KNN(Model):
+class KNN(ModelSettings):
     """K nearest neighbours, classifier or regressor by the task.
 
     It learns the training rows by heart: the exported model holds all of them (think of size and of privacy), and it

@@ -1,4 +1,4 @@
-"""What a training may use beside its matrix; models that are trained in one go have no use for it."""
+"""Resources of long trainings: processes, checkpoint, safe points and progress."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from gpupipe.models.progress import ShowProgress, show_nothing
 
 
-def go_on(where: str) -> None:
-    """Be at a safe point of a training that nothing stops."""
+def never_stop(where: str) -> None:
+    """Default safe-point callback: do nothing."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What long trainings may use.
+    """Resources of a long training.
 
     Attributes
     ----------
     n_processes : int
-        How many processes share the training of a network.
+        Number of processes that share the training of a network.
     checkpoint : Path, optional
-        The file in which a training leaves what it can go on from; its name stands for all that the training depends
-        on. None: nowhere.
+        The file that a training saves its state to; its name identifies all that the training depends on. None: no
+        checkpoints.
     resume : bool
-        Whether a training goes on from what is there.
+        Whether a training resumes from the checkpoint.
     safe_point : callable
         Called where a training can stop ("after epoch 3"); raises what stops it.
     show_progress : callable
@@ -35,9 +35,9 @@ class Resources:
     n_processes: int = 1
     checkpoint: Path | None = None
     resume: bool = False
-    safe_point: Callable[[str], None] = go_on
+    safe_point: Callable[[str], None] = never_stop
     show_progress: ShowProgress = show_nothing
 
 
 ONE_PROCESS = Resources()
-"""What a training has by default."""
+"""The default resources: one process, no checkpoint."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.models.base import MODELS, ClassWeight, Model, Positive, PositiveInt
+from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ CALIBRATION_FOLDS = 3
 
 
 @MODELS.register("linear_svc")
-class LinearSVC(Model):
+class LinearSVC(ModelSettings):
     """A linear support vector machine with probabilities.
 
     The machine itself has margins only. They become probabilities through a sigmoid per class, fitted on margins of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_training
-from gpupipe.models.base import MODELS, Model
+from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import FitContext
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.base import FittedModel
@@ -20,7 +20,7 @@ from gpupipe.models.fitted.device import HostModel, matrix_on_host
 from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -37,7 +37,7 @@ KINDS: dict[str, type[FittedModel]] = {
 
 
 def fit(
-    model: Model,
+    model: ModelSettings,
     X: Array,
     y: Array | None,
     context: FitContext,
@@ -50,7 +50,7 @@ def fit(
 
     Parameters
     ----------
-    model : Model
+    model : ModelSettings
     X : array of float32, shape (n, d), column-major
         Of the backend; never written to.
     y : array, shape (n,), or None
@@ -72,7 +72,7 @@ def fit(
     """
     rows = learnable(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
-    if isinstance(model, Neural):
+    if isinstance(model, NeuralSettings):
         return _fit_network(model, rows, context, threads)
     params = keyword_arguments(model, X, context, threads)
 
@@ -97,7 +97,7 @@ class TrainingRows(NamedTuple):
 
 
 def learnable(
-    model: Model, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
+    model: ModelSettings, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
 ) -> TrainingRows:
     """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
 
@@ -121,7 +121,7 @@ def learnable(
     return TrainingRows(X, y, sample_weight, classes)
 
 
-def load_library(model: Model, task: Task, backend: Backend) -> None:
+def load_library(model: ModelSettings, task: Task, backend: Backend) -> None:
     """Import what trains `model`.
 
     Raises
@@ -129,7 +129,7 @@ def load_library(model: Model, task: Task, backend: Backend) -> None:
     DeviceError
         If the device of the backend has no such model.
     """
-    if isinstance(model, Neural):
+    if isinstance(model, NeuralSettings):
         from gpupipe.models.neural import fit as fitting  # noqa: F401
     elif isinstance(model, Estimator):
         model.require_ready(task)
@@ -137,7 +137,7 @@ def load_library(model: Model, task: Task, backend: Backend) -> None:
         backend.estimator(model.estimator_name(task), {})
 
 
-def require_torch(model: Neural) -> None:
+def require_torch(model: NeuralSettings) -> None:
     """Raise a ConfigError if PyTorch is not installed."""
     if find_spec("torch") is None:
         raise ConfigError(
@@ -147,7 +147,7 @@ def require_torch(model: Neural) -> None:
         )
 
 
-def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+def _fit_network(model: NeuralSettings, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
     require_torch(model)
     from gpupipe.models.neural.fit import fit_network, refusal
 
@@ -161,7 +161,7 @@ def _fit_network(model: Neural, rows: TrainingRows, context: FitContext, threads
 
 
 def _fit_on_host(
-    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: ModelSettings, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     estimator = model.build(context, params)
     X = model.matrix(rows.X, params)
@@ -190,7 +190,7 @@ def _convergence_noted() -> Iterator[list[str]]:
 
 
 def _fit_on_device(
-    model: Model, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: ModelSettings, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     name = model.estimator_name(context.task)
     row = device_training.row_of(name)
@@ -207,7 +207,7 @@ def _fit_on_device(
 
 
 def _fall_back(
-    model: Model,
+    model: ModelSettings,
     rows: TrainingRows,
     context: FitContext,
     refusal: EstimatorRefusal,
@@ -224,7 +224,7 @@ def _fall_back(
     return HostModel(fitted, context.task, fitted.feature_names, fitted.n_classes, fitted.classes, (), device, refusal)
 
 
-def keyword_arguments(model: Model, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+def keyword_arguments(model: ModelSettings, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
     """Return what the estimator of a model is made with."""
     params = {**model.estimator_params(context.task), **model.data_params(X, context)}
     if model.takes_seed:
@@ -235,7 +235,7 @@ def keyword_arguments(model: Model, X: Array, context: FitContext, threads: int)
 
 
 def _codes_and_weights(
-    model: Model, y: Array, context: FitContext, sample_weight: Array | None
+    model: ModelSettings, y: Array, context: FitContext, sample_weight: Array | None
 ) -> tuple[Array, tuple[int, ...], Array | None]:
     """Return y as codes of the classes that are there, those classes, and the weight of each row."""
     import numpy as np
@@ -256,14 +256,20 @@ def _codes_and_weights(
 
 
 def _train(
-    model: Model, estimator: Any, X: Array, y: Array | None, weights: Array | None, context: FitContext, threads: int
+    model: ModelSettings,
+    estimator: Any,
+    X: Array,
+    y: Array | None,
+    weights: Array | None,
+    context: FitContext,
+    threads: int,
 ) -> None:
     with explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
         model.train(estimator, X, y, weights, context)
 
 
 @contextmanager
-def explained(model: Model, X: Array, context: FitContext) -> Iterator[None]:
+def explained(model: ModelSettings, X: Array, context: FitContext) -> Iterator[None]:
     """Say of an error in training what it means to the user."""
     try:
         yield

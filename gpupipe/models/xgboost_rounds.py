@@ -9,7 +9,7 @@ import xgboost.collective
 from xgboost.callback import TrainingCallback
 
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.resources import go_on
+from gpupipe.models.resources import never_stop
 
 
 class BoostingRounds(TrainingCallback):  # type: ignore[misc]
@@ -31,7 +31,7 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
         self,
         n_rounds: int,
         may_end_early: bool,
-        safe_point: Callable[[str], None] = go_on,
+        safe_point: Callable[[str], None] = never_stop,
         send: Callable[[ProgressReport], None] | None = None,
     ) -> None:
         super().__init__()

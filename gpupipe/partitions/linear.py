@@ -16,7 +16,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.backends.normal_equations import centred_products, column_sums
 from gpupipe.errors import ConfigError
-from gpupipe.models import FitContext, FittedModel, Model
+from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
 from gpupipe.models.linear import LogisticRegression, Ridge
 from gpupipe.models.progress import ProgressReport
@@ -32,7 +32,7 @@ MOST_WEIGHTS = 2_000  # the Hessian has so many rows and columns
 SMOOTH = ("auto", "lbfgs", "newton-cg", "newton-cholesky")  # these solvers go to one and the same minimum
 
 
-def can_fit_in_passes(model: Model, n_columns: int, context: FitContext) -> bool:
+def can_fit_in_passes(model: ModelSettings, n_columns: int, context: FitContext) -> bool:
     """Return whether `fit_in_passes` can train a model on so many columns."""
     if isinstance(model, LogisticRegression):
         n_weights = (n_columns + 1) * (context.n_classes if context.n_classes > 2 else 1)
@@ -42,7 +42,7 @@ def can_fit_in_passes(model: Model, n_columns: int, context: FitContext) -> bool
     return False
 
 
-def fit_in_passes(model: Model, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
     """Train a model for which `can_fit_in_passes`.
 
     Raises

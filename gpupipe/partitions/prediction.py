@@ -9,7 +9,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import FittedModel, Prediction
-from gpupipe.models.fitted.device import joined, matrix_on_host
+from gpupipe.models.fitted.device import join_predictions, matrix_on_host
 from gpupipe.partitions.matrix import PartitionedMatrix
 
 Array = Any
@@ -21,10 +21,12 @@ def predict_partitions(model: FittedModel, X: PartitionedMatrix) -> Prediction:
     if not X.partitions:
         return model.predict(np.empty(X.shape, np.float32))
     sent = X.workers.put(model.portable())
-    return joined(X.workers.gather(X.map(_predict, sent, label="predictions")))
+    return join_predictions(X.workers.gather(X.map(_predict, sent, label="predictions")))
 
 
 def _predict(backend: Backend, rows: Array, model: FittedModel) -> Prediction:
     on_host = matrix_on_host(rows, backend)
     n_rows = on_host.shape[0]
-    return joined(map_row_ranges(lambda start, stop: model.predict(on_host[start:stop]), n_rows, backend, "predict"))
+    return join_predictions(
+        map_row_ranges(lambda start, stop: model.predict(on_host[start:stop]), n_rows, backend, "predict")
+    )

@@ -11,8 +11,8 @@ from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.models import FitContext, FittedModel, Model, Prediction, fit
-from gpupipe.models.fitted.device import joined
+from gpupipe.models import FitContext, FittedModel, ModelSettings, Prediction, fit
+from gpupipe.models.fitted.device import join_predictions
 from gpupipe.partitions.features import transform, transform_training
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.prediction import predict_partitions
@@ -78,7 +78,7 @@ def write_training_matrix(features: FittedFeatures, table: AnyTable, backend: Ba
     return features.transform_training(table, backend)
 
 
-def fit_model(model: Model, X: Matrix, y: Array, context: FitContext) -> FittedModel:
+def fit_model(model: ModelSettings, X: Matrix, y: Array, context: FitContext) -> FittedModel:
     """Train a model where its matrix is."""
     if isinstance(X, PartitionedMatrix):
         from gpupipe.pipeline.partition_training import fit_partitions
@@ -92,7 +92,7 @@ def predict_rows(model: FittedModel, X: Matrix, backend: Backend) -> Prediction:
     if isinstance(X, PartitionedMatrix):
         return predict_partitions(model, X)
     parts = map_row_ranges(lambda start, stop: model.predict(X[start:stop]), X.shape[0], backend, "predict")
-    return joined(parts, backend.xp)
+    return join_predictions(parts, backend.xp)
 
 
 def matrix_rows(X: Matrix, rows: Array | None, backend: Backend) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from gpupipe.config import ModelEntry
 from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.device import joined
+from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.decision import Decision, decide, is_learned
 from gpupipe.pipeline.job import Candidate, Job, train_candidates
 from gpupipe.pipeline.timeline import Stage
@@ -183,7 +183,9 @@ def _validated(job: Job, y: Array, prediction: Prediction) -> dict[str, float]:
     rows = [job.backend.to_device(test) for _, test in parts]
     truths, predictions = [y[part] for part in rows], [_taken(prediction, part) for part in rows]
     decisions = _decisions(job, truths, predictions, in_order=False)
-    decided = joined([d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp)
+    decided = join_predictions(
+        [d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp
+    )
     thresholds = np.repeat([decision.threshold for decision in decisions], [len(truth) for truth in truths])
     return job.score(job.backend.xp.concatenate(truths), decided, Decision(thresholds))
 
@@ -294,7 +296,7 @@ def _pooled(job: Job, folds: Sequence[Fold], best: _CrossValidatedCandidate) -> 
         decision.apply(candidate.predictions["test"], job.backend)
         for decision, candidate in zip(best.decisions, best.candidates, strict=True)
     ]
-    predicted = _taken(joined(parts, job.backend.xp), job.backend.to_device(order))
+    predicted = _taken(join_predictions(parts, job.backend.xp), job.backend.to_device(order))
     y = None if job.y is None else job.y[rows[order]]
     thresholds = np.repeat([decision.threshold for decision in best.decisions], sizes)
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
@@ -308,7 +310,7 @@ def _taken(prediction: Prediction, rows: Array) -> Prediction:
 def _decide_on(job: Job, truths: Sequence[Array], predictions: Sequence[Prediction]) -> Decision:
     if not truths or job.y is None or not is_learned(job.config.evaluate):
         return _fixed(job)
-    return _decided(job, job.backend.xp.concatenate(truths), joined(predictions, job.backend.xp))
+    return _decided(job, job.backend.xp.concatenate(truths), join_predictions(predictions, job.backend.xp))
 
 
 def _decided(job: Job, y: Array, prediction: Prediction) -> Decision:

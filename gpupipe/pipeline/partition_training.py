@@ -13,9 +13,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import LimitError
-from gpupipe.models import MODELS, FitContext, FittedModel, Model, fit
+from gpupipe.models import MODELS, FitContext, FittedModel, ModelSettings, fit
 from gpupipe.models.boosting import XGBoost
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import require_torch
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
@@ -25,12 +25,12 @@ from gpupipe.units import GIB
 Array = Any
 
 
-def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
+def fit_partitions(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train `model` on a matrix in partitions.
 
     Parameters
     ----------
-    model : Model
+    model : ModelSettings
     X : PartitionedMatrix
     y : array, shape (n,), or None
         Class codes, or numbers, of all rows, on the host.
@@ -55,7 +55,7 @@ def fit_partitions(model: Model, X: PartitionedMatrix, y: Array | None, context:
         from gpupipe.dask.boosting import fit_xgboost
 
         return fit_xgboost(model, X, y, context)
-    if isinstance(model, Neural) and (X.workers.n_workers > 1 or X.workers.device == "gpu"):
+    if isinstance(model, NeuralSettings) and (X.workers.n_workers > 1 or X.workers.device == "gpu"):
         require_torch(model)
         from gpupipe.dask.networks import fit_network
 
@@ -82,7 +82,7 @@ def _has_room(X: PartitionedMatrix, backend: Backend) -> bool:
     return gathered_bytes(*X.shape) <= SHARE * backend.memory().available
 
 
-def _no_room(model: Model, X: PartitionedMatrix, backend: Backend) -> LimitError:
+def _no_room(model: ModelSettings, X: PartitionedMatrix, backend: Backend) -> LimitError:
     needed, free = gathered_bytes(*X.shape), backend.memory().available
     return LimitError(
         f"{type(model).__name__} learns from one matrix: {X.shape[0]:,} rows and {X.shape[1]} columns take about "

@@ -12,8 +12,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
-from gpupipe.features.history.derivation import derived_ops, of_the_host, where_derived
-from gpupipe.features.history.tables import Events, Rows, Sources
+from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
+from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import left_out
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
@@ -48,7 +48,7 @@ class ReadTable:
     table : Table or PartitionedTable
     notes : tuple of str
         What was repaired, left out, or found in the cache.
-    sources : Sources, optional
+    sources : DerivationSources, optional
         What columns are to be derived of; None where no op derives any.
     rules : RuleResults
         Of the rules of ``data:``.
@@ -56,7 +56,7 @@ class ReadTable:
 
     table: AnyTable
     notes: tuple[str, ...] = ()
-    sources: Sources | None = None
+    sources: DerivationSources | None = None
     rules: RuleResults = NO_RULES
 
 
@@ -180,9 +180,9 @@ def _remark_frames(config: Config, backend: Backend) -> None:
 def _where_derived(config: Config, backend: Backend) -> Backend:
     """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
     derived = derived_ops(config.features)
-    if texts := ", ".join(dict.fromkeys(map(op_name, of_the_host(derived)))):
+    if texts := ", ".join(dict.fromkeys(map(op_name, host_only_ops(derived)))):
         backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
-    return where_derived(derived, backend)
+    return derivation_backend(derived, backend)
 
 
 def _sources_of_arrow(
@@ -216,26 +216,26 @@ def _with_sources(
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
     raw = {name: column for name, column in raw.items() if name not in gone}
-    main = Rows(found.table, raw, "the table", unknown=[target] if target else [])
-    return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
+    main = HistoryRows(found.table, raw, "the table", unknown=[target] if target else [])
+    return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
 
 
 def _read_events(
     config: Config, backend: Backend, read: Mapping[str, LoadedTable]
-) -> tuple[dict[str, Events], list[str]]:
+) -> tuple[dict[str, EventTable], list[str]]:
     """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
     events, notes = {}, []
     for name, settings in config.tables.items():
         if not settings.is_joined:
             rows, said = _read_rows(name, settings, backend, read.get(name))
-            events[name] = Events(rows, settings.on.left, settings.on.right)
+            events[name] = EventTable(rows, settings.on.left, settings.on.right)
             notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
     return events, notes
 
 
 def _read_rows(
     name: str, settings: JoinedTable, backend: Backend, loaded: LoadedTable | None = None
-) -> tuple[Rows, list[str]]:
+) -> tuple[HistoryRows, list[str]]:
     label, declared = f"table {name!r}", settings.declarations()
     if backend.name == "gpu" and loaded is None and settings.frame is None:
         try:
@@ -247,9 +247,9 @@ def _read_rows(
             keys = key_columns(frame.columns, settings.on.right, frame.rules, backend)
             frame.columns.update(keys)
             table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
-            return Rows(table, keys, label), frame.notes.lines()
+            return HistoryRows(table, keys, label), frame.notes.lines()
     loaded = loaded or read_arrow(settings)
-    return Rows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
+    return HistoryRows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
 
 
 def _declarations(config: Config) -> dict[str, DeclaredColumn]:

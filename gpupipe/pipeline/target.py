@@ -10,7 +10,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.models import Model
+from gpupipe.models import ModelSettings
 from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.settings import Label
 from gpupipe.table.schema import FIRST_LEVEL, Column
@@ -87,7 +87,7 @@ class TargetColumn:
         return cls(column, backend.to_host(table.column(name)))
 
 
-def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: Sequence[Model]) -> Goal:
+def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: Sequence[ModelSettings]) -> Goal:
     """Infer the task from the target, or from the models where there is none.
 
     Raises
@@ -149,7 +149,7 @@ def unseen_labels(goal: Goal, y: Array, train: Array, test: Array) -> tuple[Any,
     return tuple(goal.labels[code] for code in np.setdiff1d(asked, seen))
 
 
-def _without_target(models: Sequence[Model]) -> Goal:
+def _without_target(models: Sequence[ModelSettings]) -> Goal:
     common = frozenset[Task]({"clustering", "embedding"}).intersection(*(type(m).tasks for m in models))
     if not models or not common:
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpupipe.models.neural.ranks.torchrun import is_follower, is_launched
+from gpupipe.models.neural.ranks.torchrun import is_launched, is_worker_rank
 
 
 @contextmanager
@@ -16,13 +16,13 @@ def torchrun_driver() -> Iterator[bool]:
     """
     if not is_launched():
         yield True
-    elif is_follower():
-        from gpupipe.models.neural.ranks.rank_process import follow_torchrun
+    elif is_worker_rank():
+        from gpupipe.models.neural.ranks.rank_process import serve_torchrun_trainings
 
-        follow_torchrun()
+        serve_torchrun_trainings()
         yield False
     else:
-        from gpupipe.models.neural.ranks.collectives import dismiss
+        from gpupipe.models.neural.ranks.collectives import release_ranks
 
         yield True
-        dismiss()
+        release_ranks()

@@ -17,8 +17,8 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
 from gpupipe.config.ops import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.features.history.derivation import derive, derived_ops, key_columns, where_derived
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.derivation import derivation_backend, derive, derived_ops, key_columns
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
@@ -140,10 +140,12 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
         derived = derived_ops(ops)
-        first = where_derived(derived, backend)  # as in `FittedFeatures.encode`
+        first = derivation_backend(derived, backend)  # as in `FittedFeatures.encode`
         table, derivation = encode(arrow, first, declared), None
         if derived:
-            table, derivation = derive(derived, Sources(Rows.of_arrow(table, arrow, "the table"), {}, first))
+            table, derivation = derive(
+                derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, first)
+            )
             table = move_table(select(table, table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)

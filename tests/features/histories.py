@@ -11,7 +11,7 @@ import pyarrow as pa
 from gpupipe.backends import Backend
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import DerivedOp, derived_ops
-from gpupipe.features.history.tables import Events, Rows, Sources
+from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.table.encode import encode
 
 OWN = {"key": ["customer", "shop"], "time": "at"}
@@ -68,8 +68,8 @@ def rows(n: int, seed: int) -> pa.Table:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def sources(backend: Backend, n: int) -> Sources:
+def sources(backend: Backend, n: int) -> DerivationSources:
     """Return `n` rows and as many orders, where `backend` computes."""
     tables = {name: rows(n, seed) for seed, name in enumerate(("the table", "orders"))}
-    main, orders = (Rows.of_arrow(encode(arrow, backend), arrow, name) for name, arrow in tables.items())
-    return Sources(main, {"orders": Events(orders, ("customer",), ("customer",))}, backend)
+    main, orders = (HistoryRows.of_arrow(encode(arrow, backend), arrow, name) for name, arrow in tables.items())
+    return DerivationSources(main, {"orders": EventTable(orders, ("customer",), ("customer",))}, backend)

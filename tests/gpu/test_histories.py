@@ -12,7 +12,7 @@ from benchmarks.device.parity import config_for, metrics_of, stages_elsewhere
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.features.history.derivation import derive, derived_ops
-from gpupipe.features.history.key_partitions import merged, part_of
+from gpupipe.features.history.key_partitions import derive_partition, merge_partitions
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.read_stage import read_table
@@ -85,8 +85,8 @@ def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
         assert isinstance(each, KeyedOp)
         there = sources(backend, ROWS)
         keys = each.keys(there)
-        parts = [part_of(each, there, keys, a, b) for a, b in ((0, 1), (1, keys.size))]
-        for made, whole in zip(merged(parts, there), each.derive(there), strict=True):
+        parts = [derive_partition(each, there, keys, a, b) for a, b in ((0, 1), (1, keys.size))]
+        for made, whole in zip(merge_partitions(parts, there), each.derive(there), strict=True):
             found, expected = (backend.to_host(one.values) for one in (made, whole))
             np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=10 * TOLERANCE, err_msg=made.name)
 

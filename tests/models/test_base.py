@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS, FitContext, fit
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 
 # Parameters that no configuration should set: see `gpupipe.models.base.Model`.
 NEVER = {"random_state", "n_jobs", "copy", "copy_X", "copy_x", "verbose", "warm_start"}
@@ -40,7 +40,9 @@ OTHER_DEFAULTS = {
 }
 # Networks are our own: no class elsewhere has their parameters.
 SCIKIT_LEARN = [
-    name for name, model in MODELS.items() if name not in ("xgboost", "estimator") and not issubclass(model, Neural)
+    name
+    for name, model in MODELS.items()
+    if name not in ("xgboost", "estimator") and not issubclass(model, NeuralSettings)
 ]
 
 

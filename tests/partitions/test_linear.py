@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from gpupipe.backends import Backend
 from gpupipe.errors import ConfigError
-from gpupipe.models import FitContext, Model
+from gpupipe.models import FitContext, ModelSettings
 from gpupipe.models.linear import Lasso, LogisticRegression, Ridge
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -37,7 +37,7 @@ def in_parts(X: Array, workers: Workers) -> PartitionedMatrix:
     return PartitionedMatrix(handles, tuple(map(len, parts)), X.shape[1], workers)
 
 
-def fitted(model: Model, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:
+def fitted(model: ModelSettings, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:
     task: Any = "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass"
     context = FitContext(backend, task, 0, n_classes, {}, NAMES)
     assert can_fit_in_passes(model, X.shape[1], context)

@@ -16,7 +16,7 @@ from gpupipe.backends import Backend, choose
 from gpupipe.errors import ConfigError
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.history.derivation import derive, derived_ops, key_columns
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
@@ -102,7 +102,9 @@ class Fitted:
         derived = derived_ops(ops)
         if not derived:
             return table, None
-        table, derivation = derive(derived, Sources(Rows.of_arrow(table, arrow, "the table"), {}, self.backend))
+        table, derivation = derive(
+            derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, self.backend)
+        )
         gone = [name for name in key_columns(ops) if name in table.schema]
         return select(table, table.schema.without(gone)), derivation
 

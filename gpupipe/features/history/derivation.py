@@ -1,7 +1,7 @@
-"""Ops that make columns which a row alone does not give: of the history of its key, of the bytes of a text.
+"""Derived ops: columns that cannot be computed by a program from one row, such as the history of its key or its texts.
 
 They run on the whole table before it is split, learn nothing, and append columns that all later ops use like any other.
-What they read is recorded, so that a model knows which columns, and which further tables, it needs when it serves.
+The columns and further tables that they read are recorded, because a model needs them when it serves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
-from gpupipe.features.history.tables import Events, Rows, Sources
+from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.table.schema import Column, Schema
 
@@ -31,7 +31,7 @@ class FurtherTableError(SchemaError):
 
 
 @dataclass(frozen=True)
-class Made:
+class DerivedColumn:
     """A column that a derived op made.
 
     Attributes
@@ -40,9 +40,9 @@ class Made:
     values : array, shape (n_rows,)
         float32, NaN where null; or codes.
     inputs : tuple of str
-        What it is made of, as people would say it: ``orders.spend``.
+        The columns that it is derived from: ``orders.spend``.
     like : Column, optional
-        Where the values are codes: the column whose levels they are.
+        The column whose levels the values are codes of.
     """
 
     name: str
@@ -69,29 +69,29 @@ class DerivedOp(FeatureOp):
 
     runs_on_device: ClassVar[bool] = False
 
-    def bound(self, rows: Rows) -> DerivedOp:
-        """Return the op as a model keeps it: with the columns that a selection means in `rows` in its place."""
+    def resolve(self, rows: HistoryRows) -> DerivedOp:
+        """Return the op as a model keeps it: its selection is resolved to the columns of `rows`."""
         return self
 
     @abstractmethod
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield the columns that the op makes for the rows of ``sources.main``."""
 
-    def made(self, sources: Sources) -> Iterable[Made]:
-        """Return what `derive` yields, however it has to be worked out."""
+    def run(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
+        """Return the columns of `derive`; a subclass may compute them in several steps."""
         return self.derive(sources)
 
     def key_columns(self) -> tuple[str, ...]:
-        """Return the columns of the main table that only say whose row it is: no features by themselves."""
+        """Return the columns of the main table that identify the entity of a row and are not features."""
         return ()
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Do nothing: the columns are in the table, and later ops, or what suits each column, make use of them."""
+        """Do nothing: the columns are in the table, for later ops to select."""
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """How the derived columns of a model are made, wherever it serves.
+    """The derived columns of a model, and what is needed to compute them when it serves.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Derivation:
     tables : mapping of str to DerivedTable
         The further tables that they read.
     made : mapping of str to tuple of str
-        Derived column to what it is made of.
+        Derived column to the columns that it is derived from.
     """
 
     ops: tuple[DerivedOp, ...]
@@ -117,7 +117,7 @@ class Derivation:
     ) -> Table:
         """Return `table` with the derived columns; see `gpupipe.features.program.fitted.FittedFeatures.encode`.
 
-        `table` is where `backend` computes, which is that of `where_derived`.
+        `table` is where `backend` computes, which is that of `derivation_backend`.
 
         Raises
         ------
@@ -125,9 +125,9 @@ class Derivation:
             If the ops ask for what the schemas do not have: no run has written such a model.
         """
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
-        main = Rows.of_arrow(table, arrow, "the table")
+        main = HistoryRows.of_arrow(table, arrow, "the table")
         try:
-            return derive(self.ops, Sources(main, sources, backend, as_of))[0]
+            return derive(self.ops, DerivationSources(main, sources, backend, as_of))[0]
         except ConfigError as error:
             raise ArtifactError(
                 f"the model cannot make its derived columns: {error.what}", where=error.where, fix="export it again"
@@ -136,14 +136,14 @@ class Derivation:
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """What a model reads of a further table; attributes as in `Derivation` and `Events`."""
+    """What a model reads of a further table; attributes as in `Derivation` and `EventTable`."""
 
     schema: Schema
     inputs: tuple[str, ...]
     left: tuple[str, ...]
     right: tuple[str, ...]
 
-    def encode(self, name: str, given: Mapping[str, pa.Table], backend: Backend) -> Events:
+    def encode(self, name: str, given: Mapping[str, pa.Table], backend: Backend) -> EventTable:
         """Return the events of a table that was given.
 
         Raises
@@ -165,8 +165,8 @@ class DerivedTable:
         except SchemaError as error:
             where = "; ".join(filter(None, [f"table {name!r}", error.where]))
             raise FurtherTableError(error.what, where=where, fix=error.fix, names=error.names) from None
-        rows = Rows.of_arrow(table, given[name], f"table {name!r}")
-        return Events(rows, self.left, self.right)
+        rows = HistoryRows.of_arrow(table, given[name], f"table {name!r}")
+        return EventTable(rows, self.left, self.right)
 
 
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
@@ -174,14 +174,14 @@ def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     return tuple(op for op in ops if isinstance(op, DerivedOp))
 
 
-def of_the_host(ops: Iterable[DerivedOp]) -> tuple[DerivedOp, ...]:
-    """Return those of `ops` that need the host: with one of them, all columns are derived there."""
+def host_only_ops(ops: Iterable[DerivedOp]) -> tuple[DerivedOp, ...]:
+    """Return those of `ops` that run on the host only: with one of them, all columns are derived there."""
     return tuple(op for op in ops if not op.runs_on_device)
 
 
-def where_derived(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
-    """Return the backend that derives the columns of `ops`: `backend` itself, or its host."""
-    return backend.host if of_the_host(ops) else backend
+def derivation_backend(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
+    """Return the backend that derives the columns of `ops`: `backend`, or its host."""
+    return backend.host if host_only_ops(ops) else backend
 
 
 def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[str, ...]:
@@ -195,13 +195,15 @@ def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[
     return tuple(name for name in keys if name not in named)
 
 
-def derive(ops: Sequence[DerivedOp], sources: Sources, places: Sequence[str] = ()) -> tuple[Table, Derivation]:
-    """Run `ops` in their order; return the table with their columns, and how to do so again.
+def derive(
+    ops: Sequence[DerivedOp], sources: DerivationSources, places: Sequence[str] = ()
+) -> tuple[Table, Derivation]:
+    """Run `ops` in order; return the table with their columns, and the derivation that repeats it.
 
     Parameters
     ----------
     ops : sequence of DerivedOp
-    sources : Sources
+    sources : DerivationSources
     places : sequence of str, optional
         Where each op stands in the configuration, for errors: ``features[2].lag``.
 
@@ -216,8 +218,8 @@ def derive(ops: Sequence[DerivedOp], sources: Sources, places: Sequence[str] = (
     for i, op in enumerate(ops):
         columns = {}
         try:
-            kept.append(op.bound(main))
-            for column in op.made(sources):
+            kept.append(op.resolve(main))
+            for column in op.run(sources):
                 if column.name in main.table.schema or column.name in made:
                     raise ConfigError(
                         f"there is a column {column.name!r} already",

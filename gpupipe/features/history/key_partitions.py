@@ -1,63 +1,46 @@
-"""Out of memory over histories is not the end: the keys are taken in parts, each with all rows of its keys.
+"""Partitions of the keys of a history, for when memory runs out: an op then runs on some keys at a time.
 
-What an op says of a row depends on the rows of its key alone, so the parts give what all keys at once would.
+What an op derives for a row depends on the rows of its key only, so the result is that of all keys at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.out_of_memory import map_row_ranges
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.keys import Keys
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.keys import EntityKeys
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 
 if TYPE_CHECKING:
+    from gpupipe.features.ops.keyed_op import KeyedOp
     from gpupipe.table.schema import Column
 
 Array = Any
 
 
-class OfKeys(Protocol):
-    """An op over the history of a key, `gpupipe.features.ops.keyed_op.KeyedOp`: what is asked of it here."""
-
-    @property
-    def table(self) -> str | None:
-        """The further table that the events are in; None for the main one."""
-
-    @property
-    def whose(self) -> tuple[str | None, ...]:
-        """Under which name the keys are remembered."""
-
-    def keys(self, sources: Sources) -> Keys:
-        """Return whose row each is."""
-
-    def derive(self, sources: Sources) -> Iterable[Made]:
-        """Yield the columns for the rows of ``sources.main``."""
-
-
 @dataclass(frozen=True)
-class Part:
-    """What an op made of the rows of some keys.
+class KeyPartition:
+    """The columns that an op derived for the rows of some keys.
 
     Attributes
     ----------
     rows : array of int, shape (n,)
-        Which rows of the main table; None for all of them.
-    made : sequence of Made
+        The rows of the main table; None for all of them.
+    made : sequence of DerivedColumn
         Values of shape (n,).
     """
 
     rows: Array
-    made: Sequence[Made]
+    made: Sequence[DerivedColumn]
 
 
-class SomeRows(Rows):
-    """Some rows of others, which remember what was asked for; there are no columns as they were read."""
+class HistoryRowSubset(HistoryRows):
+    """Some rows of a `HistoryRows`, which records the columns that are read; encoded columns only."""
 
-    def __init__(self, of: Rows, rows: Array) -> None:
+    def __init__(self, of: HistoryRows, rows: Array) -> None:
         super().__init__(of.table, {}, of.label, of.unknown)
         self._of, self._rows = of, rows
 
@@ -67,48 +50,48 @@ class SomeRows(Rows):
         return len(self._rows)
 
     def column(self, name: str, *kinds: str, past: bool = False) -> tuple[Column, Array]:
-        """Return a column and its values at these rows; see `Rows.column`."""
+        """Return a column and its values at these rows; see `HistoryRows.column`."""
         column, values = self._of.column(name, *kinds, past=past)
         return column, values[self._rows]
 
 
-def by_keys(op: OfKeys, sources: Sources) -> Sequence[Made]:
-    """Return the columns of `op`, of all keys at once, or of fewer at a time where memory runs out; that is said.
+def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedColumn]:
+    """Return the columns of `op`: of all keys at once, or of fewer at a time, with a note, if memory runs out.
 
     Raises
     ------
     LimitError
-        If the history of one key is too much.
+        If the history of one key does not fit in memory.
     """
     keys = op.keys(sources)
 
-    def work(start: int, stop: int) -> Part:
+    def work(start: int, stop: int) -> KeyPartition:
         if stop - start >= keys.size:
-            return Part(None, list(op.derive(sources)))
-        sources.memory.clear()  # the histories of all keys, which earlier ops have left
-        return part_of(op, sources, keys, start, stop)
+            return KeyPartition(None, list(op.derive(sources)))
+        sources.memory.clear()  # release the histories of all keys, which earlier ops have cached
+        return derive_partition(op, sources, keys, start, stop)
 
     what = f"the history of {op.table or 'the table'}"
-    return merged(map_row_ranges(work, keys.size, sources.backend, what, noun="keys", least=1), sources)
+    return merge_partitions(map_row_ranges(work, keys.size, sources.backend, what, noun="keys", least=1), sources)
 
 
-def part_of(op: OfKeys, sources: Sources, keys: Keys, start: int, stop: int) -> Part:
-    """Return the columns of `op` at the rows whose keys are ``start:stop``; rows without a key are with the first."""
+def derive_partition(op: KeyedOp, sources: DerivationSources, keys: EntityKeys, start: int, stop: int) -> KeyPartition:
+    """Return the columns of `op` for the rows with keys ``start:stop``; rows without a key belong to the first ones."""
     xp = sources.backend.xp
     rows = xp.flatnonzero((keys.main < stop) & (keys.main >= (start or -1)))
     seen = rows if op.table is None else xp.flatnonzero((keys.events < stop) & (keys.events >= start))
-    main, events = SomeRows(sources.main, rows), dict(sources.events)
+    main, events = HistoryRowSubset(sources.main, rows), dict(sources.events)
     if op.table is not None:
         further = sources.table(op.table)
-        events[op.table] = replace(further, rows=SomeRows(further.rows, seen))
+        events[op.table] = replace(further, rows=HistoryRowSubset(further.rows, seen))
     n_events = len(keys.events)
-    part = Sources(main, events, sources.backend, sources.as_of, engines=sources.engines, n_events=n_events)
-    part.once(op.whose, lambda: Keys(keys.main[rows] - start, keys.events[seen] - start, stop - start))
-    return Part(rows, list(op.derive(part)))
+    part = DerivationSources(main, events, sources.backend, sources.as_of, engines=sources.engines, n_events=n_events)
+    part.once(op.key_id, lambda: EntityKeys(keys.main[rows] - start, keys.events[seen] - start, stop - start))
+    return KeyPartition(rows, list(op.derive(part)))
 
 
-def merged(parts: Sequence[Part], sources: Sources) -> Sequence[Made]:
-    """Return the columns of all rows."""
+def merge_partitions(parts: Sequence[KeyPartition], sources: DerivationSources) -> Sequence[DerivedColumn]:
+    """Return the columns for all rows."""
     if parts[0].rows is None:
         return parts[0].made
     xp, columns = sources.backend.xp, []

@@ -1,4 +1,4 @@
-"""Whose row each is, and events in the order of their keys: on the host by Arrow and NumPy, on a device by CuPy."""
+"""Encode entity keys as integer codes, and sort events by key and time: by Arrow and NumPy, or by CuPy on a device."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
-    from gpupipe.features.history.tables import Events, Rows
+    from gpupipe.features.history.tables import EventTable, HistoryRows
 
 Array = Any
 
 
 @dataclass(frozen=True)
-class Keys:
-    """Whose row each is, as codes that are equal where keys are.
+class EntityKeys:
+    """The entity key of each row as an integer code; equal keys have equal codes.
 
     Attributes
     ----------
     main, events : array of int32, shape (rows,)
-        Of the main table, and of the table of events, which may be the same one; -1 where there is no key.
+        Codes of the main table and of the event table, which may be the same one; -1 for a null key.
     size : int
-        More than the largest code of an event.
+        An upper bound of the codes of events, exclusive.
     """
 
     main: Array
@@ -32,26 +32,26 @@ class Keys:
     size: int
 
 
-def own_keys(main: Rows, names: Sequence[str], backend: Backend) -> Keys:
-    """Return the keys of a table whose rows are the events themselves; without names all rows have one key."""
+def encode_own_keys(main: HistoryRows, names: Sequence[str], backend: Backend) -> EntityKeys:
+    """Return the keys of a table whose rows are the events themselves; without `names` all rows have the same key."""
     if not names:
         codes = backend.xp.zeros(main.n_rows, "int32")
-        return Keys(codes, codes, min(main.n_rows, 1))
+        return EntityKeys(codes, codes, min(main.n_rows, 1))
     columns = [main.raw(name) for name in names]
     if backend.name == "gpu":
         from gpupipe.table.device import keys as device_keys
 
-        codes, size = device_keys.row_codes(_there(columns, backend), backend)
+        codes, size = device_keys.row_codes(_on_device(columns, backend), backend)
         codes = codes.astype("int32")
-        return Keys(codes, codes, size)
+        return EntityKeys(codes, codes, size)
     from gpupipe.table.keys import row_codes
 
     codes = _plain(row_codes(main.host_columns(names), names))
-    return Keys(codes, codes, _size(codes))
+    return EntityKeys(codes, codes, _size(codes))
 
 
-def shared_keys(main: Rows, further: Events, backend: Backend) -> Keys:
-    """Return the keys of the main table and of a further one, whose rows are the events.
+def encode_shared_keys(main: HistoryRows, further: EventTable, backend: Backend) -> EntityKeys:
+    """Return the keys of the main table and of a further one whose rows are the events.
 
     Raises
     ------
@@ -64,17 +64,17 @@ def shared_keys(main: Rows, further: Events, backend: Backend) -> Keys:
         from gpupipe.table.device import keys as device_keys
 
         pairs = list(zip(*names, strict=True))
-        left, right = _there(left, backend), _there(right, backend)
+        left, right = _on_device(left, backend), _on_device(right, backend)
         mine, theirs, size = device_keys.key_codes(left, right, pairs, events.label, backend)
-        return Keys(mine.astype("int32"), theirs.astype("int32"), size)
+        return EntityKeys(mine.astype("int32"), theirs.astype("int32"), size)
     from gpupipe.table.keys import key_codes
 
     found = key_codes(main.host_columns(names[0]), names[0], events.host_columns(names[1]), names[1], events.label)
     mine, theirs = map(_plain, found)
-    return Keys(mine, theirs, _size(theirs))
+    return EntityKeys(mine, theirs, _size(theirs))
 
 
-def ordered(keys: Keys, times: Array, backend: Backend, n_events: int) -> Any:
+def order_events(keys: EntityKeys, times: Array, backend: Backend, n_events: int) -> Any:
     """Return the events as a `gpupipe_kernels.keyed.History`; `times` are int64 microseconds, shape (events,).
 
     `n_events` are those of all keys, where these are the events of some: one engine computes all parts.
@@ -90,8 +90,8 @@ def ordered(keys: Keys, times: Array, backend: Backend, n_events: int) -> Any:
     return keyed.order_events(keys.events, times, keys.size, order=order, allocate=backend.xp.empty)
 
 
-def _there(columns: Sequence[Any], backend: Backend) -> list[Any]:
-    """Return columns on the device; of those that the host has read, the codes move."""
+def _on_device(columns: Sequence[Any], backend: Backend) -> list[Any]:
+    """Return columns on the device; those that the host has read are moved as codes."""
     import pyarrow as pa
 
     from gpupipe.table.device.keys import dictionary_to_device

@@ -1,4 +1,4 @@
-"""What derived ops work on: the main table and tables of events, encoded and as they were read."""
+"""Inputs of derived ops: the main table and event tables, both encoded and as they were read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Array = Any
 
 
-class Rows:
-    """A table as derived ops see it: encoded, and as it was read. It remembers what was asked for.
+class HistoryRows:
+    """A table as derived ops see it: encoded, and as it was read. It records the columns that are read.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Rows:
     label : str
         What the table is called in messages.
     unknown : sequence of str
-        Columns that will not be there when a model serves.
+        Columns that are not known when a model serves.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Rows:
         ----------
         name : str
         *kinds : str
-            Those that it may be of.
+            The kinds that it may have.
         past : bool
             Whether each row uses only values of rows that were known by its time: then the target may be used.
 
@@ -77,7 +77,7 @@ class Rows:
         return column, self.table.column(name)
 
     @classmethod
-    def of_arrow(cls, table: Table, arrow: pa.Table, label: str, unknown: Sequence[str] = ()) -> Rows:
+    def of_arrow(cls, table: Table, arrow: pa.Table, label: str, unknown: Sequence[str] = ()) -> HistoryRows:
         """Return rows that the host has read."""
         return cls(table, dict(zip(arrow.column_names, arrow.columns, strict=True)), label, unknown)
 
@@ -114,52 +114,52 @@ class Rows:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Every column of the input that was asked for."""
+        """The columns of the input that were read."""
         return tuple(dict.fromkeys((*self._encoded, *self._raw)))
 
     @property
     def schema(self) -> Schema:
-        """The columns whose encoded values were asked for."""
+        """The columns whose encoded values were read."""
         return Schema(tuple(column for column in self.table.schema if column.name in self._encoded))
 
 
 @dataclass(frozen=True)
-class Events:
-    """A further table, many rows of which belong to one row of the main one.
+class EventTable:
+    """A further table: its rows are the events of the entities of the main table.
 
     Attributes
     ----------
-    rows : Rows
+    rows : HistoryRows
     left, right : tuple of str
         The key columns of the main table, and of this one.
     """
 
-    rows: Rows
+    rows: HistoryRows
     left: tuple[str, ...]
     right: tuple[str, ...]
 
 
 @dataclass
-class Sources:
-    """What derived ops work on.
+class DerivationSources:
+    """The inputs of derived ops, and what they share during one derivation.
 
     Attributes
     ----------
-    main : Rows
-    events : mapping of str to Events
+    main : HistoryRows
+    events : mapping of str to EventTable
     backend : Backend
     as_of : int, optional
-        A time in microseconds in place of every date that an op names as its cut-off: "today", when a model serves.
+        A time in microseconds that overrides every cut-off date of an op: "today", when a model serves.
     memory : dict
-        What ops share: the order of a history, found once.
+        Results that ops share, such as the order of a history.
     engines : dict of str to None
-        What computed over histories (numpy, numba, cuda), each once, for the timeline.
+        The engines that computed over histories (numpy, numba, cuda), for the timeline.
     n_events : int, optional
         The events of all keys, where these are the rows of some keys.
     """
 
-    main: Rows
-    events: Mapping[str, Events]
+    main: HistoryRows
+    events: Mapping[str, EventTable]
     backend: Backend
     as_of: int | None = None
     memory: dict[Any, Any] = field(default_factory=dict)
@@ -167,12 +167,12 @@ class Sources:
     n_events: int | None = None
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` made when it was first called under `key`."""
+        """Return the cached result of `make` under `key`; call it if there is none."""
         if key not in self.memory:
             self.memory[key] = make()
         return self.memory[key]
 
-    def table(self, name: str) -> Events:
+    def table(self, name: str) -> EventTable:
         """Return a further table.
 
         Raises

@@ -1,4 +1,4 @@
-"""Advice on columns of a kind that an op does not take, by the values seen."""
+"""Kinds of columns that an op does not take: advice by the values seen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS_LOOKED_AT = 1_000
 MOSTLY = 0.5  # of the levels: a column of numbers with some words in it
 
 
-def as_numbers(column: Expr) -> str:
+def advise_numbers(column: Expr) -> str:
     """Return how to get numbers of a column that holds none."""
     name = column.name
     if isinstance(column, TimeExpr):
@@ -34,7 +34,7 @@ def _words(labels: tuple[str, ...]) -> list[str] | None:
     return words if labels and len(words) <= MOSTLY * len(labels) else None
 
 
-def as_categories(column: Expr) -> str:
+def advise_categories(column: Expr) -> str:
     """Return how to get categories of a column that holds none."""
     name = column.name
     if isinstance(column, TimeExpr):
@@ -43,7 +43,7 @@ def as_categories(column: Expr) -> str:
     return f"{declared}, or bucketize it first" if isinstance(column, NumericExpr) else declared
 
 
-def as_times(column: Expr, statistics: Statistics) -> str:
+def advise_times(column: Expr, statistics: Statistics) -> str:
     """Return how to declare a column as times, in the format of its values."""
     from gpupipe.table.time_formats import declare_numbers, declare_texts
 
@@ -55,7 +55,7 @@ def as_times(column: Expr, statistics: Statistics) -> str:
     return declare_texts(name, texts) or f"select others: {name!r} holds no dates, for example {_examples(texts)}"
 
 
-def of_texts(column: TextExpr, statistics: Statistics) -> str:
+def advise_texts(column: TextExpr, statistics: Statistics) -> str:
     """Return how to make features of a column of text."""
     from gpupipe.table.time_formats import declare_texts, time_formats
 

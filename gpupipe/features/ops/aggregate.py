@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, HistoryView, require_names
 from gpupipe.settings import Names, OneOrMore
 from gpupipe.units import TIME_UNITS_US, TimeUnit
 
@@ -58,9 +58,9 @@ class Aggregate(HistoryOp):
         """Return the functions of each column; rows are counted where nothing is asked for."""
         if isinstance(self.columns, dict):
             return self.columns or ({} if self.gaps else {OF_ROWS: ("count",)})
-        return dict.fromkeys(listed(self.columns), self.functions)
+        return dict.fromkeys(require_names(self.columns), self.functions)
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each function of each column."""
         from gpupipe_kernels import keyed
 
@@ -75,7 +75,7 @@ class Aggregate(HistoryOp):
             for function in self.gaps:
                 yield view.made(self.named(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function))
 
-    def _of(self, name: str, functions: tuple[Function, ...], view: View) -> Iterator[Made]:
+    def _of(self, name: str, functions: tuple[Function, ...], view: HistoryView) -> Iterator[DerivedColumn]:
         from gpupipe_kernels import keyed
 
         kind = view.kind(name)
@@ -90,7 +90,7 @@ class Aggregate(HistoryOp):
             yield from _of_codes(function, made, column, codes, view)
 
 
-def _of_codes(function: Function, made: str, column: Column, codes: Any, view: View) -> Iterator[Made]:
+def _of_codes(function: Function, made: str, column: Column, codes: Any, view: HistoryView) -> Iterator[DerivedColumn]:
     from gpupipe.table.schema import NULL
     from gpupipe_kernels import keyed
 

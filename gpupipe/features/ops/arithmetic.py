@@ -120,14 +120,14 @@ def _between(name: str, left: TimeExpr, right: TimeExpr, unit: TimeUnit) -> Nume
 
 def _made(name: str, kind: str, columns: list[NumericExpr], statistics: Statistics) -> NumericExpr:
     if kind == "difference":
-        columns = centred(columns, statistics)
+        columns = center_jointly(columns, statistics)
     made = columns[0]
     for column in columns[1:]:
         made = combine(name, KINDS[kind][0], (made, column))
     return made
 
 
-def centred(columns: list[NumericExpr], statistics: Statistics) -> list[NumericExpr]:
+def center_jointly(columns: list[NumericExpr], statistics: Statistics) -> list[NumericExpr]:
     """Return two columns less a number in the middle of both, where 9 in 10 values are nearer to it than to 0.
 
     Their difference then keeps digits that float32 would lose: of seconds since 1970 it holds no more than the minute.

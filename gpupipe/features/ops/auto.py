@@ -1,10 +1,10 @@
-"""Whatever a column is, the way that suits the model."""
+"""The default treatment of each column: the ops that suit its kind and the model."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from gpupipe.features.ops.advice import of_texts
+from gpupipe.features.ops.advice import advise_texts
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.cyclic import Cyclic
 from gpupipe.features.ops.datetime_parts import DatetimeParts
@@ -37,7 +37,9 @@ class Auto(Op):
         """Hand each column to the ops that suit it."""
         for column in self.select(builder):
             if isinstance(column, TextExpr):
-                builder.warn(f"{column.name}: text, so not among the features; {of_texts(column, builder.statistics)}")
+                builder.warn(
+                    f"{column.name}: text, so not among the features; {advise_texts(column, builder.statistics)}"
+                )
             elif isinstance(column, TimeExpr):
                 self._times(column, builder)
             elif isinstance(column, CategoryExpr) and column.kind == "boolean":

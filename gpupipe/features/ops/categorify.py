@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.ops.vocabulary import frequent
+from gpupipe.features.ops.vocabulary import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, Expr
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
@@ -34,7 +34,7 @@ class Categorify(Op):
         for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
             assert isinstance(column, CategoryExpr)
             counts = count.tolist()
-            kept = frequent(column, counts, self.max_categories, self.min_frequency)
+            kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
             # A pair of levels that no training row holds is unseen, not rare.
             others = range(FIRST_LEVEL, column.n_codes)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, require_names
 from gpupipe.settings import Duration, Names, OneOrMore
 from gpupipe.units import parse_duration_us
 
@@ -32,7 +32,7 @@ class Decay(HistoryOp):
         """True if the op needs the times of events."""
         return True
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each half-life of each column."""
         from gpupipe_kernels import keyed
 
@@ -41,6 +41,6 @@ class Decay(HistoryOp):
             if not self.columns:
                 made = keyed.decayed_sum(None, view.queries, parse_duration_us(label))
                 yield view.made(self.named(f"decay_{label}"), made)
-            for name in listed(self.columns):
+            for name in require_names(self.columns):
                 made = keyed.decayed_sum(view.numbers(name), view.queries, parse_duration_us(label))
                 yield view.made(self.named(f"{name}_decay_{label}"), made, name)

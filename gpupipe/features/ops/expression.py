@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validato
 from pydantic_core import CoreSchema
 
 from gpupipe.errors import ConfigError, did_you_mean
-from gpupipe.features.ops.arithmetic import centred
+from gpupipe.features.ops.arithmetic import center_jointly
 from gpupipe.features.ops.base import OPS, FeatureOp
 from gpupipe.features.ops.impute import null_indicator
 from gpupipe.features.program.builder import ProgramBuilder
@@ -69,7 +69,7 @@ class Expression(FeatureOp):
             where = f"features: expression: {name}"
             reader = _Reader(builder, where)
             try:
-                made = Formula(text).column(name, reader.number, reader.null, reader.centred)
+                made = Formula(text).column(name, reader.number, reader.null, reader.center_jointly)
             except FormulaError as error:
                 raise ConfigError(str(error), where=where, names=[text]) from None
             builder.record_state(type(self).__name__, name, {"expression": text})
@@ -110,9 +110,9 @@ class _Reader:
             names=[name],
         )
 
-    def centred(self, columns: list[NumericExpr]) -> list[NumericExpr]:
+    def center_jointly(self, columns: list[NumericExpr]) -> list[NumericExpr]:
         """Return the two columns of a difference, moved where float32 would lose digits."""
-        return centred(columns, self.builder.statistics)
+        return center_jointly(columns, self.builder.statistics)
 
     def _column(self, name: str) -> Expr:
         column = self.builder.columns.get(name)

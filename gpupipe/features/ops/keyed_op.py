@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.history.derivation import DerivedOp, Made
-from gpupipe.features.history.key_partitions import by_keys
-from gpupipe.features.history.keys import Keys, ordered, own_keys, shared_keys
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
+from gpupipe.features.history.key_partitions import derive_by_keys
+from gpupipe.features.history.keys import EntityKeys, encode_own_keys, encode_shared_keys, order_events
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.settings import DurationOrZero, Names, TimeText
 from gpupipe.units import is_time, parse_duration_us, parse_time_us
 
@@ -76,64 +76,64 @@ class KeyedOp(DerivedOp):
         """Return the name of a new column."""
         return f"{f'{self.table}_' if self.table and self.prefix is None else self.prefix or ''}{name}"
 
-    def made(self, sources: Sources) -> Iterable[Made]:
-        """Return the columns, worked out of some keys at a time where memory runs out."""
-        return by_keys(self, sources)
+    def run(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
+        """Return the columns, derived for some keys at a time if memory runs out."""
+        return derive_by_keys(self, sources)
 
-    def view(self, sources: Sources) -> View:
-        """Return what each row of the main table sees; found once for all ops that ask for the same."""
+    def view(self, sources: DerivationSources) -> HistoryView:
+        """Return the view of each row of the main table on its history; cached for ops with the same settings."""
         order = ("history", self.table, self.key, self.time)
         events, history = sources.once(order, lambda: self._order(sources))
         asked = (*order, self.as_of, self.current, self.gap_us)
         queries = sources.once(asked, lambda: self._queries(sources, history))
         past = self.gap_us is not None and self.as_of is None
-        return View(self.table, events, history, queries, tuple(self._inputs(sources)), sources, past)
+        return HistoryView(self.table, events, history, queries, tuple(self._inputs(sources)), sources, past)
 
-    def seen_before(self, sources: Sources, history: Any, age_us: int) -> Any:
-        """Return the queries by which each row sees the events that are at least so old, in microseconds."""
+    def seen_before(self, sources: DerivationSources, history: Any, age_us: int) -> Any:
+        """Return the queries by which each row sees the events that are at least `age_us` microseconds old."""
         from gpupipe_kernels import keyed
 
-        cut_off = older(self._cut_off(sources), age_us)
+        cut_off = subtract_age(self._cut_off(sources), age_us)
         return keyed.queries_before(history, self.keys(sources).main, cut_off)
 
     @property
-    def whose(self) -> tuple[str | None, ...]:
-        """What says whose history it is: ops that share it share the keys."""
+    def key_id(self) -> tuple[str | None, ...]:
+        """The identity of the keys in the cache: ops with the same one share the keys."""
         return "keys", self.table, *(self.key or ())
 
-    def keys(self, sources: Sources) -> Keys:
-        """Return whose row each is, of the main table and of the events; found once for all ops that ask for the same.
+    def keys(self, sources: DerivationSources) -> EntityKeys:
+        """Return the entity keys of the main table and of the events; cached for all ops with the same key.
 
         Raises
         ------
         SchemaError
             If the keys of two tables cannot be compared.
         """
-        found: Keys = sources.once(self.whose, lambda: self._keys(sources))
+        found: EntityKeys = sources.once(self.key_id, lambda: self._keys(sources))
         return found
 
-    def _keys(self, sources: Sources) -> Keys:
+    def _keys(self, sources: DerivationSources) -> EntityKeys:
         if self.table is None:
-            return own_keys(sources.main, self.key or (), sources.backend)
-        return shared_keys(sources.main, sources.table(self.table), sources.backend)
+            return encode_own_keys(sources.main, self.key or (), sources.backend)
+        return encode_shared_keys(sources.main, sources.table(self.table), sources.backend)
 
-    def _order(self, sources: Sources) -> tuple[Rows, Any]:
+    def _order(self, sources: DerivationSources) -> tuple[HistoryRows, Any]:
         events = sources.main if self.table is None else sources.table(self.table).rows
         times = sources.backend.xp.zeros(events.n_rows, "int64")
         if self.time is not None:
             times = events.column(self.time, "datetime")[1]
-        history = ordered(self.keys(sources), times, sources.backend, sources.n_events or events.n_rows)
+        history = order_events(self.keys(sources), times, sources.backend, sources.n_events or events.n_rows)
         sources.engines[history.engine.name] = None
         return events, history
 
-    def _queries(self, sources: Sources, history: Any) -> Any:
+    def _queries(self, sources: DerivationSources, history: Any) -> Any:
         from gpupipe_kernels import keyed
 
         if self.table is None and self.as_of is None and self.gap_us is None:
             return keyed.queries_of_events(history, self.current)
         return self.seen_before(sources, history, self.gap_us or 0)
 
-    def _cut_off(self, sources: Sources) -> Array:
+    def _cut_off(self, sources: DerivationSources) -> Array:
         """Return the cut-off of each row of the main table, int64 microseconds."""
         xp, n_rows = sources.backend.xp, sources.main.n_rows
         if self.as_of is None and self.table is None:
@@ -144,7 +144,7 @@ class KeyedOp(DerivedOp):
             return xp.full(n_rows, parse_time_us(self.as_of) if sources.as_of is None else sources.as_of, "int64")
         return sources.main.column(self.as_of, "datetime")[1]
 
-    def _inputs(self, sources: Sources) -> Iterable[str]:
+    def _inputs(self, sources: DerivationSources) -> Iterable[str]:
         yield from (f"{self.table}.{self.time}",) if self.table and self.time else ()
         yield from (self.time,) if self.time and not self.table else ()
         if self.as_of is not None and not is_time(self.as_of):
@@ -171,7 +171,7 @@ class HistoryOp(KeyedOp):
         return self.gap is not None
 
 
-def older(times: Array, age_us: int) -> Array:
+def subtract_age(times: Array, age_us: int) -> Array:
     """Return the cut-offs, exclusive, by which events are seen that were `age_us` old or older at `times`.
 
     With an age of 0 events of that very time are not seen. NAT stays NAT, which sees nothing.
@@ -186,30 +186,30 @@ def older(times: Array, age_us: int) -> Array:
 
 
 @dataclass(frozen=True)
-class View:
-    """What each row of the main table sees of a history.
+class HistoryView:
+    """The part of a history that each row of the main table sees.
 
     Attributes
     ----------
     table : str, optional
         The further table that the events are in; None for the main one.
-    events : Rows
+    events : HistoryRows
     history, queries : History, Queries
         See `gpupipe_kernels.keyed`.
     inputs : tuple of str
         The columns that order and end the history.
-    sources : Sources
-        Remembers the columns that have been put in the order of the history.
+    sources : DerivationSources
+        Caches the columns that have been put in the order of the history.
     past : bool
-        Whether rows see only what is known by their time, so that the target may be among it.
+        Whether rows see only values that are known by their time, so that the target may be one of them.
     """
 
     table: str | None
-    events: Rows
+    events: HistoryRows
     history: Any
     queries: Any
     inputs: tuple[str, ...]
-    sources: Sources
+    sources: DerivationSources
     past: bool = False
 
     def kind(self, name: str) -> str:
@@ -243,13 +243,13 @@ class View:
         """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""
         return self.sources.backend.xp.asarray(made)
 
-    def made(self, name: str, values: Array, *columns: str, like: Column | None = None) -> Made:
+    def made(self, name: str, values: Array, *columns: str, like: Column | None = None) -> DerivedColumn:
         """Return a new column that is made of some of the events' columns."""
         sources = [f"{self.table}.{column}" if self.table else column for column in columns]
-        return Made(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
+        return DerivedColumn(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
 
 
-def listed(columns: Iterable[str] | str) -> tuple[str, ...]:
+def require_names(columns: Iterable[str] | str) -> tuple[str, ...]:
     """Return names as a tuple; one name stands for itself.
 
     Raises

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, require_names
 from gpupipe.settings import Duration, Names, OneOrMore
 from gpupipe.units import parse_duration_us
 
@@ -46,12 +46,12 @@ class Lag(_Earlier):
         """True if the op needs the times of events."""
         return super().needs_time or any(isinstance(k, str) for k in self.periods)
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each period of each column."""
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        for name in listed(self.columns):
+        for name in require_names(self.columns):
             values = view.numbers(name)
             for k in self.periods:
                 if isinstance(k, int):
@@ -71,13 +71,13 @@ class Difference(_Earlier):
 
     periods: Periods = Field((1,), description="How many rows of the key back; a list for several.")
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each period of each column."""
         from gpupipe_kernels import keyed
 
         own = self.table is None and self.as_of is None and self.gap is None
         view = (self.model_copy(update={"current": True}) if own else self).view(sources)
-        for name in listed(self.columns):
+        for name in require_names(self.columns):
             values = view.numbers(name)
             for k in self.periods:
                 newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.ops.vocabulary import frequent
+from gpupipe.features.ops.vocabulary import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, Producer
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
@@ -37,7 +37,7 @@ class OneHot(Op):
         for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
             assert isinstance(column, CategoryExpr)
             counts = count.tolist()
-            kept = frequent(column, counts, self.max_categories, self.min_frequency)
+            kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
             rare = sorted(code for code in others if counts[code])
             levels = [column.labels[code - FIRST_LEVEL] for code in kept]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import HistoryOp
-from gpupipe.features.ops.time_since import since
+from gpupipe.features.ops.time_since import compute_time_since
 from gpupipe.units import TimeUnit
 
 
@@ -31,13 +31,13 @@ class RFM(HistoryOp):
         """True if the op needs the times of events."""
         return True
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield the figures."""
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        yield view.made(self.named("recency"), since(view, "last", self.unit))
-        yield view.made(self.named("tenure"), since(view, "first", self.unit))
+        yield view.made(self.named("recency"), compute_time_since(view, "last", self.unit))
+        yield view.made(self.named("tenure"), compute_time_since(view, "first", self.unit))
         yield view.made(self.named("frequency"), keyed.count(view.queries))
         if self.amount is not None:
             spent = view.numbers(self.amount)

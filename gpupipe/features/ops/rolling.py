@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, HistoryView, require_names
 from gpupipe.settings import Duration, Names, OneOrMore
 from gpupipe.units import parse_duration_us
 
@@ -35,7 +35,7 @@ class Rolling(HistoryOp):
     functions: Functions = Field(("mean",), description="Of each column in each window.")
     windows: Windows = Field(description="A number of rows (5), or a span of time (30d, 12h, 90min); or several.")
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each function, window and column."""
         from gpupipe_kernels import keyed
 
@@ -44,7 +44,7 @@ class Rolling(HistoryOp):
         if not self.columns:
             for label, queries in windows.items():
                 yield view.made(self.named(f"count_{label}"), keyed.count(queries))
-        for name in listed(self.columns):
+        for name in require_names(self.columns):
             values = view.numbers(name)
             for label, queries in windows.items():
                 for function in self.functions:
@@ -52,7 +52,7 @@ class Rolling(HistoryOp):
                     yield view.made(self.named(f"{name}_{function}_{label}"), made, name)
 
 
-def _window(window: int | str, view: View) -> Any:
+def _window(window: int | str, view: HistoryView) -> Any:
     from gpupipe_kernels import keyed
 
     if isinstance(window, int):

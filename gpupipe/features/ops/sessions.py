@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.settings import Duration
@@ -34,7 +34,7 @@ class Sessions(KeyedOp):
         """True if the op needs the times of events."""
         return True
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each figure."""
         from gpupipe_kernels import keyed
 

@@ -40,7 +40,7 @@ class TargetEncode(Op):
 
     def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
         found = statistics.target_counts(columns, self.folds)  # type: ignore[arg-type]
-        return [{"means": means(counts, self.smoothing)} for counts in found]
+        return [{"means": smoothed_means(counts, self.smoothing)} for counts in found]
 
     def summary(self, state: State) -> State:
         """Return the means over all training rows, of each code; those of the folds have served their purpose."""
@@ -54,7 +54,7 @@ class TargetEncode(Op):
             builder.put(builder.look_up(column, table, name), "target_encode")
 
 
-def means(counts: TargetCounts, smoothing: float) -> Any:
+def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     """Return the encodings, shape (n_outputs, folds + 1, n_codes): row 0 from all rows, row f from all but fold f."""
     import numpy as np
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.features.history.derivation import DerivedOp, Made
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import SelectingOp
 from gpupipe.features.program.selection import resolve
 
@@ -45,22 +45,22 @@ class TextOp(DerivedOp, SelectingOp):
     def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
         """Return the columns of distinct texts, none of them null: float32, shape (len(column_names()), len(texts))."""
 
-    def bound(self, rows: Rows) -> TextOp:
+    def resolve(self, rows: HistoryRows) -> TextOp:
         """Return the op with the names of its columns: there may be others where a model serves."""
         return self.model_copy(update={"columns": self._columns(rows)})
 
-    def derive(self, sources: Sources) -> Iterator[Made]:
+    def derive(self, sources: DerivationSources) -> Iterator[DerivedColumn]:
         """Yield the columns of each text, for every row."""
         columns, names = self._columns(sources.main), self.column_names()
         self._require_room(len(columns) * len(names), sources)
         for column in columns:
-            texts, codes = sources.once(("texts", column), partial(distinct, sources.main.raw(column)))
+            texts, codes = sources.once(("texts", column), partial(encode_texts, sources.main.raw(column)))
             values = self.values(texts, column, sources.backend.host)
             values[:, len(texts) - 1] = self.NULL
             for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
-                yield Made(f"{self.prefix}{column}_{name}", rows, (column,))
+                yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,))
 
-    def _columns(self, rows: Rows) -> list[str]:
+    def _columns(self, rows: HistoryRows) -> list[str]:
         """Return the columns that the selection means."""
         listed = [self.columns] if isinstance(self.columns, str) else self.columns
         schema = rows.table.schema
@@ -78,7 +78,7 @@ class TextOp(DerivedOp, SelectingOp):
                 )
         return names
 
-    def _require_room(self, n_columns: int, sources: Sources) -> None:
+    def _require_room(self, n_columns: int, sources: DerivationSources) -> None:
         n_bytes = 4 * n_columns * sources.main.n_rows
         if n_bytes >= MUCH and 2 * n_bytes > (free := sources.backend.memory().available):
             raise LimitError(
@@ -88,7 +88,7 @@ class TextOp(DerivedOp, SelectingOp):
             )
 
 
-def distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
+def encode_texts(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
     """Return the distinct texts of a column with an empty one behind them, and which of them each row holds.
 
     Returns

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.keyed_op import HistoryOp, View, listed
+from gpupipe.features.ops.keyed_op import HistoryOp, HistoryView, require_names
 from gpupipe.settings import Names
 from gpupipe.units import TIME_UNITS_US, TimeUnit
 
@@ -33,18 +33,18 @@ class TimeSince(HistoryOp):
         """True if the op needs the times of events."""
         return True
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each of `of`, and each column."""
         view = self.view(sources)
         for which in self.of:
             if not self.columns:
-                yield view.made(self.named(f"time_since_{which}"), since(view, which, self.unit))
-            for name in listed(self.columns):
-                values = since(view, which, self.unit, name)
+                yield view.made(self.named(f"time_since_{which}"), compute_time_since(view, which, self.unit))
+            for name in require_names(self.columns):
+                values = compute_time_since(view, which, self.unit, name)
                 yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
 
 
-def since(view: View, which: Which, unit: TimeUnit, column: str | None = None) -> object:
+def compute_time_since(view: HistoryView, which: Which, unit: TimeUnit, column: str | None = None) -> object:
     """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
     from gpupipe_kernels import keyed
 

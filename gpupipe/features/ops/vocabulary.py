@@ -1,4 +1,4 @@
-"""Which levels of a category count: the frequent ones, while the rest share the reserved id RARE."""
+"""Selection of the levels of a category that are frequent; the remaining ones share the reserved code RARE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpupipe.features.program.expressions import CategoryExpr
 
 
-def frequent(
+def select_frequent(
     column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
 ) -> list[int]:
     """Return the codes of the levels that keep a place of their own, in the order of the codes.

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError, GpupipeError
-from gpupipe.features.ops.advice import as_categories, as_numbers, as_times
+from gpupipe.features.ops.advice import advise_categories, advise_numbers, advise_times
 from gpupipe.features.program.expressions import (
     CategoryExpr,
     Expr,
@@ -114,7 +114,7 @@ class ProgramBuilder:
         columns: list[CategoryExpr] = []
         for column in self._select(selection, op):
             if not isinstance(column, CategoryExpr):
-                error = self._of_another_kind(column, op, "categorical", as_categories(column))
+                error = self._of_another_kind(column, op, "categorical", advise_categories(column))
                 error.depends_on_rows = isinstance(column, TextExpr)  # text is a category whose levels repeat
                 raise error
             columns.append(column)
@@ -131,7 +131,7 @@ class ProgramBuilder:
         columns: list[TimeExpr] = []
         for column in self._select(selection, op):
             if not isinstance(column, TimeExpr):
-                raise self._of_another_kind(column, op, "datetime", as_times(column, self.statistics))
+                raise self._of_another_kind(column, op, "datetime", advise_times(column, self.statistics))
             columns.append(column)
         return columns
 
@@ -166,7 +166,7 @@ class ProgramBuilder:
             return column
         if isinstance(column, CategoryExpr) and column.kind == "boolean":
             return self.look_up(column, [NAN, NAN, NAN, 0.0, 1.0], column.name)
-        raise self._of_another_kind(column, op, "numeric", as_numbers(column))
+        raise self._of_another_kind(column, op, "numeric", advise_numbers(column))
 
     def _of_another_kind(self, column: Expr, op: str, wanted: str, fix: str) -> ConfigError:
         is_a = f"is {column.kind}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges, too_large
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.history.derivation import Derivation, where_derived
+from gpupipe.features.history.derivation import Derivation, derivation_backend
 from gpupipe.features.ops.auto import Auto
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
@@ -149,7 +149,7 @@ class FittedFeatures:
         """
         if self.derivation is None:
             return encode_served(arrow, backend, self.input_schema)
-        where = where_derived(self.derivation.ops, backend)
+        where = derivation_backend(self.derivation.ops, backend)
         table = encode_served(arrow, where, self.input_schema)
         return move_table(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
 

@@ -52,7 +52,7 @@ class DeviceModel(FittedModel):
         X = self.backend.to_device(X)
         starts = range(0, max(1, X.shape[0]), BLOCK_ROWS)
         blocks = [self._predict_block(X[start : start + BLOCK_ROWS]) for start in starts]
-        return joined(blocks, self.backend.xp)
+        return join_predictions(blocks, self.backend.xp)
 
     def portable(self) -> FittedModel:
         """Return the model as the host predicts with it; converted once."""
@@ -254,7 +254,7 @@ def matrix_on_host(X: Array, backend: Backend) -> Array:
     return backend.to_host(X.T).T  # rows of the transpose are columns: the copy need not turn them
 
 
-def joined(parts: Sequence[Prediction], xp: Any = None) -> Prediction:
+def join_predictions(parts: Sequence[Prediction], xp: Any = None) -> Prediction:
     """Return the predictions of blocks of rows as one; `xp` is the namespace of their arrays, None: ``numpy``."""
     if len(parts) == 1:
         return parts[0]

@@ -1,4 +1,4 @@
-"""One training as all its processes run it: the same network, the same rows, each its own part of every step."""
+"""A training whose rows rank 0 broadcasts: each rank has the same network and rows, and takes a share of every step."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.bin_edges import bin_edges
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.ranks.collectives import Group, Processes
+from gpupipe.models.neural.ranks.collectives import Communicator, ProcessGroup
 from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.trainer import Progress, Trainer
-from gpupipe.models.neural.training_spec import Recipe
+from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.models.resources import go_on
+from gpupipe.models.resources import never_stop
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is trained, how, and on what.
+class BroadcastJob:
+    """A training problem and its rows, as rank 0 broadcasts them.
 
     Attributes
     ----------
     architecture : Architecture
-    recipe : Recipe
+    spec : TrainingSpec
     rows : TensorBatch
-        Of tensors on the device.
+        Tensors on the device.
     training, validation : Tensor of int64
-        Which rows the weights are fitted to, and which decide when to stop.
+        Rows that the weights are fitted to, and rows that decide when to stop.
     """
 
     architecture: Architecture
-    recipe: Recipe
+    spec: TrainingSpec
     rows: TensorBatch
     training: Tensor
     validation: Tensor
 
     @property
     def tensors(self) -> list[Tensor]:
-        """Everything that another process needs, contiguous: the columns of a matrix as its lines."""
+        """All tensors that another rank needs, contiguous: the columns of a matrix are its rows."""
         rows = self.rows
         matrices = [rows.features.T, *([] if rows.ids is None else [rows.ids.T])]
         vectors = [rows.target, *([] if rows.weight is None else [rows.weight]), self.training, self.validation]
         return [tensor.contiguous() for tensor in [*matrices, *vectors]]
 
     def to_plain(self) -> dict[str, Any]:
-        """Return what describes the job beside its tensors: plain values, and the shape and dtype of each tensor."""
+        """Return the job without its tensors: plain values, and the shape and dtype of each tensor."""
         return {
             "architecture": asdict(self.architecture),
-            "recipe": asdict(self.recipe),
+            "spec": asdict(self.spec),
             "has_ids": self.rows.ids is not None,
             "has_weight": self.rows.weight is not None,
             "tensors": [(tuple(tensor.shape), tensor.dtype) for tensor in self.tensors],
         }
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any], tensors: list[Tensor]) -> Job:
+    def from_plain(cls, plain: dict[str, Any], tensors: list[Tensor]) -> BroadcastJob:
         """Return the job that `to_plain` and `tensors` describe."""
         left = iter(tensors)
         features = next(left).T
@@ -72,53 +72,53 @@ class Job:
         target = next(left)
         weight = next(left) if plain["has_weight"] else None
         rows = TensorBatch(features, ids, target, weight)
-        return cls(Architecture(**plain["architecture"]), Recipe(**plain["recipe"]), rows, next(left), next(left))
+        return cls(Architecture(**plain["architecture"]), TrainingSpec(**plain["spec"]), rows, next(left), next(left))
 
 
-def lead(
-    job: Job,
-    processes: Processes,
+def broadcast_and_train(
+    job: BroadcastJob,
+    processes: Communicator,
     checkpoint: Checkpoint | None,
-    safe_point: Callable[[str], None] = go_on,
+    safe_point: Callable[[str], None] = never_stop,
     show_progress: ShowProgress = show_nothing,
 ) -> tuple[Network, Progress]:
-    """Train with the other processes, if there are any; return the network with its best weights."""
+    """Train on rank 0, after the job was broadcast to other ranks; return the network with its best weights."""
     if processes.size > 1:
-        processes.tell(job.to_plain())
-        processes.send(job.tensors)
-    return run(job, processes, checkpoint, safe_point, show_progress)
+        processes.broadcast(job.to_plain())
+        processes.broadcast_tensors(job.tensors)
+    return train_rank(job, processes, checkpoint, safe_point, show_progress)
 
 
-def take_part(plain: dict[str, Any], group: Group) -> None:
-    """Receive the rows of a job, and train this process's part of it."""
+def receive_and_train(plain: dict[str, Any], group: ProcessGroup) -> None:
+    """Receive the tensors of a job from rank 0, and train with it."""
     tensors = [torch.empty(shape, dtype=dtype, device=group.device) for shape, dtype in plain["tensors"]]
-    group.send(tensors)
-    run(Job.from_plain(plain, tensors), group, None)
+    group.broadcast_tensors(tensors)
+    train_rank(BroadcastJob.from_plain(plain, tensors), group, None)
 
 
-def run(
-    job: Job,
-    processes: Processes,
+def train_rank(
+    job: BroadcastJob,
+    processes: Communicator,
     checkpoint: Checkpoint | None,
-    safe_point: Callable[[str], None] = go_on,
+    safe_point: Callable[[str], None] = never_stop,
     show_progress: ShowProgress = show_nothing,
 ) -> tuple[Network, Progress]:
-    """Train this process's part of a job."""
-    recipe, rows = job.recipe, job.rows
+    """Train the share of this rank in a job."""
+    spec, rows = job.spec, job.rows
     rank, size = processes.rank, processes.size
     edges = [bin_edges(rows.features[job.training, j], job.architecture.n_bins) for j in range(rows.features.shape[1])]
     training = take_rows(rows, job.training)
-    shuffled = Batches(training, recipe.batch_size // size, seed=recipe.seed, rank=rank, world_size=size)
-    validation = Batches(take_rows(rows, job.validation[rank::size]), recipe.batch_size, shuffle=False)
-    rows_of_steps = [min(recipe.batch_size, len(training) - s * recipe.batch_size) for s in range(len(shuffled))]
+    shuffled = Batches(training, spec.batch_size // size, seed=spec.seed, rank=rank, world_size=size)
+    validation = Batches(take_rows(rows, job.validation[rank::size]), spec.batch_size, shuffle=False)
+    rows_of_steps = [min(spec.batch_size, len(training) - s * spec.batch_size) for s in range(len(shuffled))]
     mean_weight = 1.0 if training.weight is None else float(training.weight.double().sum()) / len(training)
-    network = new_network(job.architecture, recipe.seed, edges).to(rows.features.device)
-    trainer = Trainer(network, recipe, shuffled, validation, rows_of_steps, mean_weight, processes)
+    network = new_network(job.architecture, spec.seed, edges).to(rows.features.device)
+    trainer = Trainer(network, spec, shuffled, validation, rows_of_steps, mean_weight, processes)
     return network, run_trainer(trainer, checkpoint, safe_point, show_progress)
 
 
 def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) -> Network:
-    """Return the network that a training begins with, on the host; `edges` are those of the bins of its numbers."""
+    """Return the initial network on the host; `edges` are the bin edges of its numbers."""
     torch.manual_seed(seed)
     network = Network(architecture)
     if network.numbers is not None:
@@ -129,17 +129,17 @@ def new_network(architecture: Architecture, seed: int, edges: Sequence[Tensor]) 
 def run_trainer(
     trainer: Trainer,
     checkpoint: Checkpoint | None,
-    safe_point: Callable[[str], None] = go_on,
+    safe_point: Callable[[str], None] = never_stop,
     show_progress: ShowProgress = show_nothing,
 ) -> Progress:
-    """Train to the end and return the progress; an error of PyTorch's compiler is explained to the user."""
-    with _compiler_explained(trainer.recipe.compile):
+    """Train to the end and return the progress; errors of PyTorch's compiler are raised as ConfigError."""
+    with _compiler_explained(trainer.spec.compile):
         return trainer.run(checkpoint, safe_point, show_progress)
 
 
 @contextmanager
 def _compiler_explained(compiles: bool) -> Iterator[None]:
-    """Say of an error of PyTorch's compiler what it means to the user."""
+    """Raise errors of PyTorch's compiler as ConfigError with what to do."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Where a training that was interrupted goes on from: its state after the last epoch, in one file."""
+"""Checkpoint of a neural training: its state after the last epoch, in one file."""
 
 from __future__ import annotations
 

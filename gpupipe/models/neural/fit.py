@@ -10,17 +10,17 @@ import torch
 
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.broadcast_training import Job, lead
+from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.models.neural.ranks.group import sharing
-from gpupipe.models.neural.ranks.torchrun import launched_here
-from gpupipe.models.neural.settings import Neural
-from gpupipe.models.neural.torch_state import own_pytorch
+from gpupipe.models.neural.ranks.group import open_group
+from gpupipe.models.neural.ranks.torchrun import local_world_size
+from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.neural.torch_state import preserve_torch_state
 from gpupipe.models.neural.trainer import Progress
-from gpupipe.models.neural.training_problem import lesson_of
-from gpupipe.models.neural.training_spec import Recipe, recipe_of
+from gpupipe.models.neural.training_problem import make_training_problem
+from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.resources import Resources
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def fit_network(
-    model: Neural,
+    model: NeuralSettings,
     X: Array,
     y: Array,
     weights: Array | None,
@@ -44,7 +44,7 @@ def fit_network(
 
     Parameters
     ----------
-    model : Neural
+    model : NeuralSettings
     X : array of float32, shape (n, d), column-major
         Of the backend; numbers first, ids last. Handed to PyTorch without a copy, and never written to.
     y : array, shape (n,)
@@ -62,38 +62,40 @@ def fit_network(
     ConfigError
         If the ids are not the last columns, there are more processes than rows, or the loss is no number.
     """
-    lesson = lesson_of(model, X.shape[1], y, weights, classes, context)
+    problem = make_training_problem(model, X.shape[1], y, weights, classes, context)
     share_memory(context.backend)
     # PyTorch has no memory that is read-only: of such a matrix it gets a copy, and the receipt says so.
     matrix, receipt = hand_over(X, "torch", copy=not getattr(X.flags, "writeable", True))
     device = matrix.device
-    architecture = lesson.architecture
+    architecture = problem.architecture
     n_numbers, cardinalities = architecture.n_numbers, architecture.cardinalities
     rows = TensorBatch(
         matrix[:, :n_numbers],
         matrix[:, n_numbers:].to(torch.int32) if cardinalities else None,
-        torch.as_tensor(lesson.target, device=device),
-        None if weights is None else torch.as_tensor(lesson.weight, device=device),
+        torch.as_tensor(problem.target, device=device),
+        None if weights is None else torch.as_tensor(problem.weight, device=device),
     )
     n_processes = _n_processes(context)
-    each = max(1, threads // max(n_processes, launched_here()))
-    with own_pytorch(device, each), sharing(n_processes, device, each) as processes:
-        recipe = recipe_of(model, context.task, context.seed, len(lesson.training), processes.size, device)
-        indices = (torch.as_tensor(chosen, device=device) for chosen in (lesson.training, lesson.validation))
-        job = Job(architecture, recipe, rows, *indices)
+    each = max(1, threads // max(n_processes, local_world_size()))
+    with preserve_torch_state(device, each), open_group(n_processes, device, each) as processes:
+        spec = make_training_spec(model, context.task, context.seed, len(problem.training), processes.size, device)
+        indices = (torch.as_tensor(chosen, device=device) for chosen in (problem.training, problem.validation))
+        job = BroadcastJob(architecture, spec, rows, *indices)
         resources = context.resources
-        checkpoint = checkpoint_of(resources)
-        network, progress = lead(job, processes, checkpoint, resources.safe_point, resources.show_progress)
+        checkpoint = open_checkpoint(resources)
+        network, progress = broadcast_and_train(
+            job, processes, checkpoint, resources.safe_point, resources.show_progress
+        )
     if network.categories is not None and rows.ids is not None:
         seen = rows.ids[job.training]
         network.categories.fill_unseen([seen[:, j].bincount(minlength=n) for j, n in enumerate(cardinalities)])
     return FittedNeural(
-        Served(network, context.task, lesson.center, lesson.scale).eval(),
+        Served(network, context.task, problem.center, problem.scale).eval(),
         context.task,
         tuple(context.feature_names),
         context.n_classes,
         classes,
-        tuple(notes(progress, recipe, processes.size, context.resources)),
+        tuple(describe_training(progress, spec, processes.size, context.resources)),
         backend=context.backend if context.backend.name == "gpu" else None,
         receipts=(receipt,),
         history=tuple(asdict(epoch) for epoch in progress.epochs),
@@ -119,24 +121,24 @@ def _n_processes(context: FitContext) -> int:
     return n
 
 
-def checkpoint_of(resources: Resources) -> Checkpoint | None:
+def open_checkpoint(resources: Resources) -> Checkpoint | None:
     """Return where a training keeps its state; None if it keeps none."""
     return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
 
 
-def notes(
-    progress: Progress, recipe: Recipe, n_processes: int, resources: Resources, who: str = "processes"
+def describe_training(
+    progress: Progress, spec: TrainingSpec, n_processes: int, resources: Resources, who: str = "processes"
 ) -> Iterator[str]:
     """Yield what should be known of a training that `n_processes` have shared."""
     best = progress.epochs[progress.best]
     shared = f", shared by {n_processes} {who}" if n_processes > 1 else ""
     yield (
-        f"{len(progress.epochs)} epochs of batches of {recipe.batch_size:,} rows{shared}, {recipe.precision}; the best "
+        f"{len(progress.epochs)} epochs of batches of {spec.batch_size:,} rows{shared}, {spec.precision}; the best "
         f"is epoch {progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
     )
     if progress.damage:
         yield f"what was kept is damaged, so from the start: {progress.damage}"
     elif resources.checkpoint is not None and resources.resume:
         yield f"resumed after epoch {progress.resumed}" if progress.resumed else "nothing to resume: from the start"
-    if progress.micro_batch < recipe.batch_size // n_processes:
+    if progress.micro_batch < spec.batch_size // n_processes:
         yield f"memory was short: batches went through in parts of {progress.micro_batch:,} rows, gradients added up"

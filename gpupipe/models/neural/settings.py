@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt, Share
+from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt, Share
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED, Task
 
@@ -15,7 +15,7 @@ LEAST_BATCH, MOST_BATCH, STEPS_AN_EPOCH = 256, 4096, 64
 ROWS_A_BIN = 32  # with fewer, a network learns the rows of a bin by heart
 
 
-class Neural(Model):
+class NeuralSettings(ModelSettings):
     """What all networks share: how numbers and categories are embedded, and how the network is trained.
 
     AdamW on batches drawn anew in each epoch; the learning rate rises over ``warmup`` of all steps, then falls along a
@@ -61,7 +61,7 @@ class Neural(Model):
 
 
 @MODELS.register("mlp")
-class Mlp(Neural):
+class Mlp(NeuralSettings):
     """A multi-layer perceptron: ``depth`` layers of ``width``, with dropout after each."""
 
     kind = "mlp"
@@ -73,7 +73,7 @@ class Mlp(Neural):
 
 
 @MODELS.register("resnet")
-class ResNet(Neural):
+class ResNet(NeuralSettings):
     """A residual network: ``depth`` blocks, each of which widens ``width`` to ``hidden`` and back."""
 
     kind = "resnet"
@@ -87,7 +87,7 @@ class ResNet(Neural):
 
 
 @MODELS.register("ft_transformer")
-class FtTransformer(Neural):
+class FtTransformer(NeuralSettings):
     """FT-Transformer: each column is a token of ``embedding_size``; ``depth`` blocks of attention among them."""
 
     kind = "ft_transformer"

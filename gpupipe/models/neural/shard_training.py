@@ -1,7 +1,7 @@
-"""A training whose rows are in shards: each process has its own, and never sees those of the others.
+"""A training whose rows are in shards: each rank trains on its own and never sees those of the others.
 
-It learns what one process would, but for the order of rows: a batch takes as many rows of each shard, and an epoch
-draws them anew within each shard. Of one shard it is the very training of one process.
+The result equals that of one process, except for the order of rows: a batch takes equally many rows of each shard, and
+an epoch shuffles within each shard. With one shard it is the training of one process.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gpupipe.models.neural.broadcast_training import new_network, run_trainer
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fit import refusal
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.ranks.collectives import Processes
-from gpupipe.models.neural.ranks.rendezvous import Meeting, met
-from gpupipe.models.neural.settings import Neural
-from gpupipe.models.neural.torch_state import own_pytorch
+from gpupipe.models.neural.ranks.collectives import Communicator
+from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group
+from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.neural.torch_state import preserve_torch_state
 from gpupipe.models.neural.trainer import Progress, Trainer
-from gpupipe.models.neural.training_spec import Recipe, recipe_of
+from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.progress import ShowProgress, show_nothing
 from gpupipe.tasks import Task
 from gpupipe.tensors.allocator import share_memory
@@ -49,14 +49,14 @@ class ShardRows:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """What one process has.
+class TrainingShard:
+    """The rows of one rank.
 
     Attributes
     ----------
     training, validation : ShardRows
     sample : array of float32, shape (m, d)
-        In the shard of rank 0 the training rows, of all shards, that say where the bins of numbers end.
+        On rank 0, a sample of the training rows of all shards, from which the bin edges of numbers are computed.
     """
 
     training: ShardRows
@@ -65,12 +65,12 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Curriculum:
-    """What all processes are told.
+class ShardedProblem:
+    """The training problem that all ranks share.
 
     Attributes
     ----------
-    model : Neural
+    model : NeuralSettings
     architecture : Architecture
     task : Task
     seed : int
@@ -78,7 +78,7 @@ class Curriculum:
         Training rows of each shard.
     """
 
-    model: Neural
+    model: NeuralSettings
     architecture: Architecture
     task: Task
     seed: int
@@ -86,25 +86,25 @@ class Curriculum:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The network, on the host, with its best weights, and how it came to them (without weights)."""
+class TrainedNetwork:
+    """A trained network on the host with its best weights; the progress has no weights."""
 
     network: Network
     progress: Progress
-    recipe: Recipe
+    spec: TrainingSpec
 
 
 def train_shard(
-    curriculum: Curriculum,
-    shard: Shard,
-    meeting: Meeting,
+    problem: ShardedProblem,
+    shard: TrainingShard,
+    rendezvous: Rendezvous,
     checkpoint: Checkpoint | None,
     backend: Backend,
     n_threads: int,
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
-) -> Trained | None:
-    """Train on one shard, together with the owners of the others; return the trained network on rank 0, else None.
+) -> TrainedNetwork | None:
+    """Train on one shard together with the ranks of the others; return the trained network on rank 0, else None.
 
     Every rank calls `safe_point` after each epoch but the last; what it raises ends the training. Rank 0 alone reports
     to `show_progress`.
@@ -114,42 +114,42 @@ def train_shard(
     DeviceError
         If PyTorch cannot use the device that the rows are on.
     ConfigError, RuntimeError
-        As `Trainer.run` and `met`.
+        As `Trainer.run` and `join_group`.
     """
     refused = refusal(backend)
     if refused is not None:
         raise DeviceError(f"a worker cannot train networks: {refused.what}", where="models", fix=refused.fix)
     share_memory(backend)
-    n_numbers = curriculum.architecture.n_numbers
+    n_numbers = problem.architecture.n_numbers
     training, validation = (_batch(rows, n_numbers) for rows in (shard.training, shard.validation))
     device = training.features.device
-    with own_pytorch(device, n_threads), met(meeting, device) as processes:
-        shown = show_nothing if meeting.rank else show_progress
-        trained = _trained(curriculum, shard, training, validation, processes, checkpoint, safe_point, shown)
-    return None if meeting.rank else trained
+    with preserve_torch_state(device, n_threads), join_group(rendezvous, device) as processes:
+        shown = show_nothing if rendezvous.rank else show_progress
+        trained = _trained(problem, shard, training, validation, processes, checkpoint, safe_point, shown)
+    return None if rendezvous.rank else trained
 
 
 def _trained(
-    curriculum: Curriculum,
-    shard: Shard,
+    problem: ShardedProblem,
+    shard: TrainingShard,
     training: TensorBatch,
     validation: TensorBatch,
-    processes: Processes,
+    processes: Communicator,
     checkpoint: Checkpoint | None,
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
-) -> Trained:
-    """Train; behind this function nothing holds on to the group of the processes (see `met`)."""
-    architecture, device = curriculum.architecture, training.features.device
-    n_rows = sum(curriculum.heights)
-    asked = recipe_of(curriculum.model, curriculum.task, curriculum.seed, n_rows, processes.size, device)
-    recipe: Recipe = processes.tell(asked)
-    network = new_network(architecture, recipe.seed, _edges(shard, architecture)).to(device)
-    trainer = _trainer(network, recipe, training, validation, curriculum.heights, processes)
+) -> TrainedNetwork:
+    """Train; on return nothing holds the process group (see `join_group`)."""
+    architecture, device = problem.architecture, training.features.device
+    n_rows = sum(problem.heights)
+    asked = make_training_spec(problem.model, problem.task, problem.seed, n_rows, processes.size, device)
+    spec: TrainingSpec = processes.broadcast(asked)
+    network = new_network(architecture, spec.seed, _edges(shard, architecture)).to(device)
+    trainer = _trainer(network, spec, training, validation, problem.heights, processes)
     progress = run_trainer(trainer, checkpoint, safe_point, show_progress)
     if network.categories is not None:
         network.categories.fill_unseen(_counts(training, architecture, processes))
-    return Trained(network.cpu(), replace(progress, weights={}), recipe)
+    return TrainedNetwork(network.cpu(), replace(progress, weights={}), spec)
 
 
 def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch:
@@ -163,8 +163,8 @@ def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch:
     )
 
 
-def _edges(shard: Shard, architecture: Architecture) -> list[Tensor]:
-    """Return the edges of the bins; only rank 0 has rows for them, and the others are told with its weights."""
+def _edges(shard: TrainingShard, architecture: Architecture) -> list[Tensor]:
+    """Return the bin edges, on rank 0 only; the others receive them with the weights."""
     if not len(shard.sample):
         return []
     sample, _ = hand_over(shard.sample, "torch", copy=not getattr(shard.sample.flags, "writeable", True))
@@ -173,25 +173,28 @@ def _edges(shard: Shard, architecture: Architecture) -> list[Tensor]:
 
 def _trainer(
     network: Network,
-    recipe: Recipe,
+    spec: TrainingSpec,
     training: TensorBatch,
     validation: TensorBatch,
     heights: tuple[int, ...],
-    processes: Processes,
+    processes: Communicator,
 ) -> Trainer:
-    each = recipe.batch_size // processes.size
+    each = spec.batch_size // processes.size
     # All take as many steps. Where a shard has a row more than the others, one row may be left out of an epoch.
     n_steps = -(-min(heights) // each)
     rows_of_steps = [sum(min(each, height - step * each) for height in heights) for step in range(n_steps)]
     mean_weight = 1.0
     if training.weight is not None:
-        mean_weight = float(processes.add(training.weight.double().sum())) / sum(heights)
-    shuffled = Batches(training, each, seed=recipe.seed)
-    held = Batches(validation, recipe.batch_size, shuffle=False)
-    return Trainer(network, recipe, shuffled, held, rows_of_steps, mean_weight, processes)
+        mean_weight = float(processes.all_reduce_sum(training.weight.double().sum())) / sum(heights)
+    shuffled = Batches(training, each, seed=spec.seed)
+    held = Batches(validation, spec.batch_size, shuffle=False)
+    return Trainer(network, spec, shuffled, held, rows_of_steps, mean_weight, processes)
 
 
-def _counts(training: TensorBatch, architecture: Architecture, processes: Processes) -> list[Tensor]:
+def _counts(training: TensorBatch, architecture: Architecture, processes: Communicator) -> list[Tensor]:
     """Return how many training rows of all shards have each id, for each column."""
     assert training.ids is not None
-    return [processes.add(training.ids[:, j].bincount(minlength=n)) for j, n in enumerate(architecture.cardinalities)]
+    return [
+        processes.all_reduce_sum(training.ids[:, j].bincount(minlength=n))
+        for j, n in enumerate(architecture.cardinalities)
+    ]

@@ -1,4 +1,4 @@
-"""A training is a guest in the process: PyTorch is afterwards as its user had it."""
+"""Save and restore PyTorch's global state around a training."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 @contextmanager
-def own_pytorch(device: torch.device, n_threads: int) -> Iterator[None]:
-    """Give PyTorch the state that a training needs: gradients, float32, the host by default, so many threads.
+def preserve_torch_state(device: torch.device, n_threads: int) -> Iterator[None]:
+    """Set PyTorch's global state for a training: gradients, float32, the host by default, `n_threads` threads.
 
-    Generators, default dtype and device, modes and the number of threads are as before behind the block.
+    On exit, generators, default dtype and device, modes and the number of threads are restored.
     """
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     generators = torch.random.fork_rng([device] if device.type == "cuda" else [])

@@ -1,4 +1,4 @@
-"""The training of a network: epochs of steps, the best of them kept, every one of them a place to go on from."""
+"""Training loop of a network: epochs of steps; the best epoch is kept, and training can resume after each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpupipe.errors import ConfigError
 from gpupipe.models.neural.loss import row_losses
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.row_selection import take_rows
-from gpupipe.models.neural.training_spec import Recipe
+from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
-from gpupipe.models.resources import go_on
+from gpupipe.models.resources import never_stop
 from gpupipe.tensors.batch import TensorBatch
 
 if TYPE_CHECKING:
     from gpupipe.models.neural.checkpoint import Checkpoint
-    from gpupipe.models.neural.ranks.collectives import Processes
+    from gpupipe.models.neural.ranks.collectives import Communicator
     from gpupipe.tensors.batches import Batches
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -64,10 +64,10 @@ class Progress:
     resumed: int = 0
     damage: str = ""
 
-    def is_over(self, recipe: Recipe) -> bool:
+    def is_over(self, spec: TrainingSpec) -> bool:
         """Return whether all epochs are done, or the best lies too far back."""
         waited = len(self.epochs) - 1 - self.best
-        return len(self.epochs) >= recipe.epochs or (recipe.patience is not None and waited >= recipe.patience)
+        return len(self.epochs) >= spec.epochs or (spec.patience is not None and waited >= spec.patience)
 
 
 class Trainer:
@@ -77,7 +77,7 @@ class Trainer:
     ----------
     network : Network
         On its device; its weights are changed, and in the end they are the best.
-    recipe : Recipe
+    spec : TrainingSpec
     training, validation : Batches
         The part of this process.
     rows_of_steps : sequence of int
@@ -85,36 +85,36 @@ class Trainer:
         and what it has beyond is left out.
     mean_weight : float
         Of the training rows of all processes.
-    processes : Processes
+    processes : Communicator
         Those that share the training.
     """
 
     def __init__(
         self,
         network: Network,
-        recipe: Recipe,
+        spec: TrainingSpec,
         training: Batches,
         validation: Batches,
         rows_of_steps: Sequence[int],
         mean_weight: float,
-        processes: Processes,
+        processes: Communicator,
     ) -> None:
-        self.network, self.recipe, self.processes = network, recipe, processes
+        self.network, self.spec, self.processes = network, spec, processes
         self.training, self.validation = training, validation
         self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
         self.device = next(network.parameters()).device
         # A row's loss counts for its share of the step's rows, wherever they are; PyTorch takes the mean of processes.
-        self.shared = processes.share(network)
-        self.forward = torch.compile(self.shared) if recipe.compile else self.shared
-        self.optimizer = torch.optim.AdamW(_parameter_groups(network, recipe.weight_decay), lr=recipe.learning_rate)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.precision == "fp16")
+        self.shared = processes.wrap(network)
+        self.forward = torch.compile(self.shared) if spec.compile else self.shared
+        self.optimizer = torch.optim.AdamW(_parameter_groups(network, spec.weight_decay), lr=spec.learning_rate)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.precision == "fp16")
         self.progress = Progress()
         self._at = 0, 0  # the epoch that goes on, and its steps that are done
 
     def run(
         self,
         checkpoint: Checkpoint | None = None,
-        safe_point: Callable[[str], None] = go_on,
+        safe_point: Callable[[str], None] = never_stop,
         show_progress: ShowProgress = show_nothing,
     ) -> Progress:
         """Train to the end, or on to it from `checkpoint`; leave the best weights in the network.
@@ -122,7 +122,7 @@ class Trainer:
         Parameters
         ----------
         checkpoint : Checkpoint, optional
-            Of the leading process; the others are told what it holds.
+            Of rank 0, which broadcasts its content.
         safe_point : callable
             Called after each epoch but the last; what it raises ends the training.
         show_progress : callable
@@ -133,7 +133,7 @@ class Trainer:
         ConfigError
             If the loss is no number in any epoch.
         """
-        state = self.processes.tell(None if checkpoint is None else checkpoint.load())
+        state = self.processes.broadcast(None if checkpoint is None else checkpoint.load())
         if state is not None:
             self.load_state(state)
         if checkpoint is not None:
@@ -141,11 +141,11 @@ class Trainer:
         if state is None or state["processes"] != self.processes.size:
             self._find_micro_batch()
         with show_progress(self.report):
-            while not self.progress.is_over(self.recipe):
+            while not self.progress.is_over(self.spec):
                 self._epoch(len(self.progress.epochs))
                 if checkpoint is not None:
                     checkpoint.save(self.state())
-                if not self.progress.is_over(self.recipe):
+                if not self.progress.is_over(self.spec):
                     safe_point(f"after epoch {len(self.progress.epochs)}")
         if self.progress.best < 0:
             raise ConfigError(
@@ -157,26 +157,26 @@ class Trainer:
 
     def report(self) -> ProgressReport:
         """Return the epochs that are done, with the loss of the held-out rows after the last one."""
-        n_epochs, may_end_early = len(self.progress.epochs), self.recipe.patience is not None
+        n_epochs, may_end_early = len(self.progress.epochs), self.spec.patience is not None
         loss = self.progress.epochs[n_epochs - 1].validation if n_epochs else None
         number, step = self._at
         fraction = step / len(self.rows_of_steps) if number == n_epochs else 0.0
-        return ProgressReport(n_epochs, self.recipe.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
+        return ProgressReport(n_epochs, self.spec.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
 
     def _epoch(self, number: int) -> None:
         self.training.set_epoch(number)
         self.shared.train()
         # The masks of dropout depend on seed, epoch and process alone, so an epoch is the same after a restart.
-        torch.manual_seed((self.recipe.seed << 20) + (number << 8) + self.processes.rank)
+        torch.manual_seed((self.spec.seed << 20) + (number << 8) + self.processes.rank)
         loss = torch.zeros((), device=self.device)
         # The steps come first: a batch beyond them is not even made.
         for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
             for group in self.optimizer.param_groups:
-                group["lr"] = self.recipe.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
+                group["lr"] = self.spec.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
             loss += self._step(batch, n) * n
             self._at = number, step + 1
         found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
-        training, total, weight = self.processes.add(found).tolist()
+        training, total, weight = self.processes.all_reduce_sum(found).tolist()
         self.progress.epochs.append(Epoch(training, total / weight))
         if self._is_best(self.progress.epochs[-1]):
             self.progress.best = number
@@ -191,9 +191,9 @@ class Trainer:
         # One process that begins anew would leave the others waiting.
         while (loss := self._try(batch, n_rows, may_fail=self.processes.size == 1)) is None:
             self._halve()
-        if self.recipe.gradient_clip is not None:
+        if self.spec.gradient_clip is not None:
             self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.gradient_clip)
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return loss
@@ -212,7 +212,7 @@ class Trainer:
         """Add up the gradients of a batch, some rows at a time; return its loss."""
         total = torch.zeros((), device=self.device)
         for part, is_last in _parts(batch, self.progress.micro_batch):
-            with nullcontext() if is_last else self.processes.alone(self.shared):
+            with nullcontext() if is_last else self.processes.no_sync(self.shared):
                 loss = self._losses(self.forward, part).sum() * (self.processes.size / (n_rows * self.mean_weight))
                 self.scaler.scale(loss).backward()
             total += loss.detach()
@@ -222,7 +222,7 @@ class Trainer:
         with self._autocast():
             score = network(batch.features, batch.ids)
         assert batch.target is not None
-        losses = row_losses(self.recipe.task, score.float(), batch.target)
+        losses = row_losses(self.spec.task, score.float(), batch.target)
         return losses if batch.weight is None else losses * batch.weight
 
     @torch.no_grad()
@@ -237,7 +237,7 @@ class Trainer:
         return total, weight
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        dtype = PRECISIONS.get(self.recipe.precision)
+        dtype = PRECISIONS.get(self.spec.precision)
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
 
     def _find_micro_batch(self) -> None:
@@ -249,11 +249,11 @@ class Trainer:
         self.training.set_epoch(0)
         batch = next(iter(self.training))
         self.progress.micro_batch = len(batch)
-        with self.processes.alone(self.shared):
+        with self.processes.no_sync(self.shared):
             while self._try(batch, len(batch), may_fail=True) is None:
                 self._halve()
         self.optimizer.zero_grad(set_to_none=True)
-        self.progress.micro_batch = self.processes.least(self.progress.micro_batch, self.device)
+        self.progress.micro_batch = self.processes.all_reduce_min(self.progress.micro_batch, self.device)
 
     def _halve(self) -> None:
         self.progress.micro_batch = (self.progress.micro_batch + 1) // 2
@@ -262,10 +262,10 @@ class Trainer:
 
     def _rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from the first of the training, as a share of the highest."""
-        steps = self.recipe.epochs * len(self.rows_of_steps)
-        warmup = max(1, int(self.recipe.warmup * steps))
+        steps = self.spec.epochs * len(self.rows_of_steps)
+        warmup = max(1, int(self.spec.warmup * steps))
         rising = min(1.0, (step + 1) / warmup)
-        if self.recipe.schedule == "constant":
+        if self.spec.schedule == "constant":
             return rising
         done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
         return min(rising, 0.5 * (1.0 + math.cos(math.pi * done)))

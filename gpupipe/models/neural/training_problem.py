@@ -1,4 +1,4 @@
-"""What a network is to learn, of which rows: all that follows from the target, without the matrix."""
+"""The training problem of one neural fit: architecture, row split and target, without the matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ LEAST_ROWS = 16  # fewer leave nothing to learn from once some are held out
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """The rows that teach, the rows that are asked, and what they are asked for; arrays are on the host.
+class TrainingProblem:
+    """One neural fit: its network, rows and target; arrays are on the host.
 
     Attributes
     ----------
     architecture : Architecture
     training, validation : array of int64
-        Which rows the weights are fitted to, and which decide when to stop; ascending.
+        Rows that the weights are fitted to, and rows that decide when to stop; ascending.
     target : array, shape (n,)
-        Of all rows, as the loss takes it: int64 codes, or float32, centred and scaled.
+        Target of all rows, as the loss takes it: int64 codes, or float32, centred and scaled.
     weight : array of float32, shape (n,), optional
     center, scale : float
-        What the target was centred and scaled by.
+        Center and scale of the target.
     """
 
     architecture: Architecture
@@ -45,10 +45,15 @@ class Lesson:
     scale: float
 
 
-def lesson_of(
-    model: Neural, n_columns: int, y: Array, weights: Array | None, classes: tuple[int, ...], context: FitContext
-) -> Lesson:
-    """Return what `model` is to learn; arguments as of `gpupipe.models.neural.fit.fit_network`.
+def make_training_problem(
+    model: NeuralSettings,
+    n_columns: int,
+    y: Array,
+    weights: Array | None,
+    classes: tuple[int, ...],
+    context: FitContext,
+) -> TrainingProblem:
+    """Return the training problem of `model`; arguments as in `gpupipe.models.neural.fit.fit_network`.
 
     Raises
     ------
@@ -67,7 +72,7 @@ def lesson_of(
     n_outputs = len(classes) if context.task == "multiclass" else 1
     architecture = model.architecture(n_numbers, cardinalities, n_outputs, len(training))
     weight = None if weights is None else np.asarray(weights, np.float32)
-    return Lesson(architecture, training, validation, target, weight, center, scale)
+    return TrainingProblem(architecture, training, validation, target, weight, center, scale)
 
 
 def _columns(categorical: Mapping[int, int], n_columns: int) -> tuple[int, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""How a network is to be trained: plain values that every process of a training is told."""
+"""Training settings of one neural fit, resolved to plain values that every rank receives."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 
 if TYPE_CHECKING:
     from gpupipe.tasks import Task
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """The settings of one training, nothing left to be chosen.
+class TrainingSpec:
+    """The settings of one training, with no automatic choice left.
 
     Attributes
     ----------
@@ -51,8 +51,10 @@ class Recipe:
     compile: bool
 
 
-def recipe_of(model: Neural, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device) -> Recipe:
-    """Return how `model` is trained on so many training rows by so many processes, each with a `device` of this kind.
+def make_training_spec(
+    model: NeuralSettings, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device
+) -> TrainingSpec:
+    """Return the settings to train `model` on `n_rows` rows by `n_processes` processes, each with such a `device`.
 
     Raises
     ------
@@ -62,10 +64,10 @@ def recipe_of(model: Neural, task: Task, seed: int, n_rows: int, n_processes: in
     if n_processes > n_rows:
         raise ConfigError(f"{n_processes} processes cannot share {n_rows} training rows", fix="use fewer processes")
     each = -(-model.rows_a_batch(n_rows) // n_processes)
-    shared = {f.name: getattr(model, f.name) for f in fields(Recipe) if f.name in type(model).model_fields}
+    shared = {f.name: getattr(model, f.name) for f in fields(TrainingSpec) if f.name in type(model).model_fields}
     shared |= {"batch_size": min(each, max(1, n_rows // n_processes)) * n_processes}
     shared |= {"precision": _precision(model.precision, device)}
-    return Recipe(task=task, seed=seed, **shared)
+    return TrainingSpec(task=task, seed=seed, **shared)
 
 
 def _precision(asked: str, device: torch.device) -> str:

@@ -18,8 +18,8 @@ from gpupipe.models import FittedModel, Prediction, Resources
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.device import HostModel
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.neural.ranks.torchrun import launched
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.ranks.torchrun import world_size
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.checkpoints.contents import (
     ModelCheckpoint,
     read_fitted_features,
@@ -151,7 +151,7 @@ class TrainingCheckpoints:
 
     def load_model(self, entry: ModelEntry) -> tuple[ModelCheckpoint | None, str]:
         """Return the saved model of an entry, or None and the reason. A network resumes from its own checkpoint."""
-        if isinstance(entry.params, Neural):
+        if isinstance(entry.params, NeuralSettings):
             return None, ""
         on_device = self.backend.name == "gpu"
         if on_device and self.config.device_options.fallback == "forbid":
@@ -163,7 +163,7 @@ class TrainingCheckpoints:
 
     def save_model(self, trained: TrainedModel, predictions: Mapping[str, Prediction]) -> None:
         """Save a trained model; a network has saved its own checkpoints, after each epoch."""
-        if isinstance(trained.entry.params, Neural):
+        if isinstance(trained.entry.params, NeuralSettings):
             return
         key, model = self._model_key(trained.entry), trained.model
         by_library = self.backend.name == "gpu" or model.library == FittedSklearn.library
@@ -172,9 +172,9 @@ class TrainingCheckpoints:
 
     def resources(self, entry: ModelEntry, resources: Resources) -> Resources:
         """Return the resources for the training of an entry; those of a network name its checkpoint file."""
-        if not isinstance(entry.params, Neural):
+        if not isinstance(entry.params, NeuralSettings):
             return resources
-        key = self._model_key(entry).of("", the_processes=digest(max(resources.n_processes, launched())))
+        key = self._model_key(entry).of("", the_processes=digest(max(resources.n_processes, world_size())))
         store = self.run.store
         return replace(resources, checkpoint=store.state_file(key), resume=store.resume)
 

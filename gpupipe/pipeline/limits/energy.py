@@ -10,7 +10,7 @@ from gpupipe.backends.energy import ConstantPower, EnergyMeter, EnergyUnavailabl
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.ranks.torchrun import launched, launched_here
+from gpupipe.models.neural.ranks.torchrun import local_world_size, world_size
 from gpupipe.partitions.workers import Workers
 
 GIVE_WATTS = "say with how many watts to reckon, as in limits: {power: {cpu: 150, gpu: 700}}"
@@ -37,9 +37,9 @@ class RunHardware:
     def of(cls, config: Config, backend: Backend, workers: Workers | None, n_processes: int) -> RunHardware:
         """Return the hardware of a run: of this machine, or of the workers of a cluster."""
         if workers is None:
-            here = launched_here()
-            n_gpus = max(n_processes, launched()) if backend.name == "gpu" else 0
-            return cls(lambda: n_gpus, max(1, launched() // here), launched() > here)
+            here = local_world_size()
+            n_gpus = max(n_processes, world_size()) if backend.name == "gpu" else 0
+            return cls(lambda: n_gpus, max(1, world_size() // here), world_size() > here)
 
         def n_gpus_of_workers() -> int:
             return workers.n_workers if workers.device == "gpu" else 0

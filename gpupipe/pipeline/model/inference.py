@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import Prediction, predict_loaded
-from gpupipe.models.fitted.device import joined, matrix_on_host
+from gpupipe.models.fitted.device import join_predictions, matrix_on_host
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merged, report_rows
 from gpupipe.pipeline.model.prediction_table import no_predictions
 from gpupipe.pipeline.model.rows import RowsToPredict
@@ -33,7 +33,7 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
     parts = map_row_ranges(
         lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
     )
-    return joined([prediction for prediction, _ in parts]), merged([report for _, report in parts])
+    return join_predictions([prediction for prediction, _ in parts]), merged([report for _, report in parts])
 
 
 def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
@@ -45,4 +45,4 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
     parts = map_row_ranges(
         lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
     )
-    return model.decision.apply(joined(parts)), report
+    return model.decision.apply(join_predictions(parts)), report

@@ -12,7 +12,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.row_blocks import BLOCK_BYTES, rows_a_block
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.refusals import estimator_refusal
@@ -131,8 +131,8 @@ class NetworkCosts(ModelCosts):
     """Of a network that PyTorch trains: the same on the host and on a device, where it runs too."""
 
     @property
-    def _model(self) -> Neural:
-        assert isinstance(self.entry.params, Neural)
+    def _model(self) -> NeuralSettings:
+        assert isinstance(self.entry.params, NeuralSettings)
         return self.entry.params
 
     @property
@@ -174,4 +174,4 @@ class NetworkCosts(ModelCosts):
 
 def costs_of(entry: ModelEntry, seen: Preview) -> ModelCosts:
     """Return what a model of the leaderboard takes."""
-    return (NetworkCosts if isinstance(entry.params, Neural) else EstimatorCosts)(entry, seen)
+    return (NetworkCosts if isinstance(entry.params, NeuralSettings) else EstimatorCosts)(entry, seen)

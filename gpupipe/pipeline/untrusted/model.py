@@ -12,7 +12,7 @@ from typing import Any
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.device import joined
+from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.inference import BATCH_ROWS
 from gpupipe.pipeline.model.loaded import LoadedModel
@@ -97,7 +97,7 @@ class UntrustedModel(LoadedModel):
         # The batches of `predict_rows`: interpreters and libraries may round otherwise for another number of rows.
         starts = range(0, max(1, n_rows), BATCH_ROWS)
         parts = [self._predict_batch(rows.between(start, min(start + BATCH_ROWS, n_rows))) for start in starts]
-        return joined([prediction for prediction, _ in parts]), merged([report for _, report in parts])
+        return join_predictions([prediction for prediction, _ in parts]), merged([report for _, report in parts])
 
     def _predict_batch(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         n_rows = rows.arrow.num_rows

@@ -15,14 +15,14 @@ from gpupipe.backends.cpu.estimators import ESTIMATORS as ON_HOST
 from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN, create, refusal
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import MODELS, FitContext, early_refusal
-from gpupipe.models.neural.settings import Neural
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import keyword_arguments
 
 # Networks are PyTorch's on every device: no estimator stands for them.
 CASES = [
     (name, task)
     for name, model in MODELS.items()
-    if name != "estimator" and not issubclass(model, Neural)
+    if name != "estimator" and not issubclass(model, NeuralSettings)
     for task in sorted(model.tasks)
 ]
 ON_DEVICE = [(name, task) for name, task in CASES if MODELS.get(name)().estimator_name(task) in ESTIMATORS]

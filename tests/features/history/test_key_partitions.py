@@ -11,9 +11,9 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.errors import LimitError
-from gpupipe.features.history.derivation import Made
-from gpupipe.features.history.key_partitions import by_keys, merged, part_of
-from gpupipe.features.history.tables import Sources
+from gpupipe.features.history.derivation import DerivedColumn
+from gpupipe.features.history.key_partitions import derive_by_keys, derive_partition, merge_partitions
+from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.features.ops.rfm import RFM
 from gpupipe_kernels.engines import COSTS
@@ -22,7 +22,7 @@ from tests.features.histories import OPS_BY_NAME, ORDERS, ops_of, sources
 N = 200
 
 
-def assert_same(made: Iterable[Made], expected: Iterable[Made]) -> None:
+def assert_same(made: Iterable[DerivedColumn], expected: Iterable[DerivedColumn]) -> None:
     for one, other in zip(made, expected, strict=True):
         assert (one.name, one.inputs, one.like) == (other.name, other.inputs, other.like)
         np.testing.assert_array_equal(one.values, other.values, strict=True)
@@ -35,9 +35,9 @@ def test_parts_of_the_keys_give_what_all_of_them_do(name: str) -> None:
         there, whole = sources(choose("cpu"), N), sources(choose("cpu"), N)
         keys = op.keys(there)
         bounds = [0, 1, keys.size // 2, keys.size]
-        parts = [part_of(op, there, keys, a, b) for a, b in pairwise(bounds)]
+        parts = [derive_partition(op, there, keys, a, b) for a, b in pairwise(bounds)]
         assert sum(len(part.rows) for part in parts) == N
-        assert_same(merged(parts, there), list(op.derive(whole)))
+        assert_same(merge_partitions(parts, there), list(op.derive(whole)))
         assert there.main.read == whole.main.read and there.main.schema == whole.main.schema
         assert there.events["orders"].rows.read == whole.events["orders"].rows.read
 
@@ -49,7 +49,7 @@ def test_parts_of_the_keys_are_computed_by_the_engine_of_all_of_them(monkeypatch
     worth = costs.saved_ns * 1e-9 * (len(keys.events) - 1)  # of all events, and of no part
     monkeypatch.setitem(COSTS, "keyed", replace(costs, compile_seconds=worth))
     for a, b in pairwise([0, keys.size // 2, keys.size]):
-        part_of(op, there, keys, a, b)
+        derive_partition(op, there, keys, a, b)
     assert list(there.engines) == ["numba"]
 
 
@@ -58,7 +58,7 @@ class Hungry(RFM):
 
     most: int
 
-    def derive(self, sources: Sources) -> Iterable[Made]:
+    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         if sources.events["orders"].rows.n_rows > self.most:
             raise MemoryError("not so many")
         return super().derive(sources)
@@ -68,12 +68,12 @@ def test_where_memory_runs_out_fewer_keys_are_taken_and_it_is_said() -> None:
     backend = choose("cpu")
     there = sources(backend, N)
     expected = list(RFM(**ORDERS).derive(there))
-    assert_same(by_keys(Hungry(most=100, **ORDERS), there), expected)
+    assert_same(derive_by_keys(Hungry(most=100, **ORDERS), there), expected)
     assert [what for what in there.memory if what[0] == "history"] == []  # what earlier ops have left makes room
     assert backend.take_remarks() == ["the history of orders: out of memory at 6 keys: went on in parts of 2"]
 
 
 def test_one_key_that_is_too_much_is_an_error_with_its_size() -> None:
     with pytest.raises(LimitError, match="the history of orders: out of memory with 1 keys at a time") as error:
-        by_keys(Hungry(most=5, **ORDERS), sources(choose("cpu"), N))
+        derive_by_keys(Hungry(most=5, **ORDERS), sources(choose("cpu"), N))
     assert "GiB free" in error.value.where

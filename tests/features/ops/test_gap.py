@@ -13,8 +13,8 @@ from gpupipe.backends import choose
 from gpupipe.config.features import read_op
 from gpupipe.errors import ConfigError
 from gpupipe.features.history.derivation import derived_ops
-from gpupipe.features.history.key_partitions import merged, part_of
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.key_partitions import derive_partition, merge_partitions
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.table.encode import encode
 from tests.features.histories import rows
@@ -142,14 +142,14 @@ def test_a_single_series_has_no_key(sales: pd.DataFrame) -> None:
 
 def test_some_keys_at_a_time_give_the_same() -> None:
     backend, table = choose("cpu"), rows(400, 2)
-    there = Sources(Rows.of_arrow(encode(table, backend), table, "the table"), {}, backend)
+    there = DerivationSources(HistoryRows.of_arrow(encode(table, backend), table, "the table"), {}, backend)
     own = {"key": "customer", "time": "at", "gap": "1d"}
     for settings in ({"lag": own | {"columns": "spend", "periods": [1, "3d"]}}, {"rolling": own | {"windows": "9d"}}):
         (op,) = derived_ops([read_op(settings)])
         assert isinstance(op, KeyedOp)
         keys = op.keys(there)
-        parts = [part_of(op, there, keys, a, b) for a, b in ((0, 2), (2, keys.size))]
-        for found, whole in zip(merged(parts, there), op.derive(there), strict=True):
+        parts = [derive_partition(op, there, keys, a, b) for a, b in ((0, 2), (2, keys.size))]
+        for found, whole in zip(merge_partitions(parts, there), op.derive(there), strict=True):
             np.testing.assert_array_equal(found.values, whole.values, err_msg=found.name)
 
 

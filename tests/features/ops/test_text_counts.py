@@ -17,7 +17,7 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.features import OPS
-from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.text_counts import TextCounts
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -40,7 +40,9 @@ ASCII_AND_LETTERS = st.text(st.characters(max_codepoint=127) | st.sampled_from("
 def counted(texts: Any, **settings: Any) -> dict[str, list[float]]:
     """Return the columns that text_counts makes of a column called ``note``."""
     arrow = pa.table({"note": pa.array(texts, pa.string())})
-    sources = Sources(Rows.of_arrow(encode(arrow, BACKEND, {"note": declare("text")}), arrow, "the table"), {}, BACKEND)
+    sources = DerivationSources(
+        HistoryRows.of_arrow(encode(arrow, BACKEND, {"note": declare("text")}), arrow, "the table"), {}, BACKEND
+    )
     op = OPS.get("text_counts").model_validate({"columns": "note", **settings})
     return {made.name: made.values.tolist() for made in op.derive(sources)}
 

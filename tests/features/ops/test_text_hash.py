@@ -19,8 +19,8 @@ from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.features import OPS
 from gpupipe.features.history.derivation import derive
-from gpupipe.features.history.tables import Rows, Sources
-from gpupipe.features.ops.text_op import distinct
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
+from gpupipe.features.ops.text_op import encode_texts
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 
@@ -28,10 +28,10 @@ TEXTS = ["Red RETROSPOT bag", None, "bag, red & blue", "", "Été à la plage �
 BACKEND = choose("cpu")
 
 
-def sources(columns: dict[str, Any], unknown: tuple[str, ...] = (), **kinds: str) -> Sources:
+def sources(columns: dict[str, Any], unknown: tuple[str, ...] = (), **kinds: str) -> DerivationSources:
     arrow = pa.table(columns)
     table = encode(arrow, BACKEND, {name: declare(kind) for name, kind in kinds.items()})
-    return Sources(Rows.of_arrow(table, arrow, "the table", unknown), {}, BACKEND)
+    return DerivationSources(HistoryRows.of_arrow(table, arrow, "the table", unknown), {}, BACKEND)
 
 
 def hashed(column: Any, **settings: Any) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_chunks_change_nothing(texts: list[str | None], cut: int) -> None:
 
 def test_only_texts_that_rows_hold_are_hashed() -> None:
     long = pa.chunked_array([pa.array([f"text {i}" for i in range(1_000)]).dictionary_encode()])
-    texts, codes = distinct(long.slice(500, 3))
+    texts, codes = encode_texts(long.slice(500, 3))
     assert texts.to_pylist() == ["text 500", "text 501", "text 502", ""]
     assert codes.tolist() == [0, 1, 2]
 

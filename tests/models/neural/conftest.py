@@ -12,15 +12,15 @@ import torch
 from torch import nn
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.broadcast_training import Job, lead
+from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.ranks.collectives import Processes
+from gpupipe.models.neural.ranks.collectives import Communicator
 from gpupipe.models.neural.trainer import Progress
-from gpupipe.models.neural.training_spec import Recipe
+from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.tensors.batch import TensorBatch
 
-RECIPE = Recipe(
+SPEC = TrainingSpec(
     task="binary", seed=7, batch_size=32, epochs=3, learning_rate=1e-2, weight_decay=1e-2, schedule="cosine",
     warmup=0.1, patience=None, gradient_clip=1.0, precision="float32", compile=False,
 )  # fmt: skip
@@ -35,11 +35,11 @@ SHAPES: dict[str, dict[str, Any]] = {
 class Small:
     """A job, and how to change and to run it."""
 
-    job: Job
+    job: BroadcastJob
 
-    def but(self, *, kind: str | None = None, dropout: float = 0.0, **recipe: Any) -> Small:
-        """Return it with another kind of network, dropout in it, or other fields of its recipe."""
-        job = replace(self.job, recipe=replace(self.job.recipe, **recipe))
+    def but(self, *, kind: str | None = None, dropout: float = 0.0, **spec: Any) -> Small:
+        """Return it with another kind of network, dropout in it, or other fields of its spec."""
+        job = replace(self.job, spec=replace(self.job.spec, **spec))
         if kind is not None:
             rates = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
             old = job.architecture
@@ -51,9 +51,11 @@ class Small:
         """Return it with other fields of the job."""
         return Small(replace(self.job, **fields))
 
-    def run(self, processes: Processes | None = None, checkpoint: Checkpoint | None = None) -> tuple[Network, Progress]:
+    def run(
+        self, processes: Communicator | None = None, checkpoint: Checkpoint | None = None
+    ) -> tuple[Network, Progress]:
         """Train, by itself where no others are given."""
-        return lead(self.job, processes or Processes(), checkpoint)
+        return broadcast_and_train(self.job, processes or Communicator(), checkpoint)
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ def small() -> Small:
     noise = torch.randn(300, generator=draw)
     target = (numbers[:, 0] + (ids[:, 0] == 2) + noise > 0.3).long()
     rows = TensorBatch(numbers, ids, target)
-    job = Job(Architecture("mlp", 2, (4, 4), 1, 4, 4, 1), RECIPE, rows, torch.arange(230), torch.arange(230, 300))
+    job = BroadcastJob(
+        Architecture("mlp", 2, (4, 4), 1, 4, 4, 1), SPEC, rows, torch.arange(230), torch.arange(230, 300)
+    )
     return Small(job).but(kind="mlp")
 
 

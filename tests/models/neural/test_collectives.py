@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.ranks.group import sharing
+from gpupipe.models.neural.ranks.group import open_group
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[3]
@@ -54,7 +54,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
     jobs.append(small.on(validation=torch.arange(299, 300)))  # fewer rows than processes
     steady = small.but(kind="mlp", dropout=0.2, schedule="constant", warmup=0.0)
     kept = Checkpoint(tmp_path / "name.pt", resume=True)
-    with sharing(2, CPU, 1) as processes:
+    with open_group(2, CPU, 1) as processes:
         shared = [job.run(processes) for job in jobs]
         whole, _ = steady.but(epochs=4).run(processes)
         steady.but(epochs=2).run(processes, kept)
@@ -71,7 +71,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
 @linux
 @pytest.mark.parametrize("error", [DataError("a damaged file"), KeyboardInterrupt(), RuntimeError("a bug")])
 def test_what_goes_wrong_here_is_said_and_ends_the_others(error: BaseException) -> None:
-    with pytest.raises(type(error)) as raised, sharing(2, CPU, 1):
+    with pytest.raises(type(error)) as raised, open_group(2, CPU, 1):
         both = [os.getpid(), *_followers(os.getpid())]
         assert len(both) == 2
         # Nothing that the network could reach: 0100007F is 127.0.0.1 as the kernel writes it.
@@ -89,7 +89,10 @@ def test_a_process_that_is_killed_ends_the_training_with_its_name(small) -> None
         os.kill(_followers(os.getpid())[0], signal.SIGKILL)
 
     killer = threading.Timer(0.5, kill)
-    with pytest.raises(LimitError, match="process 1 of the training was ended by signal 9"), sharing(2, CPU, 1) as both:
+    with (
+        pytest.raises(LimitError, match="process 1 of the training was ended by signal 9"),
+        open_group(2, CPU, 1) as both,
+    ):
         killer.start()
         endless.run(both)
     assert not _followers(os.getpid()) and not dist.is_initialized()
@@ -100,7 +103,7 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('this machine is broken')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     words = "process 1 of the training ended with exit code 1: .*this machine is broken"
-    with pytest.raises(GpupipeError, match=words), sharing(2, CPU, 1):
+    with pytest.raises(GpupipeError, match=words), open_group(2, CPU, 1):
         pass
     assert not _followers(os.getpid()) and not dist.is_initialized()
 
@@ -108,8 +111,8 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
 @linux
 def test_when_the_leading_process_is_killed_the_others_end(tmp_path: Path) -> None:
     script = (
-        "import torch; from gpupipe.models.neural.ranks.group import sharing\n"
-        "with sharing(2, torch.device('cpu'), 1): print('together', flush=True); input()"
+        "import torch; from gpupipe.models.neural.ranks.group import open_group\n"
+        "with open_group(2, torch.device('cpu'), 1): print('together', flush=True); input()"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}
     pipe = subprocess.PIPE
@@ -133,7 +136,7 @@ def _listening(pid: int) -> list[str]:
 def test_a_group_of_the_user_is_left_alone() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        with pytest.raises(ConfigError, match=r"torch\.distributed"), sharing(2, CPU, 1):
+        with pytest.raises(ConfigError, match=r"torch\.distributed"), open_group(2, CPU, 1):
             pass
         assert dist.is_initialized()
     finally:
@@ -143,5 +146,5 @@ def test_a_group_of_the_user_is_left_alone() -> None:
 def test_another_number_than_torchrun_started_is_refused(monkeypatch: Any) -> None:
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match="torchrun started 2"), sharing(3, CPU, 1):
+    with pytest.raises(ConfigError, match="torchrun started 2"), open_group(3, CPU, 1):
         pass

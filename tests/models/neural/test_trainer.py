@@ -16,10 +16,10 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.models.neural.broadcast_training import lead
+from gpupipe.models.neural.broadcast_training import broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.ranks.collectives import Processes
+from gpupipe.models.neural.ranks.collectives import Communicator
 
 KINDS = ["mlp", "resnet", "ft_transformer"]
 ROOT = Path(__file__).parents[3]
@@ -179,14 +179,16 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others(small, kind: str) -
 def test_every_epoch_but_the_last_is_a_safe_point_behind_its_checkpoint(small, tmp_path: Path) -> None:
     kept = tmp_path / "name.pt"
     points: list[tuple[str, bool]] = []
-    lead(small.job, Processes(), Checkpoint(kept), lambda where: points.append((where, kept.is_file())))
+    broadcast_and_train(
+        small.job, Communicator(), Checkpoint(kept), lambda where: points.append((where, kept.is_file()))
+    )
     assert points == [("after epoch 1", True), ("after epoch 2", True)]
 
     def stop(where: str) -> None:
         raise LimitError(where)
 
     with pytest.raises(LimitError, match="after epoch 1"):
-        lead(small.job, Processes(), None, stop)
+        broadcast_and_train(small.job, Communicator(), None, stop)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, where it imports its compiler

@@ -1,6 +1,6 @@
-"""One process or several that train one network together: distributed data parallel.
+"""Collectives of a distributed data-parallel training.
 
-The process that runs the pipeline leads; the others hold nothing of a run but the rows that it sends.
+Rank 0 is the driver, which runs the pipeline. The other ranks hold nothing but the rows that it broadcasts.
 """
 
 from __future__ import annotations
@@ -20,94 +20,94 @@ from gpupipe.models.neural.ranks.torchrun import is_launched
 DEADLINE = timedelta(minutes=10)  # for one exchange between processes that are at work
 
 
-class Processes:
-    """A process by itself.
+class Communicator:
+    """The collectives of a single process, which do nothing.
 
     Attributes
     ----------
     rank, size : int
-        Which of the processes this is, and how many there are.
+        Rank of this process, and number of processes.
     """
 
     rank = 0
     size = 1
 
-    def share(self, network: nn.Module) -> nn.Module:
-        """Return `network` such that its gradients are the mean of all processes'."""
+    def wrap(self, network: nn.Module) -> nn.Module:
+        """Return `network` wrapped so that its gradients are averaged over all processes."""
         return network
 
-    def alone(self, shared: nn.Module) -> AbstractContextManager[Any]:
-        """Return a context in which gradients stay with their process."""
+    def no_sync(self, shared: nn.Module) -> AbstractContextManager[Any]:
+        """Return a context in which gradients are not synchronized."""
         return nullcontext()
 
-    def add(self, values: Tensor) -> Tensor:
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
         """Return the sum of the values of all processes."""
         return values
 
-    def least(self, value: int, device: torch.device) -> int:
-        """Return the least value of all processes."""
+    def all_reduce_min(self, value: int, device: torch.device) -> int:
+        """Return the minimum of the values of all processes."""
         return value
 
-    def tell(self, value: Any = None) -> Any:
-        """Return what the leading process gave: plain values, and tensors of the host."""
+    def broadcast(self, value: Any = None) -> Any:
+        """Return the value that rank 0 passed: plain values and host tensors."""
         return value
 
-    def send(self, tensors: list[Tensor]) -> None:
-        """Fill the tensors of all other processes with those of the leading one."""
+    def broadcast_tensors(self, tensors: list[Tensor]) -> None:
+        """Overwrite the tensors of all other ranks with those of rank 0."""
 
 
-class Group(Processes):
-    """Processes that have found each other.
+class ProcessGroup(Communicator):
+    """The collectives of PyTorch's default process group, which is initialized.
 
     Parameters
     ----------
     device : torch.device
-        Where this process computes.
+        The device of this process.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
 
-    def share(self, network: nn.Module) -> nn.Module:
+    def wrap(self, network: nn.Module) -> nn.Module:
         where = [self.device] if self.device.type == "cuda" else None
         # The bins of the numbers, which are its buffers, are the same everywhere as it is.
         return DistributedDataParallel(network, device_ids=where, forward_sync_buffers=False)
 
-    def alone(self, shared: nn.Module) -> AbstractContextManager[Any]:
+    def no_sync(self, shared: nn.Module) -> AbstractContextManager[Any]:
         assert isinstance(shared, DistributedDataParallel)
         no_sync: AbstractContextManager[Any] = shared.no_sync()
         return no_sync
 
-    def add(self, values: Tensor) -> Tensor:
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
         return values
 
-    def least(self, value: int, device: torch.device) -> int:
+    def all_reduce_min(self, value: int, device: torch.device) -> int:
         found = torch.tensor(value, device=device)
         dist.all_reduce(found, dist.ReduceOp.MIN)
         return int(found)
 
-    def tell(self, value: Any = None) -> Any:
+    def broadcast(self, value: Any = None) -> Any:
         box = [value]
         dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
         return box[0]
 
-    def send(self, tensors: list[Tensor]) -> None:
+    def broadcast_tensors(self, tensors: list[Tensor]) -> None:
         for tensor in tensors:
             dist.broadcast(tensor, src=0)
 
 
-def dismiss() -> None:
-    """Let the processes go that ``torchrun`` started: there is nothing more to train."""
+def release_ranks() -> None:
+    """Tell the ranks that ``torchrun`` started that there is nothing more to train."""
     if is_launched():
-        Group(join(torch.device("cuda" if torch.cuda.is_available() else "cpu"))).tell(None)
+        ProcessGroup(init_group(torch.device("cuda" if torch.cuda.is_available() else "cpu"))).broadcast(None)
         dist.destroy_process_group()
 
 
-def join(
+def init_group(
     device: torch.device, store: Any = None, rank: int = -1, size: int = -1, deadline: timedelta = DEADLINE
 ) -> torch.device:
-    """Meet the other processes, once; return the device of this one: its own of several GPUs."""
+    """Initialize the default process group unless it is; return the device of this rank, one of several GPUs."""
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         # Those that torchrun has started wait while the first reads and makes features.

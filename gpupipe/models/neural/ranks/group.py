@@ -1,4 +1,4 @@
-"""With whom a network is trained: the leading process starts the others (``--nproc``), or ``torchrun`` has done so."""
+"""Process group of a training: its ranks are spawned by the driver (``--nproc``), or were started by ``torchrun``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 import torch.distributed as dist
 
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.ranks.collectives import Group, Processes, join
-from gpupipe.models.neural.ranks.spawn import followed
+from gpupipe.models.neural.ranks.collectives import Communicator, ProcessGroup, init_group
+from gpupipe.models.neural.ranks.spawn import spawn_ranks
 from gpupipe.models.neural.ranks.torchrun import is_launched
 
 
 @contextmanager
-def sharing(n: int, device: torch.device, n_threads: int) -> Iterator[Processes]:
-    """Yield this process with `n` - 1 others, started for this training, or all that ``torchrun`` started.
+def open_group(n: int, device: torch.device, n_threads: int) -> Iterator[Communicator]:
+    """Yield the communicator of `n` ranks, spawned for this training, or of all that ``torchrun`` started.
 
     Raises
     ------
@@ -30,14 +30,14 @@ def sharing(n: int, device: torch.device, n_threads: int) -> Iterator[Processes]
         launched = int(os.environ["WORLD_SIZE"])
         if n not in (1, launched):
             raise ConfigError(f"torchrun started {launched} processes", where=f"--nproc {n}", fix="leave --nproc out")
-        yield Group(join(device))
+        yield ProcessGroup(init_group(device))
     elif n == 1:
-        yield Processes()
+        yield Communicator()
     else:
         if dist.is_initialized():
             fix = "train before torch.distributed is initialised, or after it was destroyed"
             raise ConfigError("this process is in a group of torch.distributed", where=f"--nproc {n}", fix=fix)
-        with followed(n, device, n_threads):
-            group = Group(device)
+        with spawn_ranks(n, device, n_threads):
+            group = ProcessGroup(device)
             yield group
-            group.tell(None)
+            group.broadcast(None)

@@ -1,4 +1,4 @@
-"""Where processes that share a training meet: one of them listens, the others know where."""
+"""Rendezvous of the ranks of a training: rank 0 listens at an address that the others know."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.ranks.collectives import Group, Processes, join
+from gpupipe.models.neural.ranks.collectives import Communicator, ProcessGroup, init_group
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # what gloo listens at; it would take that of the host's name
 
@@ -25,20 +25,20 @@ _listeners: list[socket.socket] = []  # of this process, between `listen` and th
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """Where and how a process meets those that it shares a training with.
+class Rendezvous:
+    """Address and limits with which a rank joins its process group.
 
     Attributes
     ----------
     rank, size : int
     host : str
-        The address of the process of rank 0, as the others reach it.
+        The address of rank 0, as the others reach it.
     port : int
-        What `listen` returned there.
+        The port that `listen` returned there.
     interface : str
-        Of this process, by which the others reach it; ``""``: that of the host's name.
+        The network interface by which the others reach this rank; ``""``: that of the host's name.
     seconds : float
-        That one exchange may take, and the meeting itself.
+        Time limit of one collective, and of the rendezvous itself.
     """
 
     rank: int = 0
@@ -50,7 +50,7 @@ class Meeting:
 
 
 def listen(host: str) -> int:
-    """Begin to listen, for a training that this process will lead, at one of its addresses only; return the port."""
+    """Listen at one address of this process, which will be rank 0 of a training; return the port."""
     while _listeners:
         _listeners.pop().close()  # of a training that did not begin
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -59,21 +59,21 @@ def listen(host: str) -> int:
 
 
 @contextmanager
-def met(meeting: Meeting, device: torch.device) -> Iterator[Processes]:
-    """Yield this process among those that it meets; behind the block, whatever happened, they are strangers again.
+def join_group(rendezvous: Rendezvous, device: torch.device) -> Iterator[Communicator]:
+    """Yield the communicator of the group of a rendezvous. On exit the process group is always destroyed.
 
-    What holds on to the group, as a network that is shared does, must be a local variable of a function that the block
-    calls: the group would end with the last of them, which waits for PyTorch's threads while these wait for Python.
+    Objects that hold the group, such as a wrapped network, must be local variables of a function that the block calls:
+    otherwise the last of them would destroy the group while it waits for PyTorch's threads, which wait for Python.
 
     Raises
     ------
     ConfigError
-        If this process shares another training.
+        If this process takes part in another training.
     RuntimeError
-        PyTorch's own, if one of the others does not come, is lost, or takes longer than it may.
+        PyTorch's own, if a rank does not come, is lost, or exceeds the time limit.
     """
-    if meeting.size == 1:
-        yield Processes()
+    if rendezvous.size == 1:
+        yield Communicator()
         return
     if dist.is_initialized():
         fix = "run one after the other, or with workers of their own"
@@ -81,11 +81,11 @@ def met(meeting: Meeting, device: torch.device) -> Iterator[Processes]:
     # A network that is shared imports it. Its modules hold for good a group that is there by then: it would not end,
     # and a process that errs would leave the others waiting for it until the deadline.
     import_module("torch._dynamo")
-    deadline = timedelta(seconds=meeting.seconds)
+    deadline = timedelta(seconds=rendezvous.seconds)
     try:
-        with bound_to(meeting.interface):
-            device = join(device, _store(meeting, deadline), meeting.rank, meeting.size, deadline)
-        yield Group(device)
+        with bind_interface(rendezvous.interface):
+            device = init_group(device, _store(rendezvous, deadline), rendezvous.rank, rendezvous.size, deadline)
+        yield ProcessGroup(device)
     except BaseException as error:
         _clear(error)
         raise
@@ -96,15 +96,15 @@ def met(meeting: Meeting, device: torch.device) -> Iterator[Processes]:
 
 
 def _clear(error: BaseException | None) -> None:
-    """Let go of what the functions held that an error has ended."""
+    """Clear the frames of an error, so that they hold no reference to the group."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__
 
 
 @contextmanager
-def bound_to(interface: str) -> Iterator[None]:
-    """Have groups that are made inside exchange what they do by one network interface."""
+def bind_interface(interface: str) -> Iterator[None]:
+    """Bind process groups that are initialized inside to one network interface."""
     before = os.environ.get(INTERFACE)
     if interface:
         os.environ[INTERFACE] = interface
@@ -116,9 +116,9 @@ def bound_to(interface: str) -> Iterator[None]:
             os.environ[INTERFACE] = before
 
 
-def _store(meeting: Meeting, deadline: timedelta) -> TCPStore:
-    leads = meeting.rank == 0
+def _store(rendezvous: Rendezvous, deadline: timedelta) -> TCPStore:
+    leads = rendezvous.rank == 0
     return TCPStore(
-        meeting.host, meeting.port, meeting.size, is_master=leads, wait_for_workers=False, timeout=deadline,
+        rendezvous.host, rendezvous.port, rendezvous.size, is_master=leads, wait_for_workers=False, timeout=deadline,
         master_listen_fd=_listeners.pop().detach() if leads else None,
     )  # fmt: skip

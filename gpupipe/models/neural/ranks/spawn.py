@@ -1,4 +1,4 @@
-"""Processes that are started for one training, and ended with it: none is left behind, and no wait is endless."""
+"""Ranks spawned for one training: they end with it, whatever happens, and every wait has a limit."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError, LimitError
-from gpupipe.models.neural.ranks.collectives import DEADLINE, join
-from gpupipe.models.neural.ranks.rendezvous import INTERFACE, bound_to
+from gpupipe.models.neural.ranks.collectives import DEADLINE, init_group
+from gpupipe.models.neural.ranks.rendezvous import INTERFACE, bind_interface
 
 START = timedelta(minutes=2)  # for all of them to import PyTorch
 TO_END = 10.0  # seconds, for one that has been told to
 HERE = "127.0.0.1"
 
 
-class Follower:
-    """One of these processes.
+class SpawnedRank:
+    """A process of one rank, started by rank 0.
 
     Parameters
     ----------
     rank, size : int
     port : int
-        Where the leading process listens.
+        The port at which rank 0 listens.
     device : str
     n_threads : int
     """
@@ -90,8 +90,8 @@ class Follower:
 
 
 @contextmanager
-def followed(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
-    """Start `n` - 1 processes and meet them; behind the block they are gone.
+def spawn_ranks(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
+    """Spawn `n` - 1 ranks and initialize the process group; on exit the ranks have ended.
 
     Raises
     ------
@@ -103,14 +103,14 @@ def followed(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
     store = TCPStore(
         HERE, port, n, is_master=True, wait_for_workers=False, timeout=DEADLINE, master_listen_fd=listener.detach()
     )
-    others: list[Follower] = []
+    others: list[SpawnedRank] = []
     well = False
     try:
         for rank in range(1, n):
-            others.append(Follower(rank, n, port, device.type, n_threads))
+            others.append(SpawnedRank(rank, n, port, device.type, n_threads))
         _await(others, store)
-        with bound_to(_loopback()):
-            join(device, store, 0, n)
+        with bind_interface(_loopback()):
+            init_group(device, store, 0, n)
         yield
         well = True
     except RuntimeError as error:  # what PyTorch raises when another process is gone
@@ -121,12 +121,12 @@ def followed(n: int, device: torch.device, n_threads: int) -> Iterator[None]:
         _end(others, well)
 
 
-def say_ready(store: TCPStore, rank: int) -> None:
-    """Tell the leading process, as one of the others, that this one has started."""
+def report_ready(store: TCPStore, rank: int) -> None:
+    """Report to rank 0 that this rank has started."""
     store.set(f"ready-{rank}", "yes")
 
 
-def _await(others: list[Follower], store: TCPStore) -> None:
+def _await(others: list[SpawnedRank], store: TCPStore) -> None:
     deadline = time.monotonic() + START.total_seconds()
     while not store.check([f"ready-{other.rank}" for other in others]):
         for other in others:
@@ -137,7 +137,7 @@ def _await(others: list[Follower], store: TCPStore) -> None:
         time.sleep(0.02)
 
 
-def _failed(others: list[Follower]) -> list[Follower]:
+def _failed(others: list[SpawnedRank]) -> list[SpawnedRank]:
     """Return those that have failed; first those that a signal ended: of the others each says that one was lost."""
     deadline = time.monotonic() + 2.0  # a process closes its connections some time before it has ended
     while time.monotonic() < deadline and not any(other.has_failed for other in others):
@@ -145,7 +145,7 @@ def _failed(others: list[Follower]) -> list[Follower]:
     return sorted((other for other in others if other.has_failed), key=lambda other: other.code)
 
 
-def _end(others: list[Follower], well: bool) -> None:
+def _end(others: list[SpawnedRank], well: bool) -> None:
     try:
         if dist.is_initialized():
             dist.destroy_process_group()
