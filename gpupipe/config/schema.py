@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from gpupipe.config.models import ModelEntry
 from gpupipe.config.sections import Config
 from gpupipe.features import OPS
-from gpupipe.models import MODELS
+from gpupipe.models import MODELS, ModelSettings
 from gpupipe.settings import Settings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -30,7 +30,7 @@ def json_schema() -> JsonSchema:
     definitions = definitions["$defs"]
     config = definitions.pop("Config")
     definitions["ModelEntry"] = _model_entry(models)
-    del definitions["Model"]  # the base, in whose place are now the models
+    del definitions[ModelSettings.__name__]  # the base: the models replace it
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
     config["properties"]["name"].pop("default", None)  # it is the file's name

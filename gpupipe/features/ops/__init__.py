@@ -1,1 +1,1 @@
-"""Feature ops, one file per op or pair of ops, and their base classes."""
+"""Feature ops, one per file, and their base classes."""

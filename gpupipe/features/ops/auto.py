@@ -10,7 +10,7 @@ from gpupipe.features.ops.cyclic import Cyclic
 from gpupipe.features.ops.datetime_parts import DatetimeParts
 from gpupipe.features.ops.encode import Encode
 from gpupipe.features.ops.impute import Impute
-from gpupipe.features.ops.scaling import Standardize
+from gpupipe.features.ops.standardize import Standardize
 from gpupipe.features.program.builder import NAN, ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, TextExpr, TimeExpr
 from gpupipe.units import DAY_US

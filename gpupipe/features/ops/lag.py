@@ -1,4 +1,4 @@
-"""Earlier values of a key, and the change since."""
+"""Earlier values of a key."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ from gpupipe.settings import Duration, Names, OneOrMore
 from gpupipe.units import parse_duration_us
 
 Period = Annotated[int, Field(ge=1, le=10_000)]
-Periods = Annotated[tuple[Period, ...], Field(min_length=1), OneOrMore()]
-LagPeriods = Annotated[tuple[Period | Duration, ...], Field(min_length=1), OneOrMore()]
-
-
-class _Earlier(HistoryOp):
-    columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
+Periods = Annotated[tuple[Period | Duration, ...], Field(min_length=1), OneOrMore()]
 
 
 @OPS.register("lag")
-class Lag(_Earlier):
+class Lag(HistoryOp):
     """Join back the value of the row before (``spend_lag_1``), or of an earlier one; null where there is none.
 
     A period of 3 is the third row back. A period of 7d is the newest row that is at least 7 days old. Rows are counted,
@@ -32,7 +27,8 @@ class Lag(_Earlier):
     it all the same. With `gap`, lag 1 is the newest row that is at least so old.
     """
 
-    periods: LagPeriods = Field((1,), description="How many rows back (3), or how long ago (7d); a list for several.")
+    columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
+    periods: Periods = Field((1,), description="How many rows back (3), or how long ago (7d); a list for several.")
 
     @model_validator(mode="after")
     def _sees_nothing_younger_than_the_gap(self) -> Lag:
@@ -59,26 +55,3 @@ class Lag(_Earlier):
                 else:
                     lag = keyed.lag(values, self.seen_before(sources, view.history, parse_duration_us(k)), 1)
                 yield view.made(self.named(f"{name}_lag_{k}"), lag, name)
-
-
-@OPS.register("difference")
-class Difference(_Earlier):
-    """Join back the newest value less the one `periods` rows before it: ``spend_difference_1``; null if either is.
-
-    The newest value is that of the row itself in a history of its own table, as pandas' ``groupby().diff()`` has it;
-    of another table, or with `as_of` or `gap`, it is the last one that is seen.
-    """
-
-    periods: Periods = Field((1,), description="How many rows of the key back; a list for several.")
-
-    def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
-        """Yield a column for each period of each column."""
-        from gpupipe_kernels import keyed
-
-        own = self.table is None and self.as_of is None and self.gap is None
-        view = (self.model_copy(update={"current": True}) if own else self).view(sources)
-        for name in require_names(self.columns):
-            values = view.numbers(name)
-            for k in self.periods:
-                newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))
-                yield view.made(self.named(f"{name}_difference_{k}"), newest - earlier, name)

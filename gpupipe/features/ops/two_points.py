@@ -1,21 +1,18 @@
-"""Ops of two points on the earth: haversine, bearing."""
+"""Base of the ops on two points on the earth."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from gpupipe.errors import ConfigError
-from gpupipe.features.ops.base import OPS, FeatureOp
+from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import NumericExpr, combine
+from gpupipe.features.program.expressions import NumericExpr
 
 Point = Annotated[list[str], Field(min_length=2, max_length=2)]
 
-RADIUS = {"km": 6371.0088, "m": 6_371_008.8, "mi": 6371.0088 / 1.609344}  # mean radius of the earth (IUGG)
 LARGEST = (90.0, 360.0)  # of a latitude, of a longitude
 KEEPS_DEGREES = ("FILL", "CLIP")
 
@@ -68,43 +65,3 @@ def _coordinate(name: str, builder: ProgramBuilder, op: str) -> NumericExpr:
             names=[found[0].name],
         )
     return found[0]
-
-
-@OPS.register("haversine")
-class Haversine(TwoPoints):
-    """Make the great-circle distance of two points: ``haversine: {from: [lat1, lon1], to: [lat2, lon2], unit: km}``.
-
-    The new column is ``distance_km`` unless `as` names it; null where a coordinate is. On a sphere of the earth's mean
-    radius, 6371.0088 km: up to 0.5 % off the ellipsoid.
-    """
-
-    unit: Literal["km", "m", "mi"] = Field("km", description="Of the distance: kilometres, metres or miles.")
-
-    def apply(self, builder: ProgramBuilder) -> None:
-        """Add the distance."""
-        points, origin = self.points(builder, "haversine")
-        name = self.name or f"distance_{self.unit}"
-        builder.add(combine(name, "HAVERSINE", points, RADIUS[self.unit], origin))
-
-
-@OPS.register("bearing")
-class Bearing(TwoPoints):
-    """Make the initial course from one point to another, in degrees clockwise from north, 0 to 360.
-
-    The new column is ``bearing`` unless `as` names it; null where a coordinate is, 0 where the points are the same.
-    As 359 lies beside 1, `cyclic` makes the sine and the cosine of the course in its place: ``bearing_sin`` (east) and
-    ``bearing_cos`` (north).
-    """
-
-    cyclic: bool = Field(False, description="Make the sine and the cosine of the course, in place of degrees.")
-
-    def apply(self, builder: ProgramBuilder) -> None:
-        """Add the course, or its sine and cosine."""
-        points, origin = self.points(builder, "bearing")
-        course = combine(self.name or "bearing", "BEARING", points, 1.0, origin)
-        if not self.cyclic:
-            builder.add(course)
-            return
-        for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
-            name = f"{course.name}_{label}"
-            builder.add(replace(course.then("SINE", math.pi / 180, phase), name=name, root=name))
