@@ -5,13 +5,13 @@ from __future__ import annotations
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.io.chunks.split import ROW_BYTES
 from gpupipe.io.read import input_files
 from gpupipe.pipeline.plan.make import Plan, make_plan
 from gpupipe.units import GIB
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
 ENOUGH, MANY_TIMES = GIB, 64
-ROW_BYTES = 200  # about those of a generated row
 
 
 def beyond_memory(config: Config, backend: Backend) -> Plan | None:
