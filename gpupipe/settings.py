@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -57,19 +59,14 @@ def _seconds(value: Any) -> Any:
     return parse_duration_us(value) / 1e6 if isinstance(value, str) else value
 
 
-def _checked_duration(text: str) -> str:
-    parse_duration_us(text)
-    return text
+def _checked(parse: Callable[[str], int]) -> AfterValidator:
+    """Return a validator of text that is kept as it is written."""
 
+    def check(text: str) -> str:
+        parse(text)
+        return text
 
-def _checked_duration_or_zero(text: str) -> str:
-    parse_duration_us(text, allow_zero=True)
-    return text
-
-
-def _checked_time(text: str) -> str:
-    parse_time_us(text)
-    return text
+    return AfterValidator(check)
 
 
 def _zero_as_text(value: Any) -> Any:
@@ -88,18 +85,18 @@ Seconds = Annotated[
 ]
 """Seconds: a number, or a text such as ``2h``."""
 
-Duration = Annotated[str, AfterValidator(_checked_duration)]
+Duration = Annotated[str, _checked(parse_duration_us)]
 """A duration such as ``30d``, kept as text."""
 
 DurationOrZero = Annotated[
     str,
     BeforeValidator(_zero_as_text, json_schema_input_type=str | Literal[0]),
-    AfterValidator(_checked_duration_or_zero),
+    _checked(partial(parse_duration_us, allow_zero=True)),
 ]
 """A duration that may be 0, kept as text."""
 
 TimeText = Annotated[str, BeforeValidator(_time_as_text)]
 """ISO text: YAML makes a date of ``2011-09-10``, which becomes text again."""
 
-IsoTime = Annotated[TimeText, AfterValidator(_checked_time)]
+IsoTime = Annotated[TimeText, _checked(parse_time_us)]
 """An ISO date or time, kept as text."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.io.files import SourceFile
+from gpupipe.references import split_reference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,7 @@ def hook_file(reference: str, base_dir: str | os.PathLike[str] | None) -> Source
     ConfigError
         If there is no such file.
     """
-    path = Path(base_dir or ".", Path(reference.rpartition(":")[0]).expanduser()).absolute()
+    path = Path(base_dir or ".", split_reference(reference)[0].expanduser()).absolute()
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise ConfigError("prepare: there is no such file", where=str(path), fix="relative to the configuration")
     return SourceFile.local(str(path), path.stat(), "python")
@@ -49,12 +50,13 @@ def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] |
     import pandas as pd
 
     path = hook_file(reference, base_dir).path
-    function = _load(path, reference.rpartition(":")[2])
+    name = split_reference(reference)[1]
+    function = _load(path, name)
     try:
         result = function(to_pandas(table))
     except Exception as error:  # whatever a user's function raises
         raise DataError(
-            f"prepare: {reference.rpartition(':')[2]} failed: {type(error).__name__}: {error}",
+            f"prepare: {name} failed: {type(error).__name__}: {error}",
             where=_place(error, path),
             fix="correct the function",
         ) from error

@@ -16,7 +16,7 @@ from gpupipe.errors import DataError
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import HIVE_NULL, SourceFile, find_files, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
-from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.formats.registry import PACKED, compression_of
 from gpupipe.io.isolation import try_files
 from gpupipe.io.plain_tables import require_distinct_names
 from gpupipe.io.settings import TableSource
@@ -24,7 +24,6 @@ from gpupipe.io.settings import TableSource
 SAMPLE_ROWS = 20_000
 PLACES = 16  # of a file, or files: rows that lie together are often alike
 ROW_BYTES = 400  # of a file of lines: as many rows as fit into what is looked at
-PACKED = 5  # compressed text is taken to be this much smaller: its size unpacked is known at its end only
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
+from gpupipe.references import split_reference
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
     from gpupipe.tasks import View
 
-FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"
 NAME = "OwnEstimator"
 """Placeholder for the scikit-learn class name, which is known once the file has run."""
@@ -58,10 +57,7 @@ class Estimator(ModelSettings):
     @field_validator("use")
     @classmethod
     def _names_a_function(cls, use: str) -> str:
-        match = FILE.fullmatch(use)
-        if match is None:
-            raise ValueError(f"expected file.py:function, got {use!r}")
-        _require_function(Path(match[1]), match[2])
+        _require_function(*split_reference(use))
         return use
 
     @property
@@ -72,7 +68,7 @@ class Estimator(ModelSettings):
     @property
     def path(self) -> Path:
         """The file."""
-        return Path(self.use.rpartition(":")[0])
+        return split_reference(self.use)[0]
 
     @property
     def sha256(self) -> str:
@@ -110,7 +106,7 @@ class Estimator(ModelSettings):
         ConfigError
             If the function fails, returns no estimator for the task, or one that could not be exported.
         """
-        function = _load(self.path, self.use.rpartition(":")[2])
+        function = _load(*split_reference(self.use))
         with self._explained(function.__name__):
             estimator = function(**self.params)
         self._check_kind(estimator, task)

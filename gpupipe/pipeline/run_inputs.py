@@ -11,6 +11,7 @@ from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import ConfigError
 from gpupipe.io.output_conflicts import ProtectedInput
+from gpupipe.references import split_reference
 
 RUN_DIRECTORY = ("config.yaml", "metrics.json")  # of every run, also of those before run.json
 
@@ -23,7 +24,7 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
     if config.origin.path is not None:
         found.append(ProtectedInput(os.fspath(config.origin.path), "the configuration"))
     for code in code_references(config).values():
-        found.append(ProtectedInput(code.rpartition(":")[0], "code of the configuration"))
+        found.append(ProtectedInput(os.fspath(split_reference(code)[0]), "code of the configuration"))
     if config.cluster.scheduler_file is not None:
         found.append(ProtectedInput(os.fspath(config.cluster.scheduler_file), "the file of the scheduler"))
     if isinstance(config.source.cache, str) and config.source.cache != "auto":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
@@ -13,10 +11,10 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import NumericExpr, combine
+from gpupipe.references import split_reference
 from gpupipe_kernels.user.file import declared
 from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
 
-FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 OBJECT = "python object "  # in a configuration that is written: the kernel had no file
 
 
@@ -30,13 +28,12 @@ def read_use(value: Any) -> str | UserKernel:
     """
     if isinstance(value, UserKernel):
         return value
-    match = FILE.fullmatch(value) if isinstance(value, str) else None
-    if match is not None:
-        declared(Path(match[1]), match[2])
-        return str(value)
-    if isinstance(value, str) and value.startswith(OBJECT):
+    if not isinstance(value, str):
+        raise ValueError(f"expected file.py:function, got {value!r}")
+    if value.startswith(OBJECT):
         raise ValueError("this kernel was given in Python; name a file: that of the run's model, model/kernel_….py")
-    raise ValueError(f"expected file.py:function, got {value!r}")
+    declared(*split_reference(value))
+    return value
 
 
 def write_use(use: str | UserKernel) -> str:
@@ -70,8 +67,7 @@ class Kernel(FeatureOp):
         use = info.data.get("use")
         parameters = use.parameters if isinstance(use, UserKernel) else None
         if isinstance(use, str):
-            path, _, name = use.rpartition(":")
-            parameters = declared(Path(path), name)
+            parameters = declared(*split_reference(use))
         if parameters is not None and len(parameters) != len(inputs):
             raise ValueError(_miscounted(parameters, inputs))
         return inputs
@@ -85,8 +81,7 @@ class Kernel(FeatureOp):
         """The kernel; its file is run once, when it is first needed."""
         if isinstance(self.use, UserKernel):
             return self.use
-        path, _, name = self.use.rpartition(":")
-        return load(Path(path), name)
+        return load(*split_reference(self.use))
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Add the column; the kernel is compiled here, so whatever is wrong with it shows before it meets a row."""

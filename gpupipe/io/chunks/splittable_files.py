@@ -16,13 +16,12 @@ from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
-from gpupipe.io.formats.registry import FORMATS, compression_of
+from gpupipe.io.formats.registry import FORMATS, PACKED, compression_of
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, TableSource
 from gpupipe.io.source_reader import BaseDir, input_files
 
-PACKED = 5  # about how many times its size a compressed file unpacks to
 ROW_BYTES = 200  # about those of a generated row
 FULL_CHUNK_ROWS = 262_144  # what makes generated chunks end where statistics want them to
 # A newline, a quotation mark and a delimiter are one byte each in these, and no byte of anything else.

@@ -27,6 +27,7 @@ class FileFormat:
     compressed: bool = False
 
 
+PACKED = 5  # about how many times its size compressed text unpacks to, which is known at its end only
 FORMATS: dict[str, FileFormat] = {
     "csv": FileFormat("gpupipe.io.formats.csv.reader", (".csv", ".tsv", ".tab", ".psv"), compressed=True),
     "parquet": FileFormat("gpupipe.io.formats.parquet", (".parquet", ".pq", ".parq")),

@@ -23,6 +23,7 @@ from gpupipe.io.source_reader import input_files
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
+from gpupipe.references import split_reference
 from gpupipe_kernels.code_cache import SOURCES as KERNELS
 
 Array = Any
@@ -96,7 +97,7 @@ def table_key(key: CheckpointKey, table: Any, y: Array, goal: Goal, workers: Wor
 def features_digest(config: Config) -> str:
     """Return the hash of the ``features:`` section, the files of users' kernels included."""
     ops = [[type(op).__name__, op.model_dump(mode="json", by_alias=True)] for op in config.features]
-    files = [Path(op.use.rpartition(":")[0]) for op in config.features if isinstance(op, Kernel) and _is_file(op)]
+    files = [split_reference(op.use)[0] for op in config.features if isinstance(op, Kernel) and _is_file(op)]
     return digest([ops, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]])
 
 

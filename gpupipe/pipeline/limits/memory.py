@@ -11,7 +11,6 @@ from gpupipe.units import GIB
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
 ENOUGH, MANY_TIMES = GIB, 64
-ROW_BYTES = 200  # about those of a generated row
 
 
 def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
