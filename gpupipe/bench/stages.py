@@ -22,7 +22,7 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, train, training_matrix
+from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 from gpupipe.units import MIB
@@ -37,14 +37,14 @@ class SplitTable:
     Attributes
     ----------
     job : Job
-    rows : TrainingRows
+    rows : TrainingSet
         The training rows.
     test : Table
     y_test : array, optional
     """
 
     job: Job
-    rows: TrainingRows
+    rows: TrainingSet
     test: Table
     y_test: Array
 

@@ -1,4 +1,4 @@
-"""What of Dask's own configuration differs while we are connected."""
+"""Changes to Dask's own configuration while a cluster is connected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with workers, noticed in time and said in words.
+"""Health of workers: failures detected within the deadline, with clear messages.
 
 A cluster counts as alive as long as anything in it moves: a task begins or ends, bytes travel, a worker joins, or one
 computes. Where nothing does for `deadline` seconds, nothing will.

@@ -1,4 +1,4 @@
-"""What each column of the table holds, for the report."""
+"""Contents of each column of the table, for the report."""
 
 from __future__ import annotations
 

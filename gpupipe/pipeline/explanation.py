@@ -1,4 +1,4 @@
-"""What a report shows of the best model: how much each input column matters to it, and how right it is, drawn."""
+"""Importances of input columns and plots of the champion, for the report."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from gpupipe.pipeline.dispatch import AnyTable, rows_as_drawn, rows_by_worker, t
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
-from gpupipe.pipeline.training import TrainedModel, TrainingRows, learn_features, select_rows, train, training_matrix
+from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
 from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.tasks import CLASSIFICATION
 
@@ -106,7 +106,7 @@ class Job:
         """Return the target of some rows, where predictions are."""
         return None if self.y is None else self.backend.to_device(self.y[mask])
 
-    def rows(self, mask: Array) -> TrainingRows:
+    def rows(self, mask: Array) -> TrainingSet:
         """Return some rows, ready to be fitted."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
@@ -222,7 +222,7 @@ def _fitted(
     mask: Array,
     checkpoints: TrainingCheckpoints,
     stage: Stage,
-) -> TrainingRows:
+) -> TrainingSet:
     """Return the features of all views, taken up or fitted, and the matrices of those that models are to be trained on.
 
     The training rows are not even looked at where nothing is to be learned of them.
@@ -231,7 +231,7 @@ def _fitted(
     needed = {entry.params.view for entry in untrained}
     kept = {view: checkpoints.load_features(view, job.derivation)[0] for view in views}
     is_fit = bool(needed) or None in kept.values()
-    rows = job.rows(mask) if is_fit else TrainingRows(int(mask.sum()), None, None, job.derivation)
+    rows = job.rows(mask) if is_fit else TrainingSet(int(mask.sum()), None, None, job.derivation)
     for view, found in kept.items():
         if found is not None:
             rows.features[view] = found
@@ -252,7 +252,7 @@ def _fitted(
 
 
 def _resumed_candidate(
-    job: Job, entry: ModelEntry, found: ModelCheckpoint, rows: TrainingRows, matrices: Mapping[str, Array], label: str
+    job: Job, entry: ModelEntry, found: ModelCheckpoint, rows: TrainingSet, matrices: Mapping[str, Array], label: str
 ) -> Candidate:
     with job.host_stage(f"{label}train {entry.label}") as stage:
         stage.note(RESUMED)

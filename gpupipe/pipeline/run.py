@@ -36,7 +36,7 @@ from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
-from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold

@@ -1,4 +1,4 @@
-"""What each stage of a run did: where, why, how many rows, how long, how much memory.
+"""Timeline of a run: device, reason, rows, seconds and memory of each stage.
 
 >>> timeline = Timeline()
 >>> with timeline.stage("read", device="cpu", reason="no NVIDIA driver") as stage:

@@ -59,7 +59,7 @@ class TrainedModel:
 
 
 @dataclass
-class TrainingRows:
+class TrainingSet:
     """Training rows of the run's table, and the features fitted to them, one set for each view.
 
     Attributes
@@ -97,14 +97,14 @@ def select_rows(
     config: Config,
     backend: Backend,
     derivation: Derivation | None = None,
-) -> TrainingRows:
+) -> TrainingSet:
     """Return the rows where `mask` is true, ready to be fitted."""
     withheld = withheld_columns(goal.target, config)
     inputs = keep_columns(table, table.schema.without(withheld))
     rows = take_rows(inputs, mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return TrainingRows(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
+    return TrainingSet(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
 
 
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
@@ -120,14 +120,12 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     return names | ({target: "it is the target"} if target else {})
 
 
-def fit_view(
-    rows: TrainingRows, view: View, ops: Sequence[FeatureOp], backend: Backend
-) -> tuple[FittedFeatures, Array]:
+def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
     """Return the features of one view and the matrix of the training rows; made once."""
     return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
 
-def learn_features(rows: TrainingRows, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
+def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
     """Return the features of one view, fitted to `rows`; fitted once."""
     if view not in rows.features:
         assert rows.statistics is not None
@@ -135,7 +133,7 @@ def learn_features(rows: TrainingRows, view: View, ops: Sequence[FeatureOp]) -> 
     return rows.features[view]
 
 
-def training_matrix(rows: TrainingRows, view: View, backend: Backend) -> Array:
+def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Array:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
@@ -145,7 +143,7 @@ def training_matrix(rows: TrainingRows, view: View, backend: Backend) -> Array:
 
 def train(
     entry: ModelEntry,
-    rows: TrainingRows,
+    rows: TrainingSet,
     goal: Goal,
     config: Config,
     backend: Backend,

@@ -62,7 +62,7 @@ def _kept(learned: list[tuple[FittedFeatures, Array]]) -> Iterator[None]:
     """Keep what is fitted and written while it is there: a run lets go of it."""
     made = training.training_matrix
 
-    def kept(rows: training.TrainingRows, view: Any, backend: Backend) -> Any:
+    def kept(rows: training.TrainingSet, view: Any, backend: Backend) -> Any:
         is_new = view not in rows.matrices
         matrix = made(rows, view, backend)
         if is_new:

@@ -18,7 +18,7 @@ import pytest
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import directory as atomic_directory
 from gpupipe.pipeline.atomic.drafts import MARKER
-from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
+from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
 
@@ -285,7 +285,7 @@ NAMES = ["a", "b", "config.yaml", "metrics.json", "run.json", "z"]
 LOOP = """
 import sys
 from pathlib import Path
-from gpupipe.pipeline.rundir import RunDirectory
+from gpupipe.pipeline.rundir.directory import RunDirectory
 count = 0
 while True:
     with RunDirectory(Path(sys.argv[1])) as run:

@@ -1,4 +1,4 @@
-"""What the result of a stage depends on: code, versions, input files, settings, rows. If one differs, so does the key.
+"""Checkpoint keys: hashes of the code, versions, input files, settings and rows that a stage depends on.
 
 Not in a key is what must not change a result: the number of threads, limits, names, where the run directory is.
 """

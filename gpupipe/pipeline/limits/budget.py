@@ -1,4 +1,4 @@
-"""What a run has used of its limits, and what that costs. It is asked at every safe point, and stops the run."""
+"""Budget of a run: use and cost of its limited resources, checked at every safe point."""
 
 from __future__ import annotations
 

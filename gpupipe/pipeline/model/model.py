@@ -20,7 +20,7 @@ from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.inference import encode_rows, predict_rows
 from gpupipe.pipeline.model.input_source import check_reading
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.part_checks import (
     check_agreement,
     read_decision,

@@ -22,7 +22,7 @@ from gpupipe.table.frames import rows_to_arrow
 from gpupipe.units import parse_time_us
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model.loaded import LoadedModel
+    from gpupipe.pipeline.model.interface import LoadedModel
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.model.loaded import LoadedModel
+    from gpupipe.pipeline.model.interface import LoadedModel
 
 MOST_SHOWN = 30  # input columns, metrics, labels
 

@@ -1,4 +1,4 @@
-"""How far two machines are apart that computed the same rows: features by column, predictions by row."""
+"""Differences between two machines on the same rows: features by column, predictions by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the training side makes of the rows of a trial, and ``parity.parquet``, which keeps it."""
+"""Record of the training side's outputs for trial rows, stored as ``parity.parquet``."""
 
 from __future__ import annotations
 

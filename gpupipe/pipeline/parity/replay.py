@@ -1,4 +1,4 @@
-"""What a model makes of the rows that its training side recorded, on whatever machine it serves."""
+"""Replay of recorded rows by a model, on the machine where it serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it came to that recorded rows were replayed: by column, by row, and as a whole."""
+"""Result of replaying recorded rows: by column, by row, and in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would do and need, before it runs.
+"""The plan of a run: its stages, their devices and memory, before it runs.
 
 ``make``      the plan itself: where each stage works and why, its rows, its memory, its parts
 ``preview``   what some rows of the table say

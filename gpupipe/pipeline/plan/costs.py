@@ -1,4 +1,4 @@
-"""What the steps of a run take of memory: the constants of `gpupipe.pipeline.plan.run_plan`, each measured.
+"""Memory costs of the steps of a run: the measured constants of `gpupipe.pipeline.plan.run_plan`.
 
 Measured with Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9 and XGBoost 3.2 on Linux (glibc), 2 threads: each
 figure in a process of its own, as the rise of VmHWM after it had been reset. Reading: the churn table as Parquet and as

@@ -1,4 +1,4 @@
-"""Who holds how much memory at a point of a run that is being planned."""
+"""Ledger of the memory that is held at a point of a planned run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one model of a leaderboard takes of memory, by its kind: an estimator's, or a network's."""
+"""Memory costs of one model of a leaderboard, by its kind: an estimator or a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would meet, from some rows of its table: sizes of a row, columns of the matrices, the goal."""
+"""Preview of a run from a sample of its table: bytes per row, columns of the matrices, the goal."""
 
 from __future__ import annotations
 

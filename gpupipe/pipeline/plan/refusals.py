@@ -1,4 +1,4 @@
-"""What a GPU could not do in a run that is being planned: found in settings, footers and the sample, on any machine."""
+"""Steps of a planned run that a GPU cannot do, found in settings, footers and the sample on any machine."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.raw_columns import count_rows, read_stored, require_rows
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import LoadedTable
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.rules import by_column, enforce_served
 from gpupipe.rules.check import find_violating_cells
 from gpupipe.table.cell_checks import check_cells, describe_bad_cells, describe_expected

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from gpupipe.io.isolation import try_files
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 
 
 def try_event_tables(

@@ -16,7 +16,7 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
 from gpupipe.pipeline.scoring.isolation import try_event_tables

@@ -14,7 +14,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.input_source import check_reading, main_source
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_schema
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
@@ -52,7 +52,7 @@ class DescribedFeatures:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """A checked description; attributes as in `gpupipe.pipeline.model.loaded.LoadedModel`."""
+    """A checked description; attributes as in `gpupipe.pipeline.model.interface.LoadedModel`."""
 
     goal: Goal
     features: DescribedFeatures

@@ -15,7 +15,7 @@ from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.inference import BATCH_ROWS
-from gpupipe.pipeline.model.loaded import LoadedModel
+from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merged
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpupipe.pipeline.atomic.directory import TRIES, AtomicDirectory
 from gpupipe.pipeline.jsonfile import write_json
-from gpupipe.pipeline.run_files import find_foreign, write_run_file
+from gpupipe.pipeline.rundir.files import find_foreign, write_run_file
 
 
 def default_run_directory(output: Path, name: str) -> Path:

@@ -1,0 +1,1 @@
+"""The run directory: complete or absent, and replaced only by runs."""
