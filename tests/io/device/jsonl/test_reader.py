@@ -18,8 +18,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.device.jsonl import structure
-from gpupipe.io.device.jsonl import reader
+from gpupipe.io.device.jsonl import reader, structure
 from gpupipe.io.device.jsonl.structure import JsonLines, plain_lines
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.text_values import JsonTexts
