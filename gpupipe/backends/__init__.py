@@ -1,4 +1,4 @@
-"""Where a run computes: one backend, chosen once, with the reason in words.
+"""Choice of the backend of a run: made once, with the reason in words.
 
 Importing this package imports no library that computes; asking about the GPU imports none either.
 """

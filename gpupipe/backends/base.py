@@ -1,4 +1,4 @@
-"""What a backend is: three namespaces, a matrix, an interpreter, and memory figures.
+"""The backend interface: three namespaces, a matrix, an interpreter, and memory figures.
 
 A stage is written once against this contract. The backend is chosen once, at the start of a run, and handed down as an
 argument; nothing is global. `gpupipe.backends.cpu.backend` is the one for the host.

@@ -1,4 +1,4 @@
-"""What processors use: their own meters where there are any, else watts that somebody vouches for."""
+"""Energy meters of processors and GPUs, or the wattage given in the configuration."""
 
 from __future__ import annotations
 

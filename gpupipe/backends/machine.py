@@ -1,4 +1,4 @@
-"""What this process may really use of the machine: threads and memory, limits of a container counted.
+"""Threads and memory that this process may use, with the limits of its container.
 
 Inside a container the operating system reports the whole host; the limits are in cgroup files, of which there are two
 layouts: v2 (``cpu.max``, ``memory.max``) and v1 (``cpu.cfs_quota_us``, ``memory.limit_in_bytes``).

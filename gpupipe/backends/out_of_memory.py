@@ -44,7 +44,7 @@ def map_row_ranges(
     n_rows: int,
     backend: Backend,
     what: str,
-    rows_a_part: int | None = None,
+    n_step_rows: int | None = None,
     noun: str = "rows",
     least: int = LEAST_ROWS,
 ) -> list[Result]:
@@ -61,7 +61,7 @@ def map_row_ranges(
         Whose stage says that the rows were split.
     what : str
         What is done with the rows, for messages.
-    rows_a_part : int, optional
+    n_step_rows : int, optional
         Begin with so many; default: all of them at once.
     noun : str
         What is counted, where it is not rows.
@@ -74,7 +74,7 @@ def map_row_ranges(
         If even `least` rows are too many.
     """
     found: list[Result] = []
-    step, done, failed_at = rows_a_part or max(1, n_rows), 0, 0
+    step, done, failed_at = n_step_rows or max(1, n_rows), 0, 0
     while done < n_rows or not found:
         stop = min(done + step, n_rows)
         try:

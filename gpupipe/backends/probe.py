@@ -1,4 +1,4 @@
-"""Is there a usable NVIDIA GPU, and are the packages that would use it installed?
+"""Detection of a usable NVIDIA GPU and of the packages that would use it.
 
 ``import cudf`` succeeds on a machine without a GPU, so an ImportError answers nothing. The driver's own management
 library does, in a fraction of a millisecond: it is asked through ctypes, CUDA itself is only opened and never

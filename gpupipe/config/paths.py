@@ -1,4 +1,4 @@
-"""Where a relative path of a configuration leads: from the working directory first, then from the file's own folder."""
+"""Resolution of relative paths in a configuration: working directory first, then the file's own folder."""
 
 from __future__ import annotations
 

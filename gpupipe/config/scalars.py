@@ -1,4 +1,4 @@
-"""What a plain YAML word means: the rules of YAML 1.2 (and ``1_000``), not those of 1.1.
+"""Values of plain YAML words by the rules of YAML 1.2 (and ``1_000``), not those of 1.1.
 
 PyYAML follows YAML 1.1, in which ``no`` is false, ``12:30`` is 750 and ``1e-3`` is text. In a table those are a
 country, a time and a learning rate.

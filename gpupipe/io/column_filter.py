@@ -1,4 +1,4 @@
-"""Which columns of the files are wanted, known before a byte of them is read."""
+"""Selection of the columns to read, known before a byte of the files is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a path means: a file, a glob, a folder, a hive-partitioned folder, an fsspec URL."""
+"""Discovery of the files that a path means: a file, glob, folder, hive-partitioned folder or fsspec URL."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class HivePartitions:
         names = dict.fromkeys(name for file in files for name in file.partitions)
         self.kinds = {name: _kind([file.partitions.get(name) for file in files]) for name in names}
 
-    def added_to(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
+    def add_columns(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
         """Return `table` with the partition columns of its file, but for those that the file itself has."""
         for name in wanted.pick(list(file.partitions)):
             if name not in table.column_names:

@@ -1,4 +1,4 @@
-"""What counts as a missing value in text: one list, the same in every format.
+"""Texts that count as missing values: one list, the same in every format.
 
 A text of the list, blanks around it aside, is null in CSV, JSON lines, Parquet, ORC and Arrow alike: a model that was
 trained on one format is served from another. All work is on the distinct values of a dictionary, never on rows.

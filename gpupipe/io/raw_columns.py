@@ -63,7 +63,7 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
     for file in files:
         table = _read(file, wanted, source)
         if table is not None and table.num_rows:
-            tables.append(partitions.added_to(table, file, wanted))
+            tables.append(partitions.add_columns(table, file, wanted))
     if not tables:
         return pa.table({name: pa.array([], pa.string()) for name in names})
     tables = [pa.table(list(map(_decoded, table.columns)), names=table.column_names) for table in tables]

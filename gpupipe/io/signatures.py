@@ -1,4 +1,4 @@
-"""What the first and last bytes of a file say that it is: asked before a parser sees it.
+"""File signatures, checked before a parser sees a file.
 
 A parser that is given another format says something of its own grammar ("metadata bytes", "not utf8"), or finds rows.
 """

@@ -170,7 +170,7 @@ def _read_files(files: Sequence[SourceFile], wanted: ColumnFilter, source: Table
     if mixed and all(file.format == "csv" for file in files):
         notes.say(mixed_note(mixed))
         tables = [_as_text(table, mixed, file, wanted, source) for table, file in found]
-    tables = [partitions.added_to(table, file, wanted) for table, file in zip(tables, files, strict=True)]
+    tables = [partitions.add_columns(table, file, wanted) for table, file in zip(tables, files, strict=True)]
     return tables[0] if len(tables) == 1 else combine(tables, files, notes)
 
 

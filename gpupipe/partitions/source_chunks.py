@@ -153,10 +153,10 @@ class _Reading:
         self._make_plain(self.files)
         agreement = ColumnAgreement(self.source, [file.file for file in self.files])
         for file in self.files:
-            agreement.say(file.file, [s.parsed for s in file.chunks], [s.plain for s in file.with_rows])
+            agreement.report(file.file, [s.parsed for s in file.chunks], [s.plain for s in file.with_rows])
         files = [file for file in self.files if file.with_rows]
         names = [file.file for file in files]
-        if mixed := agreement.mixed([file.stand_in() for file in files], names):
+        if mixed := agreement.find_mixed([file.stand_in() for file in files], names):
             self._agree(files, mixed)
             self._make_plain(files)
         columns = agreement.columns([file.stand_in() for file in files], names)

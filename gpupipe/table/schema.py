@@ -1,4 +1,4 @@
-"""What a table's columns are: their names, kinds and levels. Standard library only, so that ``check`` starts fast."""
+"""Columns of an encoded table: names, kinds, levels. Standard library only, so that ``check`` starts fast."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
 
 Array = Any  # of any library
-ROWS_A_BLOCK = 1 << 18  # ids are checked and written in parts: 1 MiB of scratch memory each, whatever the table's size
+BLOCK_ROWS = 1 << 18  # ids are checked and written in parts: 1 MiB of scratch memory each, whatever the table's size
 EXACT_IDS = 1 << 24  # float32 holds every integer below it
 ARRAYS = ("features", "ids", "target", "weight")
 
@@ -202,7 +202,7 @@ def _numbers(X: Array, sizes: Mapping[str, int]) -> int:
 
 
 def _blocks(rows: int) -> list[slice]:
-    return [slice(start, start + ROWS_A_BLOCK) for start in range(0, rows, ROWS_A_BLOCK)]
+    return [slice(start, start + BLOCK_ROWS) for start in range(0, rows, BLOCK_ROWS)]
 
 
 def _demand_ids(column: Array, name: str, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What a hand-over did: where the tensor's memory lies, and whether it is a copy."""
+"""Receipts of hand-overs: the tensor's memory, and whether it is a copy."""
 
 from __future__ import annotations
 

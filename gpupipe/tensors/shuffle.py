@@ -1,4 +1,4 @@
-"""Which rows a mini-batch takes: the order of an epoch, the share of a rank, and which epoch it is."""
+"""Row order of an epoch, the rows of each rank, and the count of epochs."""
 
 from __future__ import annotations
 

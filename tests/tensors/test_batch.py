@@ -133,7 +133,7 @@ def test_numbers_and_ids_share_the_matrix(numbers: np.ndarray, data: st.DataObje
 
 
 def test_blocks_of_rows_make_one_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS_A_BLOCK", 3)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 3)
     values = np.column_stack([np.arange(10), np.arange(10)[::-1]])
     batch = TensorBatch.of_matrix(matrix(values), {"c": 10})
     assert batch.ids is not None

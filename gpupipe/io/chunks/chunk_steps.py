@@ -87,7 +87,7 @@ def to_plain_chunk(
     """
     table, notes = convert_numbers(_with_columns(table, columns.kinds), columns.numbers, source.csv), FileNotes()
     if chunk.file.format == "csv":
-        notes.textures = profile_texts(table, declared_texts(source))
+        notes.text_profiles = profile_texts(table, declared_texts(source))
     if chunk.file.format != "generator":  # what is made is plain
         try:
             table = clean_chunk(table, chunk.file, ColumnFilter(source), notes)
@@ -111,7 +111,7 @@ def to_final_chunk(
         Of all files.
     columns : SourceColumns
     """
-    table = partitions.added_to(table, chunk.file, ColumnFilter(source))
+    table = partitions.add_columns(table, chunk.file, ColumnFilter(source))
     table = _with_columns(table, dict(zip(columns.together.names, columns.together.types, strict=True)))
     if source.where:
         table = filter_rows(table, source.where)

@@ -121,8 +121,8 @@ class ColumnAgreement:
         self.source, self.files = source, files
         self.wanted, self.notes = ColumnFilter(source), Notes()
 
-    def say(self, file: SourceFile, parsed: Sequence[ParsedChunk], plain: Sequence[PlainChunk]) -> None:
-        """Say what there is to say of a file, files in their order; raise the error of its first chunk with one."""
+    def report(self, file: SourceFile, parsed: Sequence[ParsedChunk], plain: Sequence[PlainChunk]) -> None:
+        """Report the notes on a file, in the order of the files; raise the error of its first chunk that has one."""
         found = FileNotes()
         for chunk in parsed:
             self.wanted.pick(chunk.seen)
@@ -132,10 +132,10 @@ class ColumnAgreement:
                 raise one.error
             found.include(one.notes)
         if file.format != "generator":
-            found.say(file, self.notes)
+            found.report(file, self.notes)
 
-    def mixed(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> list[str]:
-        """Return the columns that all CSV files must be read as text in, as they are text in some; say so."""
+    def find_mixed(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> list[str]:
+        """Return the columns to read as text in all CSV files because they are text in some, with a note."""
         mixed = clashes(stand_ins)
         if not mixed or any(file.format != "csv" for file in files):
             return []
@@ -143,7 +143,7 @@ class ColumnAgreement:
         return mixed
 
     def columns(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> SourceColumns:
-        """Return the columns of the source, given those of each file that has rows.
+        """Return the columns of the source, given the sample row of each file with rows.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class ColumnAgreement:
             raise DataError("there are no rows", where=mask(self.source.label), fix="check that it is the right file")
         partitions = HivePartitions(self.files)
         pairs = zip(stand_ins, files, strict=True)
-        tables = [partitions.added_to(table, file, self.wanted) for table, file in pairs]
+        tables = [partitions.add_columns(table, file, self.wanted) for table, file in pairs]
         table = tables[0] if len(tables) == 1 else combine(tables, files, self.notes)
         if self.source.where:
             filter_rows(table, self.source.where)  # refuses what cannot be compared

@@ -25,7 +25,7 @@ class FileNotes:
         What is said when its columns are made plain.
     missing : dict of str to set of str
         For each plain column, the texts that are read as missing.
-    textures : dict of str to TextProfile
+    text_profiles : dict of str to TextProfile
         What the columns of text of a CSV file are like.
     n_rows : int
     """
@@ -33,7 +33,7 @@ class FileNotes:
     def __init__(self) -> None:
         self.about_file, self.about_values = Notes(), Notes()
         self.missing: dict[str, set[str]] = {}
-        self.textures: dict[str, TextProfile] = {}
+        self.text_profiles: dict[str, TextProfile] = {}
         self.n_rows = 0
 
     def include(self, other: FileNotes) -> None:
@@ -42,14 +42,16 @@ class FileNotes:
         self.about_values.include(other.about_values)
         for name, texts in other.missing.items():
             self.missing.setdefault(name, set()).update(texts)
-        for name, texture in other.textures.items():
-            self.textures[name] = self.textures[name] | texture if name in self.textures else texture
+        for name, profile in other.text_profiles.items():
+            self.text_profiles[name] = self.text_profiles[name] | profile if name in self.text_profiles else profile
         self.n_rows += other.n_rows
 
-    def say(self, file: SourceFile, notes: Notes) -> None:
-        """Say everything, in the order in which reading the file at once says it."""
+    def report(self, file: SourceFile, notes: Notes) -> None:
+        """Report all notes in the order of reading the file at once."""
         _say_by_column(self.about_file, self.missing, notes)
-        report_stray_values({name: self.textures[name] for name in self.missing if name in self.textures}, notes)
+        report_stray_values(
+            {name: self.text_profiles[name] for name in self.missing if name in self.text_profiles}, notes
+        )
         _say_by_column(self.about_values, self.missing, notes)
         notes.include(self.about_file)  # the rows that were left out
         for name, texts in self.missing.items():

@@ -79,7 +79,7 @@ class ParquetStream:
         partitions = HivePartitions(self.files)
         for file, chunks in zip(self.files, self.chunks, strict=True):
             for table in _plain_chunks(file, chunks, wanted, notes):
-                table = partitions.added_to(table, file, wanted)
+                table = partitions.add_columns(table, file, wanted)
                 if self.source.where:
                     table = filter_rows(table, self.source.where)
                 table = select_columns(table, wanted, self.source)
@@ -184,4 +184,4 @@ def _plain_chunks(
         found.n_rows += table.num_rows
         if table.num_rows:
             yield clean_chunk(table, file, wanted, found)
-    found.say(file, notes)
+    found.report(file, notes)

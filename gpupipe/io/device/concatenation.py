@@ -177,7 +177,7 @@ def _all_texts(
         # The file lacks the column: an empty text is missing by any rule.
         return TextCodes(backend.xp.zeros(part.n_rows, "int32"), backend.frame.Series([""]))
 
-    return TextCodes.joined([texts_of(*pair) for pair in zip(parts, written, strict=True)], backend)
+    return TextCodes.concatenate([texts_of(*pair) for pair in zip(parts, written, strict=True)], backend)
 
 
 def _all_numbers(

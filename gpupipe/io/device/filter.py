@@ -87,7 +87,7 @@ def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Device
 def _taken(column: DeviceColumn, rows: Array, backend: Backend) -> DeviceColumn:
     if isinstance(column, DeviceNumbers):
         return DeviceNumbers(column.values[rows], column.valid[rows], column.type)
-    return DeviceDictionary(column.codes[rows], column.values).trimmed(backend)
+    return DeviceDictionary(column.codes[rows], column.values).trim(backend)
 
 
 class _Judge:

@@ -59,7 +59,7 @@ def key_columns(
 def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: Backend) -> list[DeviceColumn]:
     """Return columns whose values are those of their rows alone."""
     chosen = (columns[name] for name in names)
-    return [column if isinstance(column, DeviceNumbers) else column.trimmed(backend) for column in chosen]
+    return [column if isinstance(column, DeviceNumbers) else column.trim(backend) for column in chosen]
 
 
 def _require_unique(
@@ -100,4 +100,4 @@ def _gathered(column: DeviceColumn, matches: Array, kind: str, backend: Backend)
         return DeviceNumbers(column.values[rows], column.valid[rows] & has_match, column.type)
     coded = DeviceDictionary(xp.where(has_match, column.codes[rows], -1), column.values)
     # As in an Arrow dictionary, the levels of rows without a match are kept.
-    return coded.trimmed(backend, keep_unused=kind == "categorical" and pa.types.is_string(coded.values.type))
+    return coded.trim(backend, keep_unused=kind == "categorical" and pa.types.is_string(coded.values.type))

@@ -1,4 +1,4 @@
-"""What keeps a source from being read on a device with the same meaning as on the host, found out before reading."""
+"""Reasons to fall back to the host for reading a source, found before it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the texts of files mean, read on a device: what the host's own readers make of them."""
+"""Values of texts that are read on a device, by the rules of the host's readers."""
 
 from __future__ import annotations
 

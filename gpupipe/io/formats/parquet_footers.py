@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of the memory that its row groups take.
+"""Memory needs of row groups, from the footer of a Parquet file.
 
 Of its column chunks nothing is asked: pyarrow ends the process (SIGABRT), and raises nothing, where the footer of a
 damaged file, or of an encrypted one, says what cannot be decoded. What C++ reads by itself is safe.

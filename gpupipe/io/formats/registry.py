@@ -1,4 +1,4 @@
-"""Which reader reads a file, and which generator makes a table: two tables of names, loaded when first used."""
+"""Registries of file formats and generators, whose modules are loaded when first used."""
 
 from __future__ import annotations
 

@@ -103,11 +103,11 @@ def encode_frame(
     plans: list[tuple[str, Callable[[ColumnEncoder], EncodePlan]]]
     if frozen is not None:
         require(names, [column.source for column in frozen], "the model needs")
-        plans = [(column.source, partial(ColumnEncoder.enforced, column=column)) for column in frozen]
+        plans = [(column.source, partial(ColumnEncoder.enforce, column=column)) for column in frozen]
     else:
         declared = declared or {}
         require(names, declared, "schema: declares")
-        plans = [(name, partial(ColumnEncoder.inferred, declared=declared.get(name))) for name in names]
+        plans = [(name, partial(ColumnEncoder.infer, declared=declared.get(name))) for name in names]
     uses = Counter(name for name, _ in plans)
     columns, arrays, texts = [], {}, {}
     for name, plan in plans:
@@ -153,7 +153,8 @@ class ColumnEncoder:
             else:
                 self.series = column
 
-    def inferred(self, declared: DeclaredColumn | None) -> EncodePlan:
+    def infer(self, declared: DeclaredColumn | None) -> EncodePlan:
+        """Return the plan of a column of which `declared` is known at most; see `gpupipe.table.encode.infer`."""
         if self.coded is not None:
             return self._inferred_codes(self.coded, declared)
         if self.numbers is None:
@@ -165,7 +166,8 @@ class ColumnEncoder:
         found = infer(self.name, self.numbers.summary(), declared).column
         return EncodePlan(found, self._writer(self.numbers, found))
 
-    def enforced(self, column: Column) -> EncodePlan:
+    def enforce(self, column: Column) -> EncodePlan:
+        """Return the plan of a column of a frozen schema; see `gpupipe.table.encode.enforce`."""
         if self.numbers is not None:
             if column.kind == "text":
                 return self._text(column, ~self.numbers.valid)
@@ -181,8 +183,8 @@ class ColumnEncoder:
             coded = self._read(*distinct_texts(self.series, self.backend))
         return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
 
-    def seen(self, kind: str | None) -> pa.ChunkedArray:
-        """Return a column of few rows that shows what the schema needs: type, bounds, distinct values, whether nulls.
+    def summarize(self, kind: str | None) -> pa.ChunkedArray:
+        """Return a short column with all that the schema needs: type, bounds, distinct values, a null if there is one.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def encode_frame_chunks(
     for chunk in chunks():
         stop = start + _n_rows(chunk)
         for column in schema:
-            plan = ColumnEncoder(column.name, chunk[column.name], backend, rules).enforced(column)
+            plan = ColumnEncoder(column.name, chunk[column.name], backend, rules).enforce(column)
             if plan.write is None:
                 texts[column.name].append(plan.text)
             else:
@@ -85,7 +85,7 @@ def _look(
             require(list(chunk), declared, "schema: declares")
         for name, column in chunk.items():
             known = seen[name].kind if name in seen else declared[name].kind if name in declared else None
-            values = ColumnEncoder(name, column, backend, rules).seen(known)
+            values = ColumnEncoder(name, column, backend, rules).summarize(known)
             if name not in seen:
                 seen[name] = ColumnSummary(name, values.type, declared.get(name), most_rows)
             seen[name].add(values)

@@ -114,7 +114,7 @@ class DeviceDictionary:
         is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last
         return backend.xp.take(backend.to_device(is_null), self.codes)
 
-    def trimmed(self, backend: Backend, keep_unused: bool = False) -> DeviceDictionary:
+    def trim(self, backend: Backend, keep_unused: bool = False) -> DeviceDictionary:
         """Return the same rows without nulls among the values; nor any that no row has, unless these are kept."""
         keep = np.asarray(self.values.is_valid())
         if not keep_unused:
@@ -156,8 +156,8 @@ class TextCodes:
         return cls(codes.astype("int32"), backend.frame.Series(found))
 
     @classmethod
-    def joined(cls, parts: Sequence[TextCodes], backend: Backend) -> TextCodes:
-        """Return the rows of all, one after the other."""
+    def concatenate(cls, parts: Sequence[TextCodes], backend: Backend) -> TextCodes:
+        """Return the rows of all parts in order."""
         if len(parts) == 1:
             return parts[0]
         xp = backend.xp

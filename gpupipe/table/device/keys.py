@@ -57,7 +57,7 @@ def key_codes(
     ----------
     left, right : sequence of (DeviceNumbers or DeviceDictionary)
         The key columns of the two, in the same order; a DeviceDictionary has no values but those of its rows
-        (`DeviceDictionary.trimmed`), or types could differ by them.
+        (`DeviceDictionary.trim`), or types could differ by them.
     names : sequence of (str, str)
         What the columns are called, for messages.
     label : str

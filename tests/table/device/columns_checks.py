@@ -57,7 +57,7 @@ def test_numbers_are_encoded_where_they_are(declared: dict[str, str]) -> None:
 
 def test_texts_are_looked_up_where_their_codes_are() -> None:
     device, values = DeviceDouble(), pa.array(["b", None, "a", "unused"])
-    coded = DeviceDictionary(device.to_device(np.array([2, 0, -1, 1])), values).trimmed(device)
+    coded = DeviceDictionary(device.to_device(np.array([2, 0, -1, 1])), values).trim(device)
     assert coded.values.to_pylist() == ["b", "a"]
     table = encode_frame({"c": coded}, device)
     assert table.schema["c"].levels == ("a", "b")

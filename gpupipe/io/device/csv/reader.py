@@ -176,7 +176,7 @@ class _CsvReader:
                 fields = self._fields(chunk, names)
                 for name in names:
                     texts[name].append(TextCodes.of(fields.pop(name), self.backend))
-        return {name: TextCodes.joined(parts, self.backend) for name, parts in texts.items()}
+        return {name: TextCodes.concatenate(parts, self.backend) for name, parts in texts.items()}
 
     def _chunk_column(self, name: str, series: Any) -> _ChunkColumn:
         if name in self.stay_texts:
@@ -210,7 +210,7 @@ class _CsvReader:
         if has_plain and name in self.stay_texts:
             return None
         sized = list(zip(parts, self._n_rows, strict=True))
-        others = TextCodes.joined([self._others(part, n_rows) for part, n_rows in sized], backend)
+        others = TextCodes.concatenate([self._others(part, n_rows) for part, n_rows in sized], backend)
         if not has_plain:
             return others
         if len(others.texts) > FEW_OTHERS:

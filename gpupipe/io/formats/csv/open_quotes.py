@@ -1,4 +1,4 @@
-"""Whether a CSV file ends within quotes: its parser takes all that follows a mark which is never closed for a value.
+"""Detection of CSV files that end inside quotes: the parser takes all that follows for one value.
 
 So a line follows the last one that is no row, whatever the file holds: where the parser does not find it, the file
 has ended within quotes.

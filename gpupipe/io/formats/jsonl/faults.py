@@ -1,4 +1,4 @@
-"""Which line of a JSON lines file its parser has stumbled over: the lines are read again, one by one, to say so."""
+"""Errors of JSON lines files, located by reading the lines again, one by one."""
 
 from __future__ import annotations
 
