@@ -162,7 +162,7 @@ def test_public_class_names_are_unique() -> None:
 
 
 FIELD_TERMS = {
-    "backed", "boosting", "clustering", "encoding", "finding", "fitted", "hashing", "keyed", "ranking", "rolling",
+    "backed", "bearing", "boosting", "clustering", "encoding", "finding", "fitted", "hashing", "keyed", "ranking", "rolling",
     "sampling", "scaling", "scoring", "training", "typing", "untrusted",
 }  # fmt: skip
 """Established terms and names of things that end as a gerund or a participle does."""

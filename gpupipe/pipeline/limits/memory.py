@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.io.chunks.splittable_files import ROW_BYTES
 from gpupipe.io.source_reader import input_files
 from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
 from gpupipe.units import GIB
