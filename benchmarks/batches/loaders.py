@@ -11,8 +11,8 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 
 from gpupipe.tensors.batches import Batches
+from gpupipe.typing import Array
 
-Array = Any
 Pair = tuple[Any, Any]
 Loaders = dict[str, Iterable[Pair]]
 

@@ -22,8 +22,7 @@ from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.preparation import folds_of, prepare
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def alone(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:

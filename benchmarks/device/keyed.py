@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.peers import keyed_cudf
 from benchmarks.peers.keyed_cudf import DAYS, LAG, ROWS
 from gpupipe.table.device.keys import in_order
+from gpupipe.typing import Array
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ DAY = 86_400_000_000  # microseconds
 EVENTS_A_KEY = 50
 CALLS = 5
 
-Array = Any
 Ours = Callable[[keyed.History, Array], Array]
 Theirs = Callable[["cudf.DataFrame"], "cudf.Series"]
 

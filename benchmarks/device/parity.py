@@ -28,8 +28,8 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
+from gpupipe.typing import Array
 
-Array = Any
 DEVICES = ("cpu", "gpu")
 # Stages that are the host's on every device, and that of reading, which a configuration may leave to it.
 OF_THE_HOST = ("read", "split", "export", "report")

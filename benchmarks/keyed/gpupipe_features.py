@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.keyed.event_log import CUT_OFF, DAY, SPAN, EventLog
 from gpupipe.backends.machine import n_threads
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
-
-Array = Any
 
 
 def compiled(events: EventLog, clock: StageClock) -> Columns:

@@ -15,11 +15,10 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import cudf
-
-Array = Any
 
 
 def main() -> None:

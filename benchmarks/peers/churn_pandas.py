@@ -12,11 +12,10 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = Any
 
 
 def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
 from benchmarks.device.workload import CATEGORIES, report
 from benchmarks.peers.churn_pandas import train_and_judge
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import polars as pl
-
-Array = Any
 
 
 def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:

@@ -17,11 +17,11 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.cluster.workload import BUCKETS, CATEGORIES, CROSSES, document, summary
 from benchmarks.peers.target_rates import smoothed_rates
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
-Array = Any
 Fitted = dict[str, Any]
 
 TEXTS = [*CATEGORIES, CITY, TARGET]

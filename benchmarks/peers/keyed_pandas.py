@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.keyed.event_log import CUT_OFF, DAY, SPAN, EventLog
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
-
-Array = Any
 
 
 def best(events: EventLog, clock: StageClock) -> Columns:

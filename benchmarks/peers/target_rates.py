@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.churn import FOLDS, SMOOTHING
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def smoothed_rates(n: Array, total: Array) -> tuple[Array, Array]:

@@ -13,12 +13,13 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from gpupipe.typing import Array
+
 if TYPE_CHECKING:
     from gpupipe_kernels.program.program import Program
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 @dataclass(frozen=True)

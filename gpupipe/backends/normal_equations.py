@@ -7,9 +7,9 @@ overwritten. Sums of several matrices add up to those of all their rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-Array = Any
+from gpupipe.typing import Array
+
 Block = tuple[Array, Array, Array]
 
 # Eigenvalues of a Gram matrix of unit columns are right to about d * 2e-16 of the largest, so with thousands of columns

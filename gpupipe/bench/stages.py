@@ -24,8 +24,7 @@ from gpupipe.pipeline.timeline import Timeline, peak_host_bytes
 from gpupipe.pipeline.training import Rows, Trained, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import fit, keyword_arguments, learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
-
-Array = Any
+from gpupipe.typing import Array
 
 TRAININGS = 3  # begun at most; each but the last may lose a worker
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.checkpoint_access import reaches
@@ -37,8 +36,7 @@ from gpupipe.models.neural.training_problem import Lesson, lesson_of
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
-
-Array = Any
+from gpupipe.typing import Array
 
 TRAININGS = 3  # begun at most; each but the last may lose a worker
 

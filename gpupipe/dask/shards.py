@@ -15,8 +15,7 @@ from gpupipe.models.neural.shard_training import Shard, ShardRows
 from gpupipe.models.neural.training_problem import Lesson
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Handle
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +23,8 @@ from gpupipe.table.keys import key_codes, key_values
 from gpupipe.table.schema import NAT
 from gpupipe.table.spans import UNITS_US, span_us, time_us
 from gpupipe.table.times import is_text
+from gpupipe.typing import Array
 
-Array = Any
 DAY_US = UNITS_US["d"]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.errors import DataError
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

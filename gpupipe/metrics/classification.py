@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from gpupipe.metrics.predictions import ClassPredictions, cost_matrix, mean
-from gpupipe.metrics.registry import CLASSIFICATION, Array, metric
+from gpupipe.metrics.registry import CLASSIFICATION, metric
+from gpupipe.typing import Array
 
 EPSILON = 2.0**-52  # a probability is taken to be so far from 0 and 1 before its logarithm, as in scikit-learn
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.metrics.evaluation import Predicted
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
 from gpupipe.metrics.ranking import Ranking
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

@@ -15,7 +15,8 @@ from gpupipe.metrics.predictions import (
     UnlabelledPredictions,
     ValuePredictions,
 )
-from gpupipe.metrics.registry import CLASSIFICATION, METRICS, Array
+from gpupipe.metrics.registry import CLASSIFICATION, METRICS
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

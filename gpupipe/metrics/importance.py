@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpupipe.metrics.evaluation import Predicted, evaluate
-from gpupipe.metrics.registry import METRICS, Array
+from gpupipe.metrics.registry import METRICS
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

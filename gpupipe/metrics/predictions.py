@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import DataError
 from gpupipe.metrics.ranking import Ranking
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

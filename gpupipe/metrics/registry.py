@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from gpupipe.registry import Registry
-
-Array = Any
 
 CLASSIFICATION = ("binary", "multiclass")
 

@@ -13,8 +13,8 @@ from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 View = Literal["codes", "dense", "embedding"]
 

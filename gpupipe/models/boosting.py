@@ -34,8 +34,8 @@ from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 _NUMBER_LOSSES = ("squared_error", "absolute_error", "gamma", "poisson", "quantile")
 LOSSES: dict[Task, tuple[str, ...]] = {

@@ -19,9 +19,10 @@ from gpupipe.models.neural.settings import Neural
 from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import GpuEstimator, Refusal
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 
 def early_refusal(model: Model, task: Task) -> Refusal | None:

@@ -23,9 +23,9 @@ from gpupipe.models.files.skops import write_skops
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.base import View
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 FILE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"

@@ -26,8 +26,8 @@ from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 _CLASSIFIER = ("gini", "entropy", "log_loss")
 _REGRESSOR = ("squared_error", "absolute_error", "poisson")

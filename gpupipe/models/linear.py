@@ -11,8 +11,8 @@ from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positiv
 from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 # A skinny matrix has too little work per call to share out: with two threads on two cores OpenBLAS took 1.5 times as
 # long in lbfgs, 5 times in least squares, and 10 times in newton-cholesky while other programs were running.

@@ -9,7 +9,7 @@ from gpupipe.models.base import MODELS, Model, Positive, PositiveInt
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 
 @MODELS.register("knn")

@@ -26,8 +26,9 @@ from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import Refusal
+    from gpupipe.typing import Array
 
 # What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {

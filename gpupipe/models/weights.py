@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 
 def row_weights(

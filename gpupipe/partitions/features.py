@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 
 def transform(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:

@@ -23,8 +23,8 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.typing import Array
 
-Array = Any
 Sums = list[Array]  # what partitions say, and may be added up
 
 BLOCK_ROWS = 16_384  # in float64 at a time

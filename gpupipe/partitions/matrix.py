@@ -11,9 +11,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.partitions.workers import Handle, Workers
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)

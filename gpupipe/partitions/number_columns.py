@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False)

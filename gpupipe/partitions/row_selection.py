@@ -13,8 +13,7 @@ from gpupipe.features.statistics.row_blocks import ROWS_A_PART
 from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.arrange import between, take, take_each
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 
 class _Run(NamedTuple):

@@ -21,9 +21,9 @@ from gpupipe.partitions.workers import Handle, Workers
 from gpupipe.table.arrange import arrange, select
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, select_rows
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
+from gpupipe.typing import Array
 
-Array = Any
 Device = Literal["auto", "cpu", "gpu"]
 Section = Mapping[str, Any]
 

@@ -44,7 +44,6 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.arrange import on_device
 from gpupipe.table.time_formats import time_formats
 
-Array = Any
 MORE_ROWS = 1_000_000
 MOST_DATES = 1_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"

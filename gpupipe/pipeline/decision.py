@@ -11,8 +11,7 @@ from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

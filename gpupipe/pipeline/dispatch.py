@@ -23,8 +23,8 @@ from gpupipe.rules import RuleViolation
 from gpupipe.rules.check import Rules, find_violations
 from gpupipe.table.arrange import select, take
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
-Array = Any
 AnyTable = Any  # a Table, or a PartitionedTable
 Matrix = Any  # an array of the backend, or a PartitionedMatrix
 

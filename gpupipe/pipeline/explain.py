@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from gpupipe.pipeline.dispatch import matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.timeline import Stage
+from gpupipe.typing import Array
 
-Array = Any
 BLOCK_COLUMNS = 256  # in float64 at once
 TINY = np.finfo(np.float64).tiny
 

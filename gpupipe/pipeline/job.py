@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
@@ -25,8 +25,8 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import Rows, Trained, learn_features, select_rows, train, training_matrix
 from gpupipe.pipeline.worker_stages import stage_on
+from gpupipe.typing import Array
 
-Array = Any
 Measured = TypeVar("Measured")
 
 

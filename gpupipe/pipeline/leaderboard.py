@@ -21,8 +21,8 @@ from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import Trained
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
+from gpupipe.typing import Array
 
-Array = Any
 DECISION_PARTS = 5  # of the validation rows
 
 

@@ -7,8 +7,6 @@ that leads, if the matrix fits there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.backends.base import Backend
@@ -20,8 +18,7 @@ from gpupipe.models.training import require_torch
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OnDisk
 from gpupipe.partitions.training_memory import SHARE, gathered_bytes
-
-Array = Any
+from gpupipe.typing import Array
 
 GIB = 1 << 30
 

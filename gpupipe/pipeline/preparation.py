@@ -26,8 +26,8 @@ from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_split
 from gpupipe.table.arrange import on_device
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
+from gpupipe.typing import Array
 
-Array = Any
 Divided = TypeVar("Divided")
 
 DEFAULT_MODELS = {

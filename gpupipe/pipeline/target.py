@@ -13,8 +13,8 @@ from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import CLASSIFICATION, Model, Task
 from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.table.schema import FIRST_LEVEL, Column
+from gpupipe.typing import Array
 
-Array = Any
 MOST_LISTED = 10  # values of a target in a message
 Label = str | float | int | bool
 

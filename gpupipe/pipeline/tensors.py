@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.table.arrange import take
 from gpupipe.tensors.batch import Metadata, TensorBatch
+from gpupipe.typing import Array
 
-Array = Any
 TensorView = Literal["dense", "embedding"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
@@ -27,8 +26,7 @@ from gpupipe.pipeline.dispatch import (
     write_training_matrix,
 )
 from gpupipe.pipeline.target import Goal
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from gpupipe.rules.settings import ABLE, TEXTS, ColumnRules
 from gpupipe.rules.violation import ROWS_SHOWN, RuleViolation
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Column
+from gpupipe.typing import Array
 
-Array = Any
 Rules = Mapping[str, Sequence[ColumnRules]]
 
 

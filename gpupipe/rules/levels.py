@@ -20,8 +20,7 @@ from gpupipe.table.numbers import parse_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column
 from gpupipe.table.strings import as_dictionary, dictionaries, write_codes
 from gpupipe.table.time_formats import FORMATS, micros
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

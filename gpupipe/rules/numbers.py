@@ -16,8 +16,8 @@ from gpupipe.rules.settings import ColumnRules, to_micros
 from gpupipe.rules.violation import format_time
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, Column
+from gpupipe.typing import Array
 
-Array = Any
 WHOLE = ("int", "integer")
 EXACT = 2.0**53  # float64 tells whole numbers apart up to here
 

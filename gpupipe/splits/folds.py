@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpupipe.errors import DataError
 from gpupipe.splits.cross_validation import fold_rows, require_folds
 from gpupipe.splits.holdout import count_of, from_cutoff, held_out, known_times
 from gpupipe.splits.settings import Level, Split
 from gpupipe.splits.split_column import split_by_column
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

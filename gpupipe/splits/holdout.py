@@ -7,8 +7,8 @@ from typing import Any
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.splits.cutoff import parse_cutoff
+from gpupipe.typing import Array
 
-Array = Any
 NAT = -(2**63)  # a missing time, as in gpupipe.table.schema
 
 

@@ -37,8 +37,8 @@ from gpupipe.starter.power import (
     together,
 )
 from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
 MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
 MIN_EXTREMES = 5  # the same of an interval of a number: five extremes of a hundred rows are none by chance

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.starter.power import level_codes
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS, MIN_LEVEL_ROWS = 60, 5
 MIN_SHARE = 0.9  # of the rows are in levels of enough rows
 MAX_SLIPS = 0.01  # of the rows

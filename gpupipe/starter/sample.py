@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from gpupipe.models import CLASSIFICATION, Task
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, NULL
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 20_000, 40_000_000  # cells are float64: 320 MB
 FOLDS = 3
 SEED = 0

@@ -13,8 +13,8 @@ from typing import Any
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
+from gpupipe.typing import Array
 
-Array = Any  # of any library
 ROWS_A_BLOCK = 1 << 18  # ids are checked and written in parts: 1 MiB of scratch memory each, whatever the table's size
 EXACT_IDS = 1 << 24  # float32 holds every integer below it
 ARRAYS = ("features", "ids", "target", "weight")

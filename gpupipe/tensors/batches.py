@@ -22,8 +22,8 @@ from gpupipe.tensors.mover import CudaMover
 from gpupipe.tensors.prefetch import Tensors, moved
 from gpupipe.tensors.rows import Rows, arrays_of, packed_bytes, rows_of, seen
 from gpupipe.tensors.shuffle import Epochs, Shard, permutation
+from gpupipe.typing import Array
 
-Array = Any
 Job = Any  # which rows: their numbers, or a slice
 
 LARGEST = 1 << 32  # no seed or epoch is as large

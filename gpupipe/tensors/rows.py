@@ -15,8 +15,7 @@ from gpupipe.tensors.batch import ARRAYS, TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.obstacles import on_device
 from gpupipe.tensors.prefetch import Tensors
-
-Array = Any
+from gpupipe.typing import Array
 
 CELL = 4  # bytes
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-Array = Any
+from gpupipe.typing import Array
 
 KEY_BITS = 31  # of the two numbers in the cell that all processes of a `DataLoader` share
 

@@ -15,8 +15,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, Item, Memory, Result
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe_kernels.program.program import Program

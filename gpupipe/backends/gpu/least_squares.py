@@ -16,8 +16,7 @@ from gpupipe.backends.normal_equations import (
     column_sums,
     residual_products,
 )
-
-Array = Any
+from gpupipe.typing import Array
 
 BLOCK_BYTES = 128 << 20  # of float64 rows at a time
 LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows while they are made

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array
 from gpupipe.datasets.churn.draws import Draws
 from gpupipe.datasets.churn.population import (
     CATEGORICALS,
@@ -25,6 +24,7 @@ from gpupipe.datasets.churn.population import (
     SERVICE,
     Population,
 )
+from gpupipe.typing import Array
 
 SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
 SECONDS_PER_DAY = 86_400

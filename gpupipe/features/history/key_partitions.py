@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpupipe.backends.out_of_memory import by_parts
 from gpupipe.features.history.derivation import Made
 from gpupipe.features.history.keys import Keys
 from gpupipe.features.history.tables import Rows, Sources
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
-
-Array = Any
 
 
 class OfKeys(Protocol):

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.typing import Array
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
     from gpupipe.features.history.tables import Events, Rows
-
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.table.schema import Column, Schema
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from gpupipe.table.device.columns import Coded, Numbers
 
     RawColumn: TypeAlias = pa.ChunkedArray | Numbers | Coded
-
-Array = Any
 
 
 class Rows:

@@ -21,11 +21,11 @@ from gpupipe.features.history.keys import Keys, ordered, own_keys, shared_keys
 from gpupipe.features.history.tables import Rows, Sources
 from gpupipe.settings import Names
 from gpupipe.table.spans import UNITS_US, AsOf, Gap, gap_us, is_time, time_us
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
 
-Array = Any
 Unit = Literal["days", "hours", "minutes", "seconds"]
 UNIT_US = {"days": UNITS_US["d"], "hours": UNITS_US["h"], "minutes": UNITS_US["min"], "seconds": UNITS_US["s"]}
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.text_op import TextOp, buffers
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = Any
 CountName = Literal[
     "characters", "bytes", "words", "lines", "letters", "uppercase", "digits", "punctuation", "spaces"
 ]  # fmt: skip

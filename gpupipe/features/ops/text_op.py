@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from gpupipe.features.history.derivation import DerivedOp, Made
 from gpupipe.features.history.tables import Rows, Sources
 from gpupipe.features.ops.base import SelectingOp
 from gpupipe.features.program.selection import resolve
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 MUCH = 1 << 26  # bytes: less needs no look at what is free
 FEW_ROWS = 10_000  # they are taken sooner than threads are started
-
-Array = Any
 
 
 class TextOp(DerivedOp, SelectingOp):

@@ -11,16 +11,15 @@ source, it stands for itself. What some column of the matrix stands for is not l
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
 from gpupipe.table.schema import FIRST_LEVEL, NULL
+from gpupipe.typing import Array
 from gpupipe_kernels.program.opcodes import N_REGISTERS
 
 if TYPE_CHECKING:
     from gpupipe_kernels.program.program import Call
-
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,12 @@ from gpupipe.table.arrange import arrange, between, on_device, same_codes
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program, block_id
 from gpupipe_kernels.user.language import KernelError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Array = Any
 
 
 @dataclass(frozen=True)

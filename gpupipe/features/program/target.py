@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from gpupipe.features.program.expressions import Codes, IndexStep
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, over_parts
 from gpupipe.table.blocks import Table, code_storage
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
 from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
-Array = Any
 Tables = tuple[Array, Array]  # rows, and sums of the target
 TASKS_A_THREAD = 4  # so that threads end at about the same time
 

@@ -13,9 +13,8 @@ from gpupipe.features.statistics.quantiles import Inside, interpolated, places
 from gpupipe.features.statistics.reductions import Found, Sweeper
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 MOST_ROWS_MADE = 2**22  # by a program at once: 16 MiB a column
 

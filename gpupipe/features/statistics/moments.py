@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any
+from gpupipe.typing import Array
 
 FIRST_ROWS = 256
 

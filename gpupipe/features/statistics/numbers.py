@@ -18,10 +18,9 @@ from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import exponent
 from gpupipe.features.statistics.reductions import Sweeper
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashing import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
-
-Array = Any
 
 ROWS_OF_AN_EXPONENT = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
 

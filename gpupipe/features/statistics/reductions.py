@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from gpupipe.features.statistics.moments import Moments, value_amid
 from gpupipe.features.statistics.quantiles import Inside, brackets, insides, joined, quantiles
 from gpupipe.features.statistics.row_blocks import ROWS_A_PART, over_parts
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
-
-Array = Any
 
 
 @dataclass(frozen=True)

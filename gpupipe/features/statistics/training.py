@@ -21,11 +21,11 @@ from gpupipe.features.statistics.row_blocks import ROWS_A_PART, is_on_device, ov
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.program.opcodes import NAT
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import Wanted
 from gpupipe.io.device.combine import FileColumns, are_missing, columns_of
@@ -33,6 +33,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import Numbers, TextCodes, strings
 from gpupipe.table.device.encode import SAMPLE, TextRules
+from gpupipe.typing import Array
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 BLANKS = " \t"  # what Arrow trims of numbers

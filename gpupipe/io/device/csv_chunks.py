@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import Obstacle
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import Header
+from gpupipe.typing import Array
 
 CHUNK_BYTES = 256 << 20  # the most: of host memory, and 16 times as much of a device's
 LEAST_BYTES = 1 << 20

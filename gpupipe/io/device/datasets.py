@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.datasets.churn.columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
@@ -16,6 +16,7 @@ from gpupipe.io.column_filter import Wanted
 from gpupipe.io.read import generated
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import Coded, Numbers
+from gpupipe.typing import Array
 
 BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
 

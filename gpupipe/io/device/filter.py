@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.where import COMPARISONS, links, parse_where
 from gpupipe.table.device.columns import MICROS, Coded, Known, Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.device.encode import TextRules
+from gpupipe.typing import Array
 
 PLACE = "place in the table"  # no name in an expression
 

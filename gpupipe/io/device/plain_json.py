@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import Obstacle
+from gpupipe.typing import Array
 
 FIX = "write one flat object a line; the host reader reads the lines, or says which one is wrong"
 QUOTE, BACKSLASH, BLANK_CODE = b'"\\ '

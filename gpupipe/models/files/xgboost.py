@@ -19,7 +19,7 @@ from gpupipe.models.files.tree_checks import check_nodes
 from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 INT32 = (1 << 31) - 1
 DELETED = INT32  # the split index of a node that pruning has removed

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.tensors.receipt import Receipt
+    from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)

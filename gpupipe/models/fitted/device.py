@@ -18,9 +18,10 @@ from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.task import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import Refusal
     from gpupipe.tensors.receipt import Receipt
+    from gpupipe.typing import Array
 
 # cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
 BLOCK_ROWS = 1 << 20

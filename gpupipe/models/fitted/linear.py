@@ -12,7 +12,7 @@ from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.task import Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
 

@@ -16,7 +16,7 @@ from gpupipe.models.task import CLASSIFICATION
 from gpupipe.models.threads import limit_threads
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 # Some estimators copy what they predict as float64: in blocks of rows, that copy stays in the cache's order of size.
 BLOCK_ROWS = 131_072

@@ -14,7 +14,7 @@ from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.task import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 INSTALL = "pip install 'gpupipe[cpu]'"
 

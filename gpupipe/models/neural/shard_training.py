@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -32,11 +32,10 @@ from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 from gpupipe.tensors.handover import hand_over
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-
-Array = Any
 
 
 @dataclass(frozen=True)

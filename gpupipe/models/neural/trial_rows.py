@@ -10,7 +10,7 @@ from gpupipe.models.neural.embeddings import NEVER
 from gpupipe.models.neural.fitted.scorer import Served
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 LEAST_ROWS, MOST_ROWS = 384, 4096
 

@@ -21,8 +21,7 @@ from gpupipe.models.xgboost_rounds import BoostingRounds
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OnDisk
 from gpupipe.partitions.training_memory import binned_bytes
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OnDisk) -> FittedModel:

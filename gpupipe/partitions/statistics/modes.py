@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.backends.base import Backend
@@ -11,9 +9,9 @@ from gpupipe.features.statistics.numbers import most_frequent
 from gpupipe.partitions.number_columns import Asked, arrays
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashing import mix
 
-Array = Any
 Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each
 
 MOST_SENT = 2**20  # values that come to the leading process at a time

@@ -7,7 +7,6 @@ a rank's integer from the first on: it asks how many are below each of the integ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from gpupipe.partitions.number_columns import Asked, arrays
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Handle
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 BITS_A_PASS = 12
 BITS_OF_MANY = 8  # where so many ranks are looked for that the questions would be long

@@ -18,12 +18,11 @@ from gpupipe.partitions.number_columns import Asked, arrays, picked
 from gpupipe.partitions.statistics.rank_selection import ranked
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import ReductionEngine
 
 Item = TypeVar("Item")
-Array = Any
-
 MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Handle
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 class ClusterStatistics(Statistics):

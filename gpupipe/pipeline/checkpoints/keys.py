@@ -23,9 +23,8 @@ from gpupipe.io.read import input_files
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
+from gpupipe.typing import Array
 from gpupipe_kernels.code_cache import SOURCES as KERNELS
-
-Array = Any
 
 # The packages that make a stage. All others but those that make no result count as the code of reading.
 SOURCES = {"features": ("features",), "training": ("models", "tensors")}

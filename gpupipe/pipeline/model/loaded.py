@@ -30,11 +30,10 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.frames import frame_to_arrow
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

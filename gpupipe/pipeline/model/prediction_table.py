@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.metrics import predicted_labels
 from gpupipe.models import CLASSIFICATION, Prediction
 from gpupipe.pipeline.target import Goal
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def prediction_values(prediction: Prediction, goal: Goal, threshold: float) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,7 @@ from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import Trained
 from gpupipe.table.encode import encode
-
-Array = Any
+from gpupipe.typing import Array
 
 REACH = 2.0  # rows are predicted whose features are no further out than so many times those of the run's rows
 

@@ -25,8 +25,7 @@ from gpupipe.pipeline.parity.rows import Trial
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
-
-Array = Any
+from gpupipe.typing import Array
 
 NAME, ROWS = "parity.json", "parity.parquet"
 ANEW = "run its configuration again with this version of gpupipe"

@@ -26,8 +26,8 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.splits import hold_out
+from gpupipe.typing import Array
 
-Array = Any
 MORE_ROWS = 1_000_000
 
 

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact.untrusted.documents import parse_json
+from gpupipe.typing import Array
 
 LENGTH = struct.Struct("<Q")  # bytes of the JSON document
 MOST_JSON = 64 << 20  # bytes: a description of 100,000 columns takes less
-
-Array = Any
 
 
 def pack(document: Mapping[str, Any], parts: Sequence[Any] = ()) -> bytes:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.table.schema import NAT
+from gpupipe.typing import Array
 
 MICROS = pa.timestamp("us")
 PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds

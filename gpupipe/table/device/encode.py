@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
 from gpupipe.table.device.columns import Coded, DeviceText, Numbers, TextCodes, distinct_texts, strings
 from gpupipe.table.encode import FEW_LEVELS, Plan, enforce, infer, require, require_distinct
 from gpupipe.table.numbers import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, Declared, Schema
+from gpupipe.typing import Array
 
 # What Arrow trims: the white space of Unicode.
 BLANKS = (

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.table import keys
 from gpupipe.table.device.columns import Coded, Known, Numbers
 from gpupipe.table.schema import NAT
+from gpupipe.typing import Array
 
 Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
 Pair = tuple[Array, Array, int]  # the same of two columns
