@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from gpupipe_kernels.typing import Array, DeviceArray, HostArray
+from typing import Protocol
 
-__all__ = ["Array", "DeviceArray", "HostArray"]
+from gpupipe_kernels.typing import Array, ArrayNamespace, DeviceArray, HostArray
+
+__all__ = ["Array", "ArrayNamespace", "DeviceArray", "HostArray", "Matrix"]
+
+
+class Matrix(Protocol):
+    """A feature matrix, float32: an array, or one in partitions."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""

@@ -72,7 +72,7 @@ def fitted(job: Job, view: View) -> Fitted:
     return Fitted(features, on_host(training, backend), on_host(served, backend))
 
 
-def on_host(matrix: Array, backend: Backend) -> Array:
+def on_host(matrix: Array | PartitionedMatrix, backend: Backend) -> Array:
     """Return a column-major matrix, or one in partitions, as one of the host."""
     return matrix.gather() if isinstance(matrix, PartitionedMatrix) else backend.to_host(matrix.T).T
 

@@ -61,7 +61,7 @@ def work(files: list[str], clock: StageClock, options: argparse.Namespace) -> fl
 def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
     import cupy
 
-    X = cupy.empty((len(y), N_FEATURES), "float32", order="F")
+    X: Array = cupy.empty((len(y), N_FEATURES), "float32", order="F")
     for j, name in enumerate(NUMBERS):
         X[:, j] = _number(frame[name], name in SKEWED, is_train)
     j = len(NUMBERS)
@@ -83,11 +83,13 @@ def _number(column: cudf.Series, is_skewed: bool, is_train: Array) -> Array:
     if is_skewed:
         x = cupy.log1p(x)
     seen = x[is_train]
-    return (x - seen.mean()) / seen.std()
+    scaled: Array = (x - seen.mean()) / seen.std()
+    return scaled
 
 
 def _codes(column: cudf.Series) -> Array:
-    return column.astype("category").cat.codes.to_cupy()
+    codes: Array = column.astype("category").cat.codes.to_cupy()
+    return codes
 
 
 def _train(X: Array, y: Array) -> Any:

@@ -62,7 +62,8 @@ def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
     codes = [pl.col(name).to_physical().cast(pl.Float32) for name in CATEGORIES]
     rate = rate_of_rows(frame[CITY].to_physical().to_numpy(), y, is_train, fold, np)
     made = frame.lazy().select(*columns, pl.Series("rate", rate, pl.Float32), *circles, *codes).collect()
-    return made.to_numpy(order="fortran")
+    matrix: Array = made.to_numpy(order="fortran")
+    return matrix
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _read(file: Path) -> dd.DataFrame:
 def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
     """Return a partition with the target as a number, the fold of each row, and codes of what rates are of."""
     fold = pd.util.hash_array(np.arange(len(part)) + np.uint64(len(part))) % FOLDS
-    made = {name: _bucket(part, other) for name, other in CROSSES.items()}
+    made: dict[str, Any] = {name: _bucket(part, other) for name, other in CROSSES.items()}
     return part.assign(
         y=(part[TARGET] == "Yes").astype("float64"), fold=fold.astype("int8"),
         **{f"{CITY}_code": part[CITY].cat.codes.astype("int32"), **made},

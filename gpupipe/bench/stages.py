@@ -17,6 +17,7 @@ from gpupipe.errors import DeviceError
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, prepare
@@ -43,7 +44,7 @@ class SplitTable:
     job: Job
     rows: Rows
     test: Table
-    y_test: Array
+    y_test: Array | None
 
 
 def run_stages(
@@ -95,7 +96,7 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
-        test = take(job.table, fold.test, backend)
+        test = take(whole_table(job.table), fold.test, backend)
         y_test = job.target(fold.test)
     return SplitTable(job, rows, test, y_test)
 
@@ -132,7 +133,7 @@ def train_and_judge(divided: SplitTable, entry: ModelEntry, X: Array, clock: Sta
     return quality
 
 
-def judge(job: Job, y: Array, prediction: Prediction, X: Array) -> dict[str, float]:
+def judge(job: Job, y: Array | None, prediction: Prediction, X: Array) -> dict[str, float]:
     """Return the metrics of the test rows."""
     return replace(job, metrics=measured_metrics(job)).score(y, prediction, Decision(), X)
 

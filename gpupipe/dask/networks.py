@@ -41,7 +41,7 @@ from gpupipe.typing import Array
 TRAININGS = 3  # begun at most; each but the last may lose a worker
 
 
-def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_network(model: Neural, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train `model` on a matrix in partitions; a training that loses a worker begins again with those that are left.
 
     It then goes on after the last epoch that was saved, where the worker that leads it reaches the folder of the
@@ -70,6 +70,7 @@ def fit_network(model: Neural, X: PartitionedMatrix, y: Array, context: FitConte
         fix = "leave it out: the workers share the training, each as one process"
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = learnable(model, X, y, context)
+    assert rows.y is not None
     lesson = lesson_of(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     done = _done(_Training(model, X, lesson, context))
     return FittedNeural(

@@ -89,7 +89,8 @@ def _arguments(X: PartitionedMatrix, lesson: Lesson, shares: Sequence[_Share]) -
 
 
 def _chosen(backend: Backend, rows: Array, positions: Array) -> Array:
-    return rows[backend.to_device(positions)]
+    taken: Array = rows[backend.to_device(positions)]
+    return taken
 
 
 def _joined(backend: Backend, n_columns: int, matrices: list[Array]) -> Array:

@@ -11,6 +11,7 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.models.task import Task
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
@@ -70,7 +71,7 @@ class Model(Settings):
         """
         return self.model_dump(exclude={"class_weight"})
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`.
 
         `X` may be on a device: its shape is all that is looked at.

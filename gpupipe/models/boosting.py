@@ -30,6 +30,7 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.task import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +101,7 @@ class HistGradientBoosting(Model):
             params.pop("quantile")
         return params
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {
             "categorical_features": [j for j, n_codes in context.categorical.items() if n_codes <= self.max_bins]
@@ -218,7 +219,7 @@ class XGBoost(Model):
         params.pop("validation_fraction")
         return params
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {"enable_categorical": bool(context.categorical)}
         if context.categorical:

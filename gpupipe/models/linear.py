@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpupipe.models.base import MODELS, ClassWeight, Model, NonNegative, Positive, PositiveInt
 from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
@@ -66,7 +67,7 @@ class LogisticRegression(_Linear):
     def estimator_name(self, task: Task) -> str:
         return "LogisticRegression"
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         if self.solver != "auto":
             return {}
         if self.l1_ratio > 0:

@@ -50,7 +50,8 @@ def row_weights(
         for label, weight in class_weight.items():
             by_code[_code(label, labels, n_classes)] = weight
     weights = by_code[y]
-    return weights if sample_weight is None else weights * sample_weight
+    both: Array | None = weights if sample_weight is None else weights * sample_weight
+    return both
 
 
 def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
@@ -53,7 +54,9 @@ def transform_training(features: FittedFeatures, table: PartitionedTable, backen
 
 def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
     engine = backend.host.interpreter(program, table.n_rows)
-    folds = features.folds if features.training_program else [None] * len(table.parts)
+    folds: Any = features.folds  # handles, one for each partition
+    if not features.training_program:
+        folds = [None] * len(table.parts)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
     parts = table.map(_write, sent, engine, each=[folds], label="features")

@@ -36,6 +36,11 @@ class PartitionedMatrix:
     workers: Workers
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all partitions."""
+        return 4 * sum(self.heights) * self.n_columns
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows of all partitions, and columns."""
         return sum(self.heights), self.n_columns

@@ -37,10 +37,11 @@ def arrays(backend: Backend, table: Table, columns: Sequence[Asked]) -> list[Arr
 def _run(backend: Backend, table: Table, column: Made) -> Array:
     out = backend.empty_matrix(table.n_rows, 1)
     backend.run_program(column.program, table.blocks, out, engine=column.engine)
-    return out.T[0]
+    values: Array = out.T[0]
+    return values
 
 
-def picked(backend: Backend, table: Table, rows: Array, columns: Sequence[Asked]) -> list[Array]:
+def picked(backend: Backend, table: Table, rows: Array | slice, columns: Sequence[Asked]) -> list[Array]:
     """Return each column of some rows, on the host; only those are made.
 
     Parameters

@@ -79,7 +79,7 @@ def _take(backend: Backend, table: Table, start: int, stop: int, bits: Array) ->
 def _take_joined(
     backend: Backend, table: Table, start: int, stop: int, bits: Array, n_before: int, *others: Table
 ) -> Table:
-    pieces = [(other, np.ones(other.n_rows, bool)) for other in others]
+    pieces: list[tuple[Table, Array]] = [(other, np.ones(other.n_rows, bool)) for other in others]
     pieces.insert(n_before, _chosen(table, start, stop, bits))
     return take_each(pieces, backend)
 

@@ -276,7 +276,7 @@ class Pipeline:
 
     def features(
         self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array | None]:
         """Fit the features, and return the matrix of all rows and their target.
 
         Parameters
@@ -323,7 +323,7 @@ class Pipeline:
         *,
         data: Any = None,
         tables: Mapping[str, Any] | None = None,
-    ) -> tuple[TensorBatch, TensorBatch]:
+    ) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
         """Return the training and the test rows of the configuration's split as tensors, for your own training loop.
 
         Features are fitted to the training rows alone; of a cross-validation the first fold is taken.

@@ -8,9 +8,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
-from gpupipe.models import CLASSIFICATION, Prediction
+from gpupipe.models import Prediction
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.dispatch import matrix_rows
+from gpupipe.pipeline.dispatch import AnyMatrix, matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import Outcome
 from gpupipe.pipeline.timeline import Stage
@@ -43,13 +43,13 @@ def draw(job: Job, outcome: Outcome) -> Drawing:
     """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
     task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.judged.threshold
 
-    def measure(backend: Backend, y: Array, rows: Prediction) -> Drawing:
-        if task == "regression":
-            return Drawing(residuals=residuals(y, rows, seed=job.config.seed, backend=backend))
-        if task not in CLASSIFICATION:
+    def measure(backend: Backend, y: Array | None, rows: Prediction) -> Drawing:
+        if y is None:
             return Drawing()
-        lines = curves(task, y, rows, n_classes, backend=backend)
-        return Drawing(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
+        if task == "regression":
+            return Drawing(residuals=residuals(y, rows.output, seed=job.config.seed, backend=backend))
+        lines = curves(task, y, rows.output, n_classes, backend=backend)
+        return Drawing(lines, confusion(task, y, rows.output, threshold, n_classes, backend=backend))
 
     return job.measured(measure, outcome.judged.y, outcome.judged.predicted)
 
@@ -92,7 +92,7 @@ def measure_importances(job: Job, outcome: Outcome, stage: Stage) -> list[Column
 
     with job.timeline.show_progress(columns_done):
         return permutation_importance(
-            predict,
+            lambda shuffled: predict(shuffled).output,
             X,
             y,
             groups,
@@ -125,7 +125,7 @@ def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
     return found
 
 
-def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
+def _sample(X: AnyMatrix, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
     """Return at most so many rows of a matrix, on the host, and their targets."""
     if len(y) <= n_rows:
         return matrix_rows(X, None, backend), y

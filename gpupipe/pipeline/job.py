@@ -19,7 +19,7 @@ from gpupipe.models import CLASSIFICATION, ONE_PROCESS, Prediction, Resources
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.checkpoints import NOTHING_KEPT, TAKEN_UP, KeptModel, Round, Stages
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.dispatch import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
+from gpupipe.pipeline.dispatch import AnyMatrix, AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.rules import NO_RULES, Enforced
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
@@ -65,12 +65,12 @@ class Job:
     backend: Backend
     timeline: Timeline
     table: AnyTable
-    y: Array
+    y: Array | None
     goal: Goal
     metrics: tuple[str, ...]
-    groups: Array = None
-    times: Array = None
-    origin: Array = None
+    groups: Array | None = None
+    times: Array | None = None
+    origin: Array | None = None
     derivation: Derivation | None = None
     resources: Resources = ONE_PROCESS
     workers: Workers | None = None
@@ -87,9 +87,9 @@ class Job:
         return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
 
     @property
-    def classes(self) -> Array:
+    def classes(self) -> Array | None:
         """Class code of each row where the task is classification; what a split may be stratified by."""
-        return self.y.astype("int64") if self.goal.task in CLASSIFICATION else None
+        return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
 
     def stage_of_metrics(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
         """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
@@ -97,11 +97,12 @@ class Job:
             return self.timeline.stage_on(self.backend, name)
         return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
 
-    def target(self, mask: Array) -> Array:
+    def target(self, mask: Array) -> Array | None:
         """Return the target of some rows, on the host."""
-        return None if self.y is None else self.y[mask]
+        taken: Array | None = None if self.y is None else self.y[mask]
+        return taken
 
-    def truth(self, mask: Array) -> Array:
+    def truth(self, mask: Array) -> Array | None:
         """Return the target of some rows, where predictions are."""
         return None if self.y is None else self.backend.to_device(self.y[mask])
 
@@ -109,20 +110,22 @@ class Job:
         """Return some rows, ready to be fitted."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
-    def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
+    def score(
+        self, y: Array | None, prediction: Prediction, decision: Decision, X: AnyMatrix | None = None
+    ) -> dict[str, float]:
         """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
 
-        def measure(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
+        def measure(backend: Backend, y: Array | None, prediction: Prediction) -> dict[str, float]:
             return evaluate(
-                self.goal.task, y, decision.apply(prediction, backend), self.metrics, decision.threshold,
-                self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend),
+                self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
+                self.goal.n_classes, None if X is None else partial(rows_as_drawn, X, backend=self.backend),
                 costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
         return self.measured(measure, y, prediction)
 
     def measured(
-        self, work: Callable[[Backend, Array, Prediction], Measured], y: Array, prediction: Prediction
+        self, work: Callable[[Backend, Array | None, Prediction], Measured], y: Array | None, prediction: Prediction
     ) -> Measured:
         """Return ``work(backend, y, prediction)`` of all rows of a prediction, with both where that backend computes.
 
@@ -157,7 +160,7 @@ class Contest:
     """
 
     trained: Trained
-    matrices: Mapping[str, Array]
+    matrices: Mapping[str, AnyMatrix]
     predictions: Mapping[str, Prediction]
 
 
@@ -248,7 +251,7 @@ def _fitted(
 
 
 def _taken_up(
-    job: Job, entry: ModelEntry, found: KeptModel, rows: Rows, matrices: Mapping[str, Array], label: str
+    job: Job, entry: ModelEntry, found: KeptModel, rows: Rows, matrices: Mapping[str, AnyMatrix], label: str
 ) -> Contest:
     with job.stage_on_host(f"{label}train {entry.label}") as stage:
         stage.note(TAKEN_UP)

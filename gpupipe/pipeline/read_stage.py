@@ -26,7 +26,7 @@ from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.read import Loaded, read_arrow
 from gpupipe.io.settings import JoinedTable
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyTable, keep_columns
+from gpupipe.pipeline.dispatch import AnyTable, keep_columns, whole_table
 from gpupipe.pipeline.rules import NO_RULES, Enforced, enforce, for_rules_alone, with_ruled_columns
 from gpupipe.table.arrange import on_device, select
 from gpupipe.table.blocks import Table
@@ -86,7 +86,7 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
-    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
+    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(whole_table(read.table))))
 
 
 def read_spread(config: Config, workers: Workers, backend: Backend) -> ReadTable:
@@ -101,8 +101,7 @@ def partitioned(table: AnyTable, workers: Workers) -> AnyTable:
     """Return a table of this process as partitions on the workers."""
     from gpupipe.partitions.read import partitioned
 
-    assert isinstance(table, Table)
-    return partitioned(table, workers)
+    return partitioned(whole_table(table), workers)
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
@@ -212,7 +211,7 @@ def _with_sources(
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
     raw = {name: column for name, column in raw.items() if name not in gone}
-    main = Rows(found.table, raw, "the table", unknown=[target] if target else [])
+    main = Rows(whole_table(found.table), raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=Sources(main, events, backend))
 
 

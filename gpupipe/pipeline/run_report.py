@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
@@ -88,9 +90,9 @@ def _classification(job: Job, outcome: Outcome, drawing: Drawing) -> Classificat
         roc=_curves(drawn.roc, labels),
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
-        prevalence=float(outcome.judged.y.mean()) if binary else None,
+        prevalence=float(outcome.judged.y.mean()) if binary and outcome.judged.y is not None else None,
         positive=labels[1] if binary else None,
-        threshold=outcome.decision.threshold if binary else None,
+        threshold=float(outcome.decision.threshold) if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",
         fold_thresholds=_fold_thresholds(outcome.judged) if binary else (),
         confusion=Confusion(labels=labels, counts=counts),
@@ -101,7 +103,8 @@ def _fold_thresholds(judged: Judged) -> list[float]:
     """Return the threshold of each fold, where they differ."""
     if judged.folds is None:
         return []
-    thresholds = [float(judged.threshold[judged.folds == fold][0]) for fold in range(1, int(judged.folds.max()) + 1)]
+    own = np.asarray(judged.threshold)
+    thresholds = [float(own[judged.folds == fold][0]) for fold in range(1, int(judged.folds.max()) + 1)]
     return thresholds if len(set(thresholds)) > 1 else []
 
 

@@ -68,6 +68,8 @@ def make_splits(
             raise ValueError("split.column is set, so parts must be given")
         return [_checked(Fold(*split_by_column(split.column, *parts)), "split.column")]
     if split.cutoff is not None:
+        if times is None:
+            raise ValueError("split.cutoff is set, so times must be given")
         test = known_times(times) >= from_cutoff(split.cutoff, times)
     elif split.shuffle or groups is not None or times is not None:
         test = held_out(n_rows, split.test_size, strata, groups, times, seed)

@@ -120,7 +120,8 @@ def _latest(times: Array, share: float) -> Array:
 
     times = known_times(times)
     first = len(times) - count_of(len(times), share)
-    return times >= np.partition(times, first)[first]
+    is_test: Array = times >= np.partition(times, first)[first]
+    return is_test
 
 
 def known_times(times: Array) -> Array:

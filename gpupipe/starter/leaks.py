@@ -134,7 +134,7 @@ class _Others:
         self._sample = smaller(sample)
         names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
         self._names = strongest(names, self._sample)
-        self._predicted: Array = None
+        self._predicted: Array | None = None
 
     def predicted(self) -> Array:
         if self._predicted is None:

@@ -43,7 +43,7 @@ def _overlaps(x: Array, y: Array) -> Array | None:
     codes, classes = level_codes(x[filled]), level_codes(y[filled])
     shape = int(codes.max()) + 1, int(classes.max()) + 1
     overlaps = np.bincount(codes * shape[1] + classes, minlength=shape[0] * shape[1]).reshape(shape)
-    overlaps = overlaps[overlaps.sum(axis=1) >= MIN_LEVEL_ROWS]
+    overlaps = np.asarray(overlaps[overlaps.sum(axis=1) >= MIN_LEVEL_ROWS])
     if not MIN_LEVELS <= len(overlaps) <= MAX_LEVELS or overlaps.sum() < MIN_SHARE * len(codes):
         return None
     order = np.argsort(overlaps, axis=None)

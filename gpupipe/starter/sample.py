@@ -62,7 +62,8 @@ class NumericSample:
             return self.y
         from scipy.stats import rankdata
 
-        return rankdata(self.y) / len(self.y)
+        ranks: Array = rankdata(self.y) / len(self.y)
+        return ranks
 
 
 def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
@@ -86,4 +87,5 @@ def _as_numbers(table: Table, name: str, rows: Array) -> Array:
         return np.where(values == NULL, np.nan, values)
     if column.kind == "datetime":
         return np.where(values == NAT, np.nan, values)
-    return values.astype(np.float64)
+    numbers: Array = values.astype(np.float64)
+    return numbers

@@ -49,7 +49,7 @@ class Part:
         Values of shape (n,).
     """
 
-    rows: Array
+    rows: Array | None
     made: Sequence[Made]
 
 

@@ -98,7 +98,8 @@ def _there(columns: Sequence[Any], backend: Backend) -> list[Any]:
 def _plain(codes: pa.Array) -> Array:
     import numpy as np
 
-    return codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    found: Array = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return found
 
 
 def _size(codes: Array) -> int:

@@ -127,5 +127,6 @@ def null_indicator(column: Numbers, name: str) -> Numbers:
 
     import numpy as np
 
+    assert start.table is not None  # TAKE reads one
     nulls = np.isnan(start.table).astype(np.float32)
     return Numbers(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

@@ -239,7 +239,8 @@ class View:
         return column, self._in_order(codes).astype("int32")
 
     def _in_order(self, values: Array) -> Array:
-        return values[self.array(self.history.order)]
+        ordered: Array = values[self.array(self.history.order)]
+        return ordered
 
     def array(self, made: Array) -> Array:
         """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""

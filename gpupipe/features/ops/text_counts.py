@@ -80,4 +80,5 @@ def _found(pattern: str, texts: pa.Array) -> Array:
     """Return whether each text holds the pattern."""
     import pyarrow.compute as pc
 
-    return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    matches: Array = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return matches

@@ -12,6 +12,7 @@ from gpupipe.features.history.tables import Sources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import UNIT_US, HistoryOp, Unit, View, listed
 from gpupipe.settings import Names
+from gpupipe.typing import Array
 
 Which = Literal["last", "first"]
 
@@ -43,7 +44,7 @@ class TimeSince(HistoryOp):
                 yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
 
 
-def since(view: View, which: Which, unit: Unit, column: str | None = None) -> object:
+def since(view: View, which: Which, unit: Unit, column: str | None = None) -> Array:
     """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
     from gpupipe_kernels import keyed
 

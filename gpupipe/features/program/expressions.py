@@ -66,7 +66,7 @@ class Codes:
     index: tuple[IndexStep, ...]
     size: int
     labels: tuple[str, ...]
-    remap: Array = None
+    remap: Array | None = None
     kind: str = "categorical"
     root: str = ""
 
@@ -121,7 +121,7 @@ class Start:
     operands: tuple[Numbers, ...] = ()
     call: Call | None = None
     codes: Codes | None = None
-    table: Array = field(default=None, compare=False)
+    table: Array | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

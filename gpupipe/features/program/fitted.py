@@ -83,7 +83,7 @@ class FittedFeatures:
     program: Program
     features: tuple[Feature, ...]
     training_program: Program | None = None
-    folds: Array = None
+    folds: Array | None = None
     notes: tuple[str, ...] = ()
     states: tuple[Mapping[str, Any], ...] = ()
     derivation: Derivation | None = None
@@ -176,7 +176,7 @@ class FittedFeatures:
             return self.transform(table, backend, engine)
         return self._run(self.training_program, table, self.folds, backend, engine)
 
-    def _run(self, program: Program, table: Table, folds: Array, backend: Backend, engine: str | None) -> Array:
+    def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
         engine = engine or backend.interpreter(
             program, table.n_rows

@@ -17,7 +17,7 @@ FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: some last digits, which ro
 def key(column: Numbers) -> Any:
     """Return what two columns of the same values have in common, whatever their names."""
     start = column.start
-    table = None if start.codes is None else (start.codes.index, start.table.tobytes())
+    table = None if start.codes is None or start.table is None else (start.codes.index, start.table.tobytes())
     operands = tuple(key(operand) for operand in start.operands)
     return start.op, start.source, start.arg, start.other, start.params, operands, start.call, table, column.steps
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from gpupipe.typing import Array
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,5 +18,5 @@ class Target:
         0 for regression.
     """
 
-    values: Array
+    values: Any  # an array; of rows in partitions, a list of handles of arrays
     n_classes: int

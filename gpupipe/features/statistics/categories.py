@@ -110,7 +110,7 @@ class Counter:
                 found[column.index] = [(summed(counts.reshape(column.size, -1, n_groups), 1), totals)]
         return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
-    def _largest(self, y: Array) -> float:
+    def _largest(self, y: Array | None) -> float:
         """Return the largest absolute value of a number, which reductions on a device ask for."""
         if y is None or not len(y) or not is_on_device(self.backend):
             return 0.0
@@ -205,7 +205,8 @@ def regroup(raw: Array, column: Codes) -> Array:
 
 def summed(table: Array, axis: int) -> Array:
     """Return the sums over a short axis: NumPy would add up few numbers at a time."""
-    return reduce(np.add, np.moveaxis(table, axis, 0))
+    total: Array = reduce(np.add, np.moveaxis(np.asarray(table), axis, 0))
+    return total
 
 
 def computed_index(step: IndexStep, source: Array, backend: Backend) -> Array:

@@ -53,7 +53,7 @@ class DeviceSweeper(Sweeper):
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
             out = self.backend.empty_matrix(stop - start, width)
             self.backend.run_program(program, blocks, out, engine=engine)
-            for parts, row in zip(found, self._sums(out.T, [0.0] * width), strict=True):
+            for parts, row in zip(found, self._sums(list(out.T), [0.0] * width), strict=True):
                 parts.append(_found(row, []))
         return found
 

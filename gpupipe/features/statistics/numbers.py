@@ -18,7 +18,7 @@ from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import exponent
 from gpupipe.features.statistics.reductions import Sweeper
 from gpupipe.table.blocks import Table
-from gpupipe.typing import Array
+from gpupipe.typing import Array, ArrayNamespace
 from gpupipe_kernels.formulas.hashing import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
@@ -184,7 +184,7 @@ def most_frequent(values: Array, counts: Array, to_host: Callable[[Array], Any] 
     return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # of two zeros that without a sign
 
 
-def rows_of_an_exponent(start: int, stop: int, n_rows: int, xp: Any) -> Any:
+def rows_of_an_exponent(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
     """Return which of the rows start..stop of so many an exponent is found of: an index for arrays of those rows."""
     if n_rows <= ROWS_OF_AN_EXPONENT:
         return slice(None)

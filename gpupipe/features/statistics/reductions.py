@@ -85,7 +85,7 @@ class Sweeper:
         """Return a value near the first of each column (see `value_amid`)."""
         return [value_amid(x) for x in columns]  # of few rows each: sooner done than handed to threads
 
-    def brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array]:
+    def brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array | None]:
         """Return brackets that very probably contain the quantiles of each column: see `quantiles.brackets`."""
         return self.backend.map(lambda x: brackets(x, shares, self.engine), columns)
 
@@ -141,19 +141,21 @@ class _Room(threading.local):
     """Memory that a thread uses for part after part: little of it is written, and new memory would cost more."""
 
     cells = np.empty(0, np.uint8)
-    made: Array = None
+    made: Array | None = None
 
     def matrix(self, backend: Backend, n_rows: int, n_columns: int) -> Array:
         """Return a matrix of a part of the rows at most, float32, column-major."""
         if self.made is None or self.made.shape[1] < n_columns:
             self.made = backend.empty_matrix(ROWS_A_PART, n_columns)
-        return self.made[:n_rows, :n_columns]
+        matrix: Array = self.made[:n_rows, :n_columns]
+        return matrix
 
     def of(self, k: int, x: Array) -> Array:
         """Return an array of shape (k, len(x)) of the dtype of `x`."""
         if self.cells.size < k * x.nbytes:
             self.cells = np.empty(k * x.nbytes, np.uint8)
-        return self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
+        cells: Array = self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
+        return cells
 
 
 def _moments(pivot: float, parts: Sequence[Found]) -> Moments:

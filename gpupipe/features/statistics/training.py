@@ -102,11 +102,11 @@ class Statistics(NumberStatistics):
             for column, (counts, totals) in zip(columns, found, strict=True)
         ]
 
-    def folds(self, k: int) -> Array:
+    def folds(self, k: int) -> Any:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
         return self._groups(k)[0]
 
-    def _groups(self, k: int) -> tuple[Array, Array]:
+    def _groups(self, k: int) -> tuple[Any, Any]:
         if ("groups", k) not in self._memory:
             self._memory["groups", k] = self._counter.groups(self.seed, k, self.target)
         fold, group = self._memory["groups", k]
@@ -129,7 +129,8 @@ class Statistics(NumberStatistics):
 
     def code_counts(self, source: str) -> Array:
         """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
-        return self._memory["counts", (IndexStep("INDEX", source),)]
+        counts: Array = self._memory["counts", (IndexStep("INDEX", source),)]
+        return counts
 
     def of_parts(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """Return what `function` returns of these columns, for each table that the rows are stored in."""

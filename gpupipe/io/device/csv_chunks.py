@@ -157,7 +157,10 @@ class _Marks:
     def _outside_quotes(self, raw: Array) -> Array:
         if self.quote is None:
             return self.backend.xp.ones(len(raw), "bool")
-        return (self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1) == 0  # wraps, and keeps the parity
+        is_outside: Array = (
+            self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1
+        ) == 0  # wraps, and keeps the parity
+        return is_outside
 
     def _check_widths(self, raw: Array, at: Array, which: Array) -> None:
         xp = self.backend.xp

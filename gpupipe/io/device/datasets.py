@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -16,7 +14,7 @@ from gpupipe.io.column_filter import Wanted
 from gpupipe.io.read import generated
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.columns import Coded, Numbers
-from gpupipe.typing import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
 
@@ -42,7 +40,7 @@ def generated_columns(source: TableSource, wanted: Wanted, backend: Backend) -> 
 
 def _customers(source: TableSource, names: list[str], backend: Backend) -> Columns:
     population = Population(backend)
-    drawn: dict[str, list[tuple[Array, Array]]] = {name: [] for name in names if name != ID}
+    drawn: dict[str, list[tuple[Array, Array | None]]] = {name: [] for name in names if name != ID}
     for start in range(0, source.rows, BLOCK_ROWS):
         block = CustomerBlock(population, source.seed, start, min(BLOCK_ROWS, source.rows - start))
         for name, parts in drawn.items():
@@ -51,7 +49,7 @@ def _customers(source: TableSource, names: list[str], backend: Backend) -> Colum
     return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
 
 
-def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> Numbers | Coded:
+def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespace) -> Numbers | Coded:
     found = xp.concatenate([values for values, _ in parts])
     if name in LEVELS:
         return Coded(found, LEVELS[name])

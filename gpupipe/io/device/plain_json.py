@@ -97,8 +97,8 @@ def _escaped(raw: Array, backend: Backend) -> Array:
     if not len(slashes):
         return slashes
     begins = xp.diff(slashes, prepend=xp.asarray([-2])) != 1
-    first = slashes[begins][xp.cumsum(begins) - 1]  # of a run of them every other one is meant
-    places = slashes[(slashes - first) % 2 == 0] + 1
+    first: Array = slashes[begins][xp.cumsum(begins) - 1]  # of a run of them every other one is meant
+    places: Array = slashes[(slashes - first) % 2 == 0] + 1
     if not bool(xp.isin(raw[places], xp.asarray(ESCAPES)).all()):
         raise Obstacle("a backslash is before what needs none", "source.path", FIX)
     _require_characters(raw, places[raw[places] == ord("u")], backend)
@@ -134,7 +134,7 @@ def _names_of(kinds: Array, backend: Backend) -> Array:
     before, after = xp.concatenate([end, kinds[:-1]]), xp.concatenate([kinds[1:], end])
     if bool(((kinds == NESTED) | ((kinds == OPEN) & (before == COLON))).any()):
         raise Obstacle("a value is nested", "source.path", "leave lists and objects out, or write them as text")
-    is_name = (kinds == TEXT) & ((before == OPEN) | (before == COMMA))
+    is_name: Array = (kinds == TEXT) & ((before == OPEN) | (before == COMMA))
     is_wrong = ~xp.asarray(FOLLOWS)[before, kinds] | ((kinds == TEXT) & (is_name != (after == COLON)))
     if bool(is_wrong.any()):
         raise Obstacle("a line is no flat object", "source.path", FIX)

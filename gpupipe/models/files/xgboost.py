@@ -17,6 +17,7 @@ from gpupipe.artifact.untrusted.ubjson import Reader, render
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.tree_checks import check_nodes
 from gpupipe.models.task import CLASSIFICATION, Task
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -318,8 +319,10 @@ def _list(value: Any, what: str) -> list[Any]:
     return value
 
 
-def _array(value: Any, dtype: str, what: str) -> Array:
-    if getattr(value, "dtype", None) != dtype:
+def _array(value: Any, dtype: str, what: str) -> HostArray:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
         raise ValueError(f"{what} should be an array of {dtype[1:]}")
     return value
 

@@ -90,7 +90,8 @@ class FittedSklearn(FittedModel):
         own = super().column_weights(X)
         if own is None or not hasattr(self._innermost, "coef_"):
             return own
-        return own * X.std(axis=0, dtype=np.float64)
+        importance: Array | None = own * X.std(axis=0, dtype=np.float64)
+        return importance
 
     @property
     def _innermost(self) -> Any:

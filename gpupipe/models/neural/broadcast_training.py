@@ -41,7 +41,7 @@ class Job:
 
     architecture: Architecture
     recipe: Recipe
-    rows: TensorBatch
+    rows: TensorBatch[Tensor]
     training: Tensor
     validation: Tensor
 
@@ -49,6 +49,7 @@ class Job:
     def tensors(self) -> list[Tensor]:
         """Everything that another process needs, contiguous: the columns of a matrix as its lines."""
         rows = self.rows
+        assert rows.target is not None
         matrices = [rows.features.T, *([] if rows.ids is None else [rows.ids.T])]
         vectors = [rows.target, *([] if rows.weight is None else [rows.weight]), self.training, self.validation]
         return [tensor.contiguous() for tensor in [*matrices, *vectors]]

@@ -131,8 +131,8 @@ def train_shard(
 def _trained(
     curriculum: Curriculum,
     shard: Shard,
-    training: TensorBatch,
-    validation: TensorBatch,
+    training: TensorBatch[Tensor],
+    validation: TensorBatch[Tensor],
     processes: Processes,
     checkpoint: Checkpoint | None,
     safe_point: Callable[[str], None],
@@ -151,7 +151,7 @@ def _trained(
     return Trained(network.cpu(), replace(progress, weights={}), recipe)
 
 
-def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch:
+def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch[Tensor]:
     matrix, _ = hand_over(rows.matrix, "torch", copy=not getattr(rows.matrix.flags, "writeable", True))
     device = matrix.device
     return TensorBatch(
@@ -173,8 +173,8 @@ def _edges(shard: Shard, architecture: Architecture) -> list[Tensor]:
 def _trainer(
     network: Network,
     recipe: Recipe,
-    training: TensorBatch,
-    validation: TensorBatch,
+    training: TensorBatch[Tensor],
+    validation: TensorBatch[Tensor],
     heights: tuple[int, ...],
     processes: Processes,
 ) -> Trainer:
@@ -190,7 +190,7 @@ def _trainer(
     return Trainer(network, recipe, shuffled, held, rows_of_steps, mean_weight, processes)
 
 
-def _counts(training: TensorBatch, architecture: Architecture, processes: Processes) -> list[Tensor]:
+def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes: Processes) -> list[Tensor]:
     """Return how many training rows of all shards have each id, for each column."""
     assert training.ids is not None
     return [processes.add(training.ids[:, j].bincount(minlength=n)) for j, n in enumerate(architecture.cardinalities)]

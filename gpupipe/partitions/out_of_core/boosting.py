@@ -24,7 +24,9 @@ from gpupipe.partitions.training_memory import binned_bytes
 from gpupipe.typing import Array
 
 
-def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OnDisk) -> FittedModel:
+def fit_on_disk(
+    model: XGBoost, X: PartitionedMatrix, y: Array | None, context: FitContext, workers: OnDisk
+) -> FittedModel:
     """Train XGBoost on a matrix in files.
 
     Edges of bins come from a sketch that is merged partition by partition, so trees may differ in their last splits
@@ -37,8 +39,8 @@ def fit_on_disk(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
     DataError
         If fewer than two classes are among the rows.
     """
-    codes: Array
     _, codes, weights, classes = learnable(model, X, y, context)
+    assert codes is not None
     target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
     del codes  # a row more or less in memory is what this is about
     params = keyword_arguments(model, X, context, context.backend.n_threads)

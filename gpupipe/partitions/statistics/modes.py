@@ -57,7 +57,8 @@ def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns
     values, counts = counted
     bits = values.view(f"uint{8 * values.itemsize}").astype(np.uint64)
     hashed = mix((bits ^ bits >> np.uint64(32)).astype(np.uint32))
-    return values[(counts >= least) & (hashed % np.uint32(n_turns) == turn)]
+    candidates: Array = values[(counts >= least) & (hashed % np.uint32(n_turns) == turn)]
+    return candidates
 
 
 def _counts_of(backend: Backend, counted: Counted, asked: Array) -> Array:

@@ -36,13 +36,15 @@ class ClusterSweeper(Sweeper):
     backend : Backend
         The host of the leading process.
     engine : ReductionEngine
+
+    Columns are `Asked`: what stands for an array where the rows are on workers.
     """
 
     def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
         super().__init__(backend, engine)
         self.table = table
 
-    def amid(self, columns: Sequence[Asked]) -> list[float]:
+    def amid(self, columns: Sequence[Any]) -> list[float]:
         """See `Sweeper.amid`."""
 
         def first(which: list[int], low: int, high: int) -> list[Array]:
@@ -56,7 +58,7 @@ class ClusterSweeper(Sweeper):
 
         return values_amid(first, len(columns), self.table.n_rows)
 
-    def brackets(self, columns: Sequence[Asked], shares: Sequence[float]) -> Sequence[Array | None]:
+    def brackets(self, columns: Sequence[Any], shares: Sequence[float]) -> Sequence[Array | None]:
         """See `Sweeper.brackets`."""
         n_rows = self.table.n_rows
         if not pays(n_rows, shares):
@@ -70,7 +72,7 @@ class ClusterSweeper(Sweeper):
 
     def selected(
         self,
-        columns: Sequence[Asked],
+        columns: Sequence[Any],
         nulls: Sequence[int],
         shares: Sequence[float],
         inside: Sequence[Sequence[Inside]],
@@ -85,7 +87,7 @@ class ClusterSweeper(Sweeper):
         return [select(at) for at in range(len(columns))]
 
     def found(
-        self, columns: Sequence[Asked], pivots: Sequence[float], given: Sequence[Array | None]
+        self, columns: Sequence[Any], pivots: Sequence[float], given: Sequence[Array | None]
     ) -> list[list[Found]]:
         """See `Sweeper.found`."""
         most = MOST_SENT // len(self.table.parts)
@@ -95,7 +97,7 @@ class ClusterSweeper(Sweeper):
         """See `Sweeper.found_made`; `table` is the one of the sweeper."""
         return self._joined(_found_made, program, engine, label="moments of computed columns")
 
-    def found_extremes(self, columns: Sequence[Asked]) -> list[list[tuple[float, float]]]:
+    def found_extremes(self, columns: Sequence[Any]) -> list[list[tuple[float, float]]]:
         """See `Sweeper.found_extremes`."""
         return self._joined(_found_extremes, list(columns), label="extremes")
 

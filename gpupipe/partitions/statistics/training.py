@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -65,8 +65,7 @@ class ClusterStatistics(Statistics):
 
     def folds(self, k: int) -> list[Handle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
-        folds: list[Handle[Array]] = self._groups(k)[0]
-        return folds
+        return list(self._groups(k)[0])
 
     @property
     def _sweeper(self) -> ClusterSweeper:
@@ -79,7 +78,7 @@ class ClusterStatistics(Statistics):
     def _arrange(self, schema: Schema) -> None:
         self.table = self.table.arranged(schema)
 
-    def _arrays(self, columns: Sequence[Numbers]) -> list[Asked]:
+    def _arrays(self, columns: Sequence[Numbers]) -> list[Any]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
         places, n_rows = self.table.places, self.n_rows
@@ -89,10 +88,10 @@ class ClusterStatistics(Statistics):
             for column in columns
         ]
 
-    def _modes(self, columns: Sequence[Asked]) -> list[float]:
+    def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column) for column in columns]
 
-    def _bent(self, columns: Sequence[Asked]) -> list[Array]:
+    def _bent(self, columns: Sequence[Any]) -> list[Array]:
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
         found = self.table.ask(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
         return [np.concatenate(parts) for parts in joined_columns(found)]

@@ -20,7 +20,9 @@ from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
 from gpupipe.io.read import input_files
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import AnyTable
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
 from gpupipe.typing import Array
@@ -85,10 +87,12 @@ def inputs_key(config: Config, backend: Backend) -> Key:
     )
 
 
-def table_key(key: Key, table: Any, y: Array, goal: Goal, workers: Workers | None) -> Key:
+def table_key(key: Key, table: AnyTable, y: Array | None, goal: Goal, workers: Workers | None) -> Key:
     """Return the key of a table that was read: what is to be learned of it, and how it is cut for workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
-    cut = [workers.n_workers, table.bounds] if workers is not None else []
+    cut: list[Any] = []
+    if workers is not None and isinstance(table, PartitionedTable):
+        cut = [workers.n_workers, table.bounds]
     return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest([asdict(goal), _sum(y)]))
 
 
@@ -130,7 +134,7 @@ def _stage_of(source: Path) -> str:
     return "" if part in NO_RESULT else made
 
 
-def _sum(values: Array) -> str:
+def _sum(values: Array | None) -> str:
     return "" if values is None else hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 

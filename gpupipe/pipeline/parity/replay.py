@@ -146,7 +146,7 @@ def _metrics(trial: Trial, rows: Array, model: Replayable, then: Array, now: Arr
         numbers = numbers[known] if goal.task == "multiclass" else numbers[known, 0]
         prediction = Prediction(goal.task, **{field: numbers})
         return evaluate(
-            goal.task, y[known], prediction, trial.metrics, model.decision.threshold, goal.n_classes,
+            goal.task, y[known], prediction.output, trial.metrics, model.decision.threshold, goal.n_classes,
             backend=model.backend.host,
         )  # fmt: skip
 

@@ -60,7 +60,8 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
 
 def pack_arrays(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], list[Array]]:
     """Return the JSON description and the buffers of NumPy arrays; matrices keep their memory order."""
-    described, parts = [], []
+    described: list[dict[str, Any]] = []
+    parts: list[Array] = []
     for name, array in arrays.items():
         order: Literal["C", "F"] = "F" if array.ndim > 1 and array.flags.f_contiguous else "C"
         array = np.asarray(array, array.dtype.newbyteorder("<"), order=order)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.schema import NAT
-from gpupipe.typing import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 MICROS = pa.timestamp("us")
 PER_TICK = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
@@ -76,14 +76,15 @@ class Numbers:
         codes[xp.flatnonzero(self.valid)] = positions
         return codes, pa.array(backend.to_host(found)).cast(self.type)
 
-    def floats(self, storage: str, xp: Any) -> Array:
+    def floats(self, storage: str, xp: ArrayNamespace) -> Array:
         """Return the values as float32 or float64, NaN where there is none."""
         with np.errstate(over="ignore"):
             values = self.values.astype(storage)
         return xp.where(self.valid, values, xp.asarray(np.nan, storage))
 
     def _present(self) -> Array:
-        return self.values[self.valid]
+        known: Array = self.values[self.valid]
+        return known
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def joined(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
     return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 
-def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
+def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
     """Return int64 microseconds: what is finer is cut off, what int64 cannot hold is NAT."""
     if unit == "ns":
         cut = ticks // 1_000

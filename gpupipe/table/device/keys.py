@@ -7,7 +7,6 @@ goes to the device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.table import keys
 from gpupipe.table.device.columns import Coded, Known, Numbers
 from gpupipe.table.schema import NAT
-from gpupipe.typing import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
 Pair = tuple[Array, Array, int]  # the same of two columns
@@ -85,7 +84,7 @@ def coded(column: pa.ChunkedArray, backend: Backend) -> Coded:
     return Coded(backend.to_device(codes.to_numpy().astype(np.int32)), found)
 
 
-def in_order(codes: Array, times: Array, xp: Any) -> Array:
+def in_order(codes: Array, times: Array, xp: ArrayNamespace) -> Array:
     """Return the rows that have a key and a time by key, then time, then their place: int32.
 
     Parameters
@@ -126,7 +125,7 @@ def _pair(a: Known, b: Known, names: tuple[str, str], label: str, backend: Backe
     return mine, other, len(values_b)
 
 
-def _simple(numbers: Numbers, xp: Any) -> Numbers:
+def _simple(numbers: Numbers, xp: ArrayNamespace) -> Numbers:
     """Return whole numbers as int64, floats among them, other floats as float64, and the rest as it is."""
     if pa.types.is_integer(numbers.type):
         return Numbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
@@ -148,12 +147,12 @@ def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:
     return backend.xp.take(backend.to_device(table), rows)
 
 
-def _joint(codes: Array, further: Array, n_values: int, xp: Any) -> Array:
+def _joint(codes: Array, further: Array, n_values: int, xp: ArrayNamespace) -> Array:
     """Return the codes of pairs; both are numbered below 2 ** 31, so int64 holds them."""
     return xp.where((codes < 0) | (further < 0), -1, codes * n_values + further)
 
 
-def _placed(values: Array, valid: Array, universe: Array, xp: Any) -> Array:
+def _placed(values: Array, valid: Array, universe: Array, xp: ArrayNamespace) -> Array:
     """Return the place of each value among sorted ones, -1 where it is null or not there."""
     if not len(universe):
         return xp.full(len(values), -1, "int64")
