@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.bench.stages import SplitTable
@@ -30,7 +31,6 @@ ROWS = (1_000_000, 5_000_000)
 ROUNDS = 9
 BLOCK_CELLS = 1 << 18
 
-Array = Any
 Operations = Mapping[str, Callable[[], object]]
 
 

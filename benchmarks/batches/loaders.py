@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 
 from gpupipe.tensors.batches import Batches
+from gpupipe.typing import Array
 
-Array = Any
 Pair = tuple[Any, Any]
 Loaders = dict[str, Iterable[Pair]]
 
@@ -34,7 +35,7 @@ class GpupipeBatches:
 class IndexedBatches:
     """The hand-written alternative to a slow `DataLoader`: a permutation, and rows by index."""
 
-    def __init__(self, X: Array, y: Array, batch_size: int, device: str = "cpu") -> None:
+    def __init__(self, X: Tensor, y: Tensor, batch_size: int, device: str = "cpu") -> None:
         self._X, self._y, self._batch_size = X.to(device), y.to(device), batch_size
 
     def __iter__(self) -> Iterator[Pair]:

@@ -18,12 +18,11 @@ from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import take_rows, write_matrix
+from gpupipe.pipeline.dispatch import AnyMatrix, take_rows, write_matrix
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def alone(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
@@ -66,7 +65,7 @@ def _features(config: Config, clock: StageClock, workers: Workers | None) -> dic
     return {**document(_summaries(X)), "names": features.names, "test_rows": X_test.shape[0]}
 
 
-def _summaries(matrix: Array) -> list[Summary]:
+def _summaries(matrix: AnyMatrix) -> list[Summary]:
     if not isinstance(matrix, PartitionedMatrix):
         return [summary(matrix, 0)]
     starts = [0, *accumulate(matrix.heights)][:-1]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, SMOOTHING, TARGET, TEST_SHARE, TIME
+from gpupipe.typing import Array
 
 CATEGORIES = (
     "gender", "Partner", "Dependents", "PhoneService", "PaperlessBilling", "MultipleLines", "InternetService",
@@ -42,7 +43,6 @@ features:
   - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
 """
 
-Array = Any
 Summary = tuple[int, list[float], list[int]]  # rows; of each column its sum, and a number that every bit changes
 
 

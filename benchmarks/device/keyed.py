@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.peers import keyed_cudf
 from benchmarks.peers.keyed_cudf import DAYS, LAG, ROWS
 from gpupipe.table.device.keys import sort_by_key
+from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 from gpupipe_kernels import keyed
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 EVENTS_A_KEY = 50
 CALLS = 5
 
-Array = Any
 Ours = Callable[[keyed.History, Array], Array]
 Theirs = Callable[["cudf.DataFrame"], "cudf.Series"]
 

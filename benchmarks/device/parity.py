@@ -28,8 +28,8 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
 from gpupipe.tasks import View
+from gpupipe.typing import Array
 
-Array = Any
 DEVICES = ("cpu", "gpu")
 # Stages that run on the host for every device; of reading, if the configuration allows it.
 OF_THE_HOST = ("read", "split", "export", "report")
@@ -72,7 +72,7 @@ def fit_matrices(job: Job, view: View) -> FeatureMatrices:
     return FeatureMatrices(features, on_host(training, backend), on_host(served, backend))
 
 
-def on_host(matrix: Array, backend: Backend) -> Array:
+def on_host(matrix: Array | PartitionedMatrix, backend: Backend) -> Array:
     """Copy a column-major or partitioned matrix to the host."""
     return matrix.gather() if isinstance(matrix, PartitionedMatrix) else backend.to_host(matrix.T).T
 

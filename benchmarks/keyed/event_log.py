@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
 from gpupipe.units import DAY_US
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from gpupipe.typing import Array
 
-    Array = npt.NDArray[Any]
     Columns = dict[str, dict[str, Array]]  # group -> name -> one value for each line, or each customer
 
 FILE = Path("online-retail") / "online_retail.csv.gz"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.keyed.event_log import CUT_OFF, SPAN, EventLog
 from gpupipe.backends.machine import n_threads
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 from gpupipe_kernels import keyed
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
-
-Array = Any
 
 
 def compiled(events: EventLog, clock: StageClock) -> Columns:

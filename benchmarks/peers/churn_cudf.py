@@ -15,11 +15,10 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import cudf
-
-Array = Any
 
 
 def main() -> None:
@@ -62,7 +61,7 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
 def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
     import cupy
 
-    X = cupy.empty((len(y), N_FEATURES), "float32", order="F")
+    X: Array = cupy.empty((len(y), N_FEATURES), "float32", order="F")
     for j, name in enumerate(NUMBERS):
         X[:, j] = _number(frame[name], name in SKEWED, is_train)
     j = len(NUMBERS)
@@ -84,11 +83,13 @@ def _number(column: cudf.Series, is_skewed: bool, is_train: Array) -> Array:
     if is_skewed:
         x = cupy.log1p(x)
     seen = x[is_train]
-    return (x - seen.mean()) / seen.std()
+    scaled: Array = (x - seen.mean()) / seen.std()
+    return scaled
 
 
 def _codes(column: cudf.Series) -> Array:
-    return column.astype("category").cat.codes.to_cupy()
+    codes: Array = column.astype("category").cat.codes.to_cupy()
+    return codes
 
 
 def _train(X: Array, y: Array) -> Any:

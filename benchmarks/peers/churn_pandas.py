@@ -12,11 +12,10 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array, HostArray
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = Any
 
 
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
@@ -36,7 +35,7 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
     return train_and_score(X, y, is_train, clock, options.model)
 
 
-def _features(frame: pd.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
+def _features(frame: pd.DataFrame, y: Array, is_train: HostArray, fold: Array) -> Array:
     import numpy as np
 
     X = np.empty((len(y), N_FEATURES), "float32", order="F")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
 from benchmarks.device.workload import CATEGORIES, report
 from benchmarks.peers.churn_pandas import train_and_score
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import polars as pl
-
-Array = Any
 
 
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
@@ -63,7 +62,8 @@ def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Ar
     codes = [pl.col(name).to_physical().cast(pl.Float32) for name in CATEGORIES]
     rate = rate_of_rows(frame[CITY].to_physical().to_numpy(), y, is_train, fold, np)
     made = frame.lazy().select(*columns, pl.Series("rate", rate, pl.Float32), *circles, *codes).collect()
-    return made.to_numpy(order="fortran")
+    matrix: Array = made.to_numpy(order="fortran")
+    return matrix
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST
 from benchmarks.cluster.workload import BUCKETS, CATEGORIES, CROSSES, document, summary
 from benchmarks.peers.target_rates import smoothed_rates
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
-Array = Any
 Fitted = dict[str, Any]
 
 TEXTS = [*CATEGORIES, CITY, TARGET]
@@ -77,7 +77,7 @@ def _read(file: Path) -> dd.DataFrame:
 def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
     """Return a partition with its target as a number, folds, and the codes of the columns with target rates."""
     fold = pd.util.hash_array(np.arange(len(part)) + np.uint64(len(part))) % FOLDS
-    made = {name: _bucket(part, other) for name, other in CROSSES.items()}
+    made: dict[str, Any] = {name: _bucket(part, other) for name, other in CROSSES.items()}
     return part.assign(
         y=(part[TARGET] == "Yes").astype("float64"), fold=fold.astype("int8"),
         **{f"{CITY}_code": part[CITY].cat.codes.astype("int32"), **made},

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.keyed.event_log import CUT_OFF, SPAN, EventLog
 from gpupipe.bench.clock import StageClock
+from gpupipe.typing import Array
 from gpupipe.units import DAY_US
 
 if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
-
-Array = Any
 
 
 def best(events: EventLog, clock: StageClock) -> Columns:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.churn import FOLDS, SMOOTHING
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def smoothed_rates(n: Array, total: Array) -> tuple[Array, Array]:
@@ -43,4 +42,5 @@ def rate_of_rows(code: Array, y: Array, is_train: Array, fold: Array, xp: Any) -
     n = xp.bincount(pair, minlength=FOLDS * n_levels).reshape(FOLDS, n_levels)
     total = xp.bincount(pair, weights=y[is_train], minlength=FOLDS * n_levels).reshape(FOLDS, n_levels)
     out_of_fold, full = smoothed_rates(n, total)
-    return xp.where(is_train, out_of_fold[fold, code], full[code]).astype("float32")
+    rates: Array = xp.where(is_train, out_of_fold[fold, code], full[code]).astype("float32")
+    return rates

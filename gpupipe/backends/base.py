@@ -13,13 +13,14 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from gpupipe.typing import Array, ArrayNamespace, HostArray
+
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import EngineSetting, HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def xp(self) -> Any:
+    def xp(self) -> ArrayNamespace:
         """The array namespace: ``numpy`` or ``cupy``."""
 
     @property
@@ -224,11 +225,11 @@ class Backend(ABC):
         """Return ``[function(item) for item in items]``, independent calls side by side where that pays."""
 
     @abstractmethod
-    def to_host(self, array: Array) -> Any:
+    def to_host(self, array: Array) -> HostArray:
         """Return `array` as a NumPy array; no copy if it is one. What leaves a device is counted."""
 
     @abstractmethod
-    def to_device(self, array: Any) -> Array:
+    def to_device(self, array: Array) -> Array:
         """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
 
     @abstractmethod

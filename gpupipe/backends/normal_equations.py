@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-Array = Any
+from gpupipe.typing import Array
+
 Block = tuple[Array, Array, Array]
 
 # Eigenvalues of a Gram matrix of unit columns are right to about d * 2e-16 of the largest, so with thousands of columns
@@ -22,30 +23,34 @@ CONSTANT = 1e-13
 
 def column_sums(blocks: Iterable[Block]) -> tuple[Array, Array, Array]:
     """Return the weighted sums of the columns, shape (d,), of the target, and of the weights."""
-    columns, target, weight = 0.0, 0.0, 0.0
+    columns: Any = 0.0
+    target: Any = 0.0
+    weight: Any = 0.0
     for rows, y, w in blocks:
         columns, target, weight = columns + w @ rows, target + w @ y, weight + w.sum()
     return columns, target, weight
 
 
-def centred_products(blocks: Iterable[Block], mean: Array, mean_y: Array) -> tuple[Array, Array]:
+def centred_products(blocks: Iterable[Block], mean: Array, mean_y: Array | float) -> tuple[Array, Array]:
     """Return the products of the centred columns with each other, shape (d, d), and with the target, shape (d,)."""
-    gram, moment = 0.0, 0.0
+    gram: Any = 0.0
+    moment: Any = 0.0
     for rows, y, w in _centred(blocks, mean, mean_y):
         weighted = rows * w[:, None]
         gram, moment = gram + weighted.T @ rows, moment + weighted.T @ y
     return gram, moment
 
 
-def residual_products(blocks: Iterable[Block], mean: Array, mean_y: Array, coef: Array) -> Array:
+def residual_products(blocks: Iterable[Block], mean: Array, mean_y: Array | float, coef: Array) -> Array:
     """Return the products of the centred columns with what `coef` leaves of the target, shape (d,)."""
-    moment = 0.0
+    moment: Any = 0.0
     for rows, y, w in _centred(blocks, mean, mean_y):
         moment = moment + rows.T @ (w * (y - rows @ coef))
-    return moment
+    products: Array = moment
+    return products
 
 
-def _centred(blocks: Iterable[Block], mean: Array, mean_y: Array) -> Iterator[Block]:
+def _centred(blocks: Iterable[Block], mean: Array, mean_y: Array | float) -> Iterator[Block]:
     for rows, y, w in blocks:
         rows -= mean
         yield rows, y - mean_y, w
@@ -92,4 +97,5 @@ class MinimumNorm:
 
     def shorten(self, coef: Array) -> Array:
         """Return the solution of least length among those that are equal to `coef` on every row."""
-        return coef - self._free @ (self._free.T @ coef)
+        free: Array = coef - self._free @ (self._free.T @ coef)
+        return free

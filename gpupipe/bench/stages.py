@@ -18,6 +18,7 @@ from gpupipe.errors import DeviceError
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
@@ -25,9 +26,8 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe.units import MIB
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SplitTable:
     job: Job
     rows: TrainingSet
     test: Table
-    y_test: Array
+    y_test: Array | None
 
 
 def run_stages(
@@ -98,7 +98,7 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
-        test = take(job.table, fold.test, backend)
+        test = take(whole_table(job.table), fold.test, backend)
         y_test = job.target(fold.test)
     return SplitTable(job, rows, test, y_test)
 
@@ -135,7 +135,7 @@ def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: Stage
     return quality
 
 
-def score_rows(job: Job, y: Array, prediction: Prediction, X: Array) -> dict[str, float]:
+def score_rows(job: Job, y: Array | None, prediction: Prediction, X: Array) -> dict[str, float]:
     """Return the metrics of the test rows."""
     return replace(job, metrics=measured_metrics(job)).score(y, prediction, Decision(), X)
 

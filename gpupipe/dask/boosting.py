@@ -16,11 +16,10 @@ from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import fit, keyword_arguments, learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.typing import Array
 
-Array = Any
 
-
-def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train XGBoost on a matrix in partitions; a training that loses a worker begins again with those that are left.
 
     Its histograms are sketched on each worker and merged, so trees may differ in their last splits from those of one
@@ -37,6 +36,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array, context: FitCont
     if not isinstance(workers, DaskWorkers):  # those of this very process
         return fit(model, X.gather(), y, context)
     rows = learnable(model, X, y, context)
+    assert rows.y is not None
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}
     del params["n_jobs"]  # a worker gives XGBoost its own threads
     for left in reversed(range(TRAININGS)):
@@ -95,7 +95,7 @@ def _train(
 def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array | None) -> tuple[Any, Any, Any]:
     """Return matrix, target and weights of some rows as arrays of Dask, each partition where it lies."""
     parts, heights = list(X.partitions), list(X.heights)
-    chosen = slice(None)
+    chosen: Array | slice = slice(None)
     if mask is not None:
         own = X.split_rows(mask)
         parts, heights = X.map(_chosen, each=[own], label="rows of a validation"), [int(m.sum()) for m in own]
@@ -123,7 +123,8 @@ def _cut(values: Array, heights: list[int]) -> Any:
 
 
 def _chosen(backend: Backend, rows: Array, mask: Array) -> Array:
-    return rows[backend.to_device(mask)]
+    chosen: Array = rows[backend.to_device(mask)]
+    return chosen
 
 
 def _told(error: Exception, lost: bool) -> Exception:

@@ -28,9 +28,8 @@ from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_t
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.training import KINDS, keyword_arguments, learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.typing import Array
 from gpupipe_kernels.numpy_compat import restore_row_stack
-
-Array = Any
 
 INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import TRAININGS, Gang, GangError
@@ -37,11 +36,10 @@ from gpupipe.models.neural.training_problem import TrainingProblem, make_trainin
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.typing import Array
 
-Array = Any
 
-
-def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train `model` on a matrix in partitions; a training that loses a worker begins again with those that are left.
 
     It then goes on after the last epoch that was saved, where the worker that leads it reaches the folder of the
@@ -70,6 +68,7 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array, context: 
         fix = "leave it out: the workers share the training, each as one process"
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = learnable(model, X, y, context)
+    assert rows.y is not None
     lesson = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     done = _done(_Training(model, X, lesson, context))
     return FittedNeural(

@@ -15,8 +15,7 @@ from gpupipe.models.neural.shard_training import ShardRows, TrainingShard
 from gpupipe.models.neural.training_problem import TrainingProblem
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,8 @@ def _arguments(X: PartitionedMatrix, lesson: TrainingProblem, shards: Sequence[_
 
 
 def _chosen(backend: Backend, rows: Array, positions: Array) -> Array:
-    return rows[backend.to_device(positions)]
+    taken: Array = rows[backend.to_device(positions)]
+    return taken
 
 
 def _joined(backend: Backend, n_columns: int, matrices: list[Array]) -> Array:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,8 @@ from gpupipe.io.source_reader import BaseDir, LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
 from gpupipe.table.schema import NAT
 from gpupipe.table.time_columns import is_text
+from gpupipe.typing import Array
 from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
-
-Array = Any
 
 
 def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> LoadedTable:
@@ -127,7 +125,8 @@ def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
     """Return the times of events in microseconds, NAT where null."""
     assert settings.time is not None
     times = times_of(events, settings.time, settings.declarations().get(settings.time), label)
-    return pc.fill_null(times.cast(pa.int64()), NAT).to_numpy()
+    micros: Array = pc.fill_null(times.cast(pa.int64()), NAT).to_numpy()
+    return micros
 
 
 def _labels(
@@ -162,7 +161,7 @@ def _labels(
     return _as_target(result, label)
 
 
-def _reduced(function: str, keys: Array, values: Array, n_keys: int) -> Array:
+def _reduced(function: str, keys: Array, values: Array | None, n_keys: int) -> Array:
     """Return the function of the values, or the number of events, of each key."""
     n = np.bincount(keys, minlength=n_keys).astype(np.float64)
     if function in ("none", "any", "count"):
@@ -170,6 +169,7 @@ def _reduced(function: str, keys: Array, values: Array, n_keys: int) -> Array:
     if function in ("sum", "mean"):
         total = np.bincount(keys, weights=values, minlength=n_keys)
         return total if function == "sum" else np.divide(total, n, out=np.full(n_keys, np.nan), where=n > 0)
+    assert values is not None
     reduced = np.full(n_keys, np.inf if function == "min" else -np.inf)
     (np.minimum if function == "min" else np.maximum).at(reduced, keys, values)
     return np.where(n > 0, reduced, np.nan)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.errors import DataError
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -109,6 +109,6 @@ def _sigmoid(probability: Array, y: Array) -> Calibration:
     return Calibration("sigmoid", slope=float(fitted.coef_[0, 0]), intercept=float(fitted.intercept_[0]))
 
 
-def _logit(probability: Array, xp: Any) -> Array:
+def _logit(probability: Array, xp: ArrayNamespace) -> Array:
     p = probability.astype("float64", copy=False).clip(EPSILON, 1 - EPSILON)
     return xp.log(p / (1 - p))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 
 from gpupipe.metrics.predictions import ClassPredictions, cost_matrix, mean
-from gpupipe.metrics.registry import Array, metric
+from gpupipe.metrics.registry import metric
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
 EPSILON = 2.0**-52  # a probability is taken to be so far from 0 and 1 before its logarithm, as in scikit-learn
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 
 from gpupipe.metrics.predictions import UnlabelledPredictions
-from gpupipe.metrics.registry import Array, metric
+from gpupipe.metrics.registry import metric
+from gpupipe.typing import Array
 
 ROWS = 10_000
 ON_THE_HOST = f"what has no target is judged by scikit-learn, on at most {ROWS:,} rows"  # why, in a run on a device

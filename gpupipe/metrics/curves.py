@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpupipe.metrics.evaluation import Predicted
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
 from gpupipe.metrics.ranking import Ranking
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -76,17 +75,17 @@ class Residuals:
 
 
 def confusion(
-    task: str, y_true: Array, prediction: Predicted, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
+    task: str, y_true: Array, predicted: Array, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
     """Return counts: row i, column j is the number of rows of class i that were called j."""
-    rows = ClassPredictions.of(task, y_true, prediction.probability, threshold, n_classes, backend)
+    rows = ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend)
     counts: list[list[int]] = rows.counts.tolist()
     return counts
 
 
-def curves(task: str, y_true: Array, prediction: Predicted, n_classes: int = 2, *, backend: Backend) -> Curves:
+def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, backend: Backend) -> Curves:
     """Return the curves of a classifier; a class without rows, or with all of them, has none."""
-    rows = ClassPredictions.of(task, y_true, prediction.probability, 0.5, n_classes, backend)
+    rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend)
     found = Curves([], [], [])
     for code, ranking in rows.rankings():
         found.roc.append(_thinned(code, *_roc(ranking), backend))
@@ -96,12 +95,12 @@ def curves(task: str, y_true: Array, prediction: Predicted, n_classes: int = 2, 
 
 
 def residuals(
-    y_true: Array, prediction: Predicted, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
+    y_true: Array, predicted: Array, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
 ) -> Residuals:
     """Return the residuals of a regressor, summed up."""
     import numpy as np
 
-    found, xp = ValuePredictions.of(y_true, prediction.value, backend), backend.xp
+    found, xp = ValuePredictions.of(y_true, predicted, backend), backend.xp
     off, n_rows = found.error, len(found.value)
     rows = np.arange(n_rows)
     if n_rows > sample:
@@ -135,7 +134,7 @@ def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
     return recall[kept], precision[kept]
 
 
-def _corners(n_points: int, bends: Array, xp: Any) -> Array:
+def _corners(n_points: int, bends: Array, xp: ArrayNamespace) -> Array:
     """Return which points of a curve are kept: the first two, the last, and where ``bends[i]``, of point ``i + 2``."""
     kept = xp.ones(n_points, dtype=bool)
     kept[2:-1] = bends != 0
@@ -152,8 +151,8 @@ def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
         way[1:] = xp.cumsum(abs(x[1:] - x[:-1]) + abs(y[1:] - y[:-1]))
         stops = np.linspace(0.0, float(backend.to_host(way[-1])), MAX_POINTS)
         passed = backend.to_host(xp.searchsorted(way, backend.to_device(stops)))
-        keep = np.unique(np.clip(np.concatenate([[0], passed[1:-1], [len(x) - 1]]), 0, len(x) - 1))
-        keep = backend.to_device(keep)
+        even = np.unique(np.clip(np.concatenate([[0], passed[1:-1], [len(x) - 1]]), 0, len(x) - 1))
+        keep = backend.to_device(even)
         x, y = x[keep], y[keep]
     return Points(code, backend.to_host(x).tolist(), backend.to_host(y).tolist())
 

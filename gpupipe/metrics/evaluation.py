@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
 from gpupipe.metrics.clustering import sampled_rows
@@ -15,25 +15,13 @@ from gpupipe.metrics.predictions import (
     UnlabelledPredictions,
     ValuePredictions,
 )
-from gpupipe.metrics.registry import METRICS, Array
+from gpupipe.metrics.registry import METRICS
 from gpupipe.tasks import SUPERVISED
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.metrics.settings import Costs, Evaluate
-
-
-class Predicted(Protocol):
-    """What is read of a prediction; see `gpupipe.models.Prediction`."""
-
-    @property
-    def probability(self) -> Array: ...
-    @property
-    def value(self) -> Array: ...
-    @property
-    def label(self) -> Array: ...
-    @property
-    def embedding(self) -> Array: ...
 
 
 def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
@@ -84,7 +72,7 @@ DEFAULT_ORDER = {
 def evaluate(
     task: str,
     y_true: Array | None,
-    prediction: Predicted,
+    predicted: Array,
     names: Sequence[str],
     threshold: Threshold = 0.5,
     n_classes: int = 2,
@@ -123,7 +111,7 @@ def evaluate(
     DataError
         If something predicted is no probability, or no finite number.
     """
-    rows = _predictions(task, y_true, prediction, threshold, n_classes, X, costs, backend)
+    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, costs, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
@@ -142,7 +130,7 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
 def _predictions(
     task: str,
     y_true: Array | None,
-    prediction: Predicted,
+    predicted: Array,
     threshold: Threshold,
     n_classes: int,
     X: Callable[[Array | None], Array] | None,
@@ -151,14 +139,13 @@ def _predictions(
 ) -> Predictions | None:
     """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
     if task not in SUPERVISED:
-        found = prediction.label if task == "clustering" else prediction.embedding
-        return None if X is None else _sample(found, X, backend)
+        return None if X is None else _sample(predicted, X, backend)
     assert y_true is not None
     if not len(y_true):
         return None
     if task == "regression":
-        return ValuePredictions.of(y_true, prediction.value, backend)
-    return ClassPredictions.of(task, y_true, prediction.probability, threshold, n_classes, backend, costs)
+        return ValuePredictions.of(y_true, predicted, backend)
+    return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs)
 
 
 def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> UnlabelledPredictions:

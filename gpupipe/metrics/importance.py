@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpupipe.metrics.evaluation import Predicted, evaluate
-from gpupipe.metrics.registry import METRICS, Array
+from gpupipe.metrics.evaluation import evaluate
+from gpupipe.metrics.predictions import Threshold
+from gpupipe.metrics.registry import METRICS
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -24,14 +26,14 @@ class ColumnImportance:
 
 
 def permutation_importance(
-    predict: Callable[[Array], Predicted],
+    predict: Callable[[Array], Array],
     X: Array,
     y: Array,
     groups: Mapping[str, Sequence[int]],
     *,
     task: str,
     metric: str,
-    threshold: float = 0.5,
+    threshold: Threshold = 0.5,
     n_classes: int = 2,
     repeats: int = 3,
     rows: int = 5_000,
@@ -44,7 +46,7 @@ def permutation_importance(
     Parameters
     ----------
     predict : callable
-        Matrix to prediction.
+        Matrix to the array that the metric is of.
     X : array, shape (n, d)
         Rows that the model has not seen, on the host; left as it is.
     y : array, shape (n,)

@@ -9,17 +9,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from gpupipe.errors import DataError
 from gpupipe.metrics.ranking import Ranking
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.metrics.settings import Costs
 
-Threshold = Any  # a float, or an array of float64, shape (n,): one for each row
+Threshold: TypeAlias = "float | Array"
+"""A probability from which a row is called positive, or an array of float64, shape (n,): one for each row."""
 ROUNDING = 1e-6  # a probability that was summed up in float32 may be so far out of 0..1
 
 
@@ -88,7 +89,8 @@ class ClassPredictions:
         """The probability of the class that each row has, shape (n,)."""
         xp = self.backend.xp
         if self.probability.ndim > 1:
-            return xp.take_along_axis(self.probability, self.y_true[:, None], axis=1)[:, 0]
+            of_truth: Array = xp.take_along_axis(self.probability, self.y_true[:, None], axis=1)[:, 0]
+            return of_truth
         return xp.where(self.y_true == 1, self.probability, 1.0 - self.probability)
 
     def rankings(self) -> Iterator[tuple[int, Ranking]]:
@@ -182,7 +184,7 @@ def cost_matrix(costs: Costs) -> list[list[float]]:
     return [[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]]
 
 
-def has_rows(threshold: Threshold) -> bool:
+def has_rows(threshold: Threshold) -> TypeGuard[Array]:
     """Return whether there is a threshold for each row, instead of one for all."""
     return getattr(threshold, "ndim", 0) > 0
 
@@ -190,8 +192,10 @@ def has_rows(threshold: Threshold) -> bool:
 def predicted_labels(task: str, probability: Array, threshold: Threshold = 0.5) -> Array:
     """Return the class code of each row: binary by its threshold, several classes by the highest probability."""
     if task == "binary":
-        return (probability >= threshold).astype("int64")
-    return probability.argmax(axis=1)
+        is_positive: Array = (probability >= threshold).astype("int64")
+        return is_positive
+    classes: Array = probability.argmax(axis=1)
+    return classes
 
 
 def _within(probability: Array, backend: Backend) -> Array:

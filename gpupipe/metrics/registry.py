@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from gpupipe.registry import Registry
 from gpupipe.tasks import Task
-
-Array = Any
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.errors import DataError
 from gpupipe.metrics.predictions import ClassPredictions, cost_matrix
-from gpupipe.metrics.registry import Array
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend

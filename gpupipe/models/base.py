@@ -11,10 +11,11 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 from gpupipe.tasks import Task, View
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 # Field types that several families share.
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -68,7 +69,7 @@ class ModelSettings(Settings):
         """
         return self.model_dump(exclude={"class_weight"})
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`.
 
         `X` may be on a device: its shape is all that is looked at.

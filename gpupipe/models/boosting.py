@@ -30,12 +30,13 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.progress import ProgressReport
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 _NUMBER_LOSSES = ("squared_error", "absolute_error", "gamma", "poisson", "quantile")
 LOSSES: dict[Task, tuple[str, ...]] = {
@@ -100,7 +101,7 @@ class HistGradientBoosting(ModelSettings):
             params.pop("quantile")
         return params
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {
             "categorical_features": [j for j, n_codes in context.categorical.items() if n_codes <= self.max_bins]
@@ -218,7 +219,7 @@ class XGBoost(ModelSettings):
         params.pop("validation_fraction")
         return params
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names
         params: dict[str, Any] = {"enable_categorical": bool(context.categorical)}
         if context.categorical:

@@ -19,9 +19,10 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 
 def early_refusal(model: ModelSettings, task: Task) -> EstimatorRefusal | None:

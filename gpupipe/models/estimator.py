@@ -23,9 +23,9 @@ from gpupipe.references import split_reference
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
     from gpupipe.tasks import View
+    from gpupipe.typing import Array
 
 FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"
 NAME = "OwnEstimator"

@@ -22,12 +22,13 @@ from gpupipe.models.base import (
 )
 from gpupipe.models.progress import ProgressReport, ShowProgress
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 _CLASSIFIER = ("gini", "entropy", "log_loss")
 _REGRESSOR = ("squared_error", "absolute_error", "poisson")
@@ -76,7 +77,7 @@ class RandomForest(ModelSettings):
             params["class_weight"] = "balanced_subsample"
         return params
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         return {"monotonic_cst": constraint_list(self.monotonic_cst, context.feature_names, "random_forest")}
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 # A skinny matrix has too little work per call to share out: with two threads on two cores OpenBLAS took 1.5 times as
 # long in lbfgs, 5 times in least squares, and 10 times in newton-cholesky while other programs were running.
@@ -66,7 +67,7 @@ class LogisticRegression(_Linear):
     def estimator_name(self, task: Task) -> str:
         return "LogisticRegression"
 
-    def data_params(self, X: Array, context: FitContext) -> dict[str, Any]:
+    def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         if self.solver != "auto":
             return {}
         if self.l1_ratio > 0:

@@ -9,7 +9,7 @@ from gpupipe.models.base import MODELS, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 
 @MODELS.register("knn")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
 from gpupipe.errors import ConfigError, DataError
@@ -24,16 +24,20 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import EstimatorRefusal
+    from gpupipe.typing import Array
 
 # What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
     **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
     **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
 }
+
+MatrixT = TypeVar("MatrixT", bound=Matrix)
 
 
 def fit(
@@ -76,7 +80,7 @@ def fit(
         return _fit_network(model, rows, context, threads)
     params = keyword_arguments(model, X, context, threads)
 
-    def fit_on_host(rows: TrainingRows, context: FitContext) -> FittedModel:
+    def fit_on_host(rows: TrainingRows[Array], context: FitContext) -> FittedModel:
         return _fit_on_host(model, rows, params, context, threads)
 
     if context.backend.name == "cpu":
@@ -87,18 +91,18 @@ def fit(
     return _fall_back(model, rows, context, refusal, fit_on_host)
 
 
-class TrainingRows(NamedTuple):
+class TrainingRows(NamedTuple, Generic[MatrixT]):
     """Training rows: `y` and the weights on the host, `classes` the codes that are among them."""
 
-    X: Array
+    X: MatrixT
     y: Array | None
     weights: Array | None
     classes: tuple[int, ...]
 
 
 def learnable(
-    model: ModelSettings, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
-) -> TrainingRows:
+    model: ModelSettings, X: MatrixT, y: Array | None, context: FitContext, sample_weight: Array | None = None
+) -> TrainingRows[MatrixT]:
     """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
 
     Raises
@@ -113,6 +117,7 @@ def learnable(
         raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
     classes: tuple[int, ...] = ()
     if task in CLASSIFICATION:
+        assert y is not None
         y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
     elif getattr(model, "class_weight", None) is not None:
         raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
@@ -147,21 +152,21 @@ def require_torch(model: NeuralSettings) -> None:
         )
 
 
-def _fit_network(model: NeuralSettings, rows: TrainingRows, context: FitContext, threads: int) -> FittedModel:
+def _fit_network(model: NeuralSettings, rows: TrainingRows[Array], context: FitContext, threads: int) -> FittedModel:
     require_torch(model)
     from gpupipe.models.neural.fit import fit_network, refusal
 
-    def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:
+    def fit_there(rows: TrainingRows[Array], context: FitContext) -> FittedModel:
         with explained(model, rows.X, context):
-            fitted: FittedModel = fit_network(model, *rows, context, threads)
-        return fitted
+            assert rows.y is not None
+            return fit_network(model, rows.X, rows.y, rows.weights, rows.classes, context, threads)
 
     refused = refusal(context.backend)
     return fit_there(rows, context) if refused is None else _fall_back(model, rows, context, refused, fit_there)
 
 
 def _fit_on_host(
-    model: ModelSettings, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: ModelSettings, rows: TrainingRows[Array], params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     estimator = model.build(context, params)
     X = model.matrix(rows.X, params)
@@ -190,7 +195,7 @@ def _convergence_noted() -> Iterator[list[str]]:
 
 
 def _fit_on_device(
-    model: ModelSettings, rows: TrainingRows, params: Mapping[str, Any], context: FitContext, threads: int
+    model: ModelSettings, rows: TrainingRows[Array], params: Mapping[str, Any], context: FitContext, threads: int
 ) -> FittedModel:
     name = model.estimator_name(context.task)
     row = device_training.row_of(name)
@@ -208,10 +213,10 @@ def _fit_on_device(
 
 def _fall_back(
     model: ModelSettings,
-    rows: TrainingRows,
+    rows: TrainingRows[Array],
     context: FitContext,
     refusal: EstimatorRefusal,
-    fit_there: Callable[[TrainingRows, FitContext], FittedModel],
+    fit_there: Callable[[TrainingRows[Array], FitContext], FittedModel],
 ) -> FittedModel:
     """Train on the host what the device cannot; its matrix is moved there."""
     from gpupipe.backends import choose
@@ -224,7 +229,7 @@ def _fall_back(
     return HostModel(fitted, context.task, fitted.feature_names, fitted.n_classes, fitted.classes, (), device, refusal)
 
 
-def keyword_arguments(model: ModelSettings, X: Array, context: FitContext, threads: int) -> dict[str, Any]:
+def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, threads: int) -> dict[str, Any]:
     """Return what the estimator of a model is made with."""
     params = {**model.estimator_params(context.task), **model.data_params(X, context)}
     if model.takes_seed:
@@ -269,7 +274,7 @@ def _train(
 
 
 @contextmanager
-def explained(model: ModelSettings, X: Array, context: FitContext) -> Iterator[None]:
+def explained(model: ModelSettings, X: Matrix, context: FitContext) -> Iterator[None]:
     """Say of an error in training what it means to the user."""
     try:
         yield

@@ -9,7 +9,7 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.units import is_number
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 
 def row_weights(
@@ -51,7 +51,8 @@ def row_weights(
         for label, weight in class_weight.items():
             by_code[_code(label, labels, n_classes)] = weight
     weights = by_code[y]
-    return weights if sample_weight is None else weights * sample_weight
+    both: Array | None = weights if sample_weight is None else weights * sample_weight
+    return both
 
 
 def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:

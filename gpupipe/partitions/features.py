@@ -10,9 +10,8 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 
 def transform(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
@@ -55,7 +54,9 @@ def transform_training(features: FittedFeatures, table: PartitionedTable, backen
 
 def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
     engine = backend.host.interpreter(program)
-    folds = features.folds if features.training_program else [None] * len(table.partitions)
+    folds: Any = features.folds  # handles, one for each partition
+    if not features.training_program:
+        folds = [None] * len(table.partitions)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
     parts = table.map(_write, sent, engine, each=[folds], label="features")

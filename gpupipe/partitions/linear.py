@@ -23,9 +23,9 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.training import learnable
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.typing import Array
 
-Array = Any
-Sums = list[Array]  # what partitions say, and may be added up
+Sums = list[Any]  # arrays and numbers that partitions say, and may be added up
 
 BLOCK_ROWS = 16_384  # in float64 at a time
 MOST_WEIGHTS = 2_000  # the Hessian has so many rows and columns
@@ -42,7 +42,7 @@ def can_fit_in_passes(model: ModelSettings, n_columns: int, context: FitContext)
     return False
 
 
-def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array, context: FitContext) -> FittedModel:
+def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train a model for which `can_fit_in_passes`.
 
     Raises
@@ -53,6 +53,7 @@ def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array, context:
         If fewer than two classes are among the rows.
     """
     rows = learnable(model, X, y, context)
+    assert rows.y is not None
     passes = _Passes(X, rows.y, rows.weights, context)
     with context.resources.show_progress(passes.report):
         if isinstance(model, Ridge):

@@ -11,9 +11,9 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.partitions.workers import ResultHandle, Workers
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class PartitionedMatrix:
     heights: tuple[int, ...]
     n_columns: int
     workers: Workers
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all partitions."""
+        return 4 * sum(self.heights) * self.n_columns
 
     @property
     def shape(self) -> tuple[int, int]:

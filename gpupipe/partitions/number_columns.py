@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +37,13 @@ def read_columns(backend: Backend, table: Table, columns: Sequence[NumberColumn]
 def _run(backend: Backend, table: Table, column: ComputedColumn) -> Array:
     out = backend.empty_matrix(table.n_rows, 1)
     backend.run_program(column.program, table.blocks, out, engine=column.engine)
-    return out.T[0]
+    values: Array = out.T[0]
+    return values
 
 
-def column_values_at(backend: Backend, table: Table, rows: Array, columns: Sequence[NumberColumn]) -> list[Array]:
+def column_values_at(
+    backend: Backend, table: Table, rows: Array | slice, columns: Sequence[NumberColumn]
+) -> list[Array]:
     """Return each column of some rows, on the host; only those are made.
 
     Parameters

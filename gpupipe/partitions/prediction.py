@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.backends.base import Backend
@@ -11,8 +9,7 @@ from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import FittedModel, Prediction
 from gpupipe.models.fitted.device import join_predictions, matrix_on_host
 from gpupipe.partitions.matrix import PartitionedMatrix
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def predict_partitions(model: FittedModel, X: PartitionedMatrix) -> Prediction:

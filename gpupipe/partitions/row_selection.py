@@ -13,8 +13,7 @@ from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows, take, take_each
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 
 class _Run(NamedTuple):
@@ -80,7 +79,7 @@ def _take(backend: Backend, table: Table, start: int, stop: int, bits: Array) ->
 def _take_joined(
     backend: Backend, table: Table, start: int, stop: int, bits: Array, n_before: int, *others: Table
 ) -> Table:
-    pieces = [(other, np.ones(other.n_rows, bool)) for other in others]
+    pieces: list[tuple[Table, Array]] = [(other, np.ones(other.n_rows, bool)) for other in others]
     pieces.insert(n_before, _chosen(table, start, stop, bits))
     return take_each(pieces, backend)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,8 @@ from gpupipe.rules.settings import ORDER
 from gpupipe.rules.violation import ROWS_SHOWN
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import FIRST_LEVEL
+from gpupipe.typing import Array
 from gpupipe.units import MIB
-
-Array = Any
 
 TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
 

@@ -6,7 +6,7 @@ the boundaries of the partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -21,9 +21,9 @@ from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import arrange, select
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PartitionedTable:
         self,
         function: Callable[Concatenate[Backend, Table, ...], Result],
         *arguments: Any,
-        each: Sequence[Sequence[Any]] = (),
+        each: Sequence[Iterable[Any]] = (),
         label: str = "",
     ) -> list[ResultHandle[Result]]:
         """Have ``function(backend, partition, *arguments, *own)`` run on every partition; return handles, in order.
@@ -99,7 +99,7 @@ class PartitionedTable:
         self,
         function: Callable[Concatenate[Backend, Table, ...], Result],
         *arguments: Any,
-        each: Sequence[Sequence[Any]] = (),
+        each: Sequence[Iterable[Any]] = (),
         label: str = "",
     ) -> list[Result]:
         """Return the results of `map`."""
@@ -126,7 +126,7 @@ class PartitionedTable:
         own = [positions[owner == at] - start for at, start in enumerate(self.bounds[:-1])]
         found = self.compute(_rows, list(names), each=[own], label="single rows")
         order = np.argsort(owner, kind="stable")
-        gathered = {}
+        gathered: dict[str, Array] = {}
         for name in names:
             values = np.concatenate([part[name] for part in found])
             gathered[name] = np.empty_like(values)

@@ -113,7 +113,7 @@ class Workers(ABC):
         partitions: Sequence[ResultHandle[Any]],
         function: Callable[Concatenate[Backend, ...], Result],
         arguments: Sequence[Any],
-        each: Sequence[Sequence[Any]],
+        each: Sequence[Iterable[Any]],
         label: str,
     ) -> list[ResultHandle[Result]]:
         """Have ``function(backend, partition, *arguments, *own)`` run on every partition; return handles, in order.

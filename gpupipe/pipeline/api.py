@@ -37,8 +37,8 @@ from gpupipe.pipeline.training import fit_view, select_rows
 from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
+from gpupipe.typing import Array
 
-Array = Any
 Section = Mapping[str, Any]
 
 
@@ -277,7 +277,7 @@ class Pipeline:
 
     def features(
         self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array | None]:
         """Fit the features, and return the matrix of all rows and their target.
 
         Parameters
@@ -324,7 +324,7 @@ class Pipeline:
         *,
         data: Any = None,
         tables: Mapping[str, Any] | None = None,
-    ) -> tuple[TensorBatch, TensorBatch]:
+    ) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
         """Return the training and the test rows of the configuration's split as tensors, for your own training loop.
 
         Features are fitted to the training rows alone; of a cross-validation the first fold is taken.

@@ -45,7 +45,6 @@ from gpupipe.table.arrange import move_table
 from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
 
-Array = Any
 MORE_ROWS = 1_000_000
 MOST_DATES = 1_000
 NO_DATA = "`gpupipe check --no-data` checks the configuration alone"

@@ -11,8 +11,7 @@ from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -56,19 +55,20 @@ def is_learned(evaluate: Evaluate) -> bool:
     return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
 
 
-def decide(evaluate: Evaluate, task: str, y: Array, prediction: Prediction, backend: Backend) -> Decision:
+def decide(evaluate: Evaluate, task: str, y: Array | None, prediction: Prediction, backend: Backend) -> Decision:
     """Choose calibration and threshold from predictions of rows that the model has not seen, which are on `backend`.
 
     scikit-learn fits the calibration, on the host.
     """
     if task != "binary":
         return Decision()
+    assert y is not None
     calibration = None
     if evaluate.calibrate != "none":
-        calibration = fit_calibration(backend.to_host(prediction.probability), backend.to_host(y), evaluate.calibrate)
+        calibration = fit_calibration(backend.to_host(prediction.output), backend.to_host(y), evaluate.calibrate)
     decision = Decision(calibration=calibration)
     if not isinstance(evaluate.threshold, str):
         return replace(decision, threshold=evaluate.threshold)
-    probability = decision.apply(prediction, backend).probability
+    probability = decision.apply(prediction, backend).output
     threshold = choose_threshold(y, probability, evaluate.threshold, evaluate.cost, backend=backend)
     return replace(decision, threshold=threshold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,11 +22,18 @@ from gpupipe.partitions.table import PartitionedTable
 from gpupipe.rules import RuleViolation
 from gpupipe.rules.check import Rules, find_violations
 from gpupipe.table.arrange import select, take
+from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
-Array = Any
-AnyTable = Any  # a Table, or a PartitionedTable
-Matrix = Any  # an array of the backend, or a PartitionedMatrix
+AnyTable: TypeAlias = Table | PartitionedTable
+AnyMatrix: TypeAlias = Array | PartitionedMatrix
+
+
+def whole_table(table: AnyTable) -> Table:
+    """Return the table of a run without workers."""
+    assert isinstance(table, Table)
+    return table
 
 
 def take_rows(table: AnyTable, mask: Array, backend: Backend) -> AnyTable:
@@ -48,37 +55,38 @@ def values_at(table: AnyTable, name: str, rows: Array, backend: Backend) -> Arra
 
 def find_broken_rules(table: AnyTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rules that a table breaks."""
-    found = check_partitions if isinstance(table, PartitionedTable) else find_violations
-    return found(table, rules, backend)
+    if isinstance(table, PartitionedTable):
+        return check_partitions(table, rules, backend)
+    return find_violations(table, rules, backend)
 
 
-def rows_by_worker(data: AnyTable | Matrix) -> dict[str, int]:
+def rows_by_worker(data: AnyTable | AnyMatrix) -> dict[str, int]:
     """Return how many rows of a table or a matrix each worker of a cluster holds, by its address."""
     return data.rows_by_worker() if isinstance(data, PartitionedTable | PartitionedMatrix) else {}
 
 
 def statistics_of(table: AnyTable, backend: Backend, target: Target | None, seed: int) -> Statistics:
     """Return what is learned of training rows."""
-    kind: Any = PartitionedStatistics if isinstance(table, PartitionedTable) else Statistics
-    found: Statistics = kind(table, backend, target, seed)
-    return found
+    if isinstance(table, PartitionedTable):
+        return PartitionedStatistics(table, backend, target, seed)
+    return Statistics(table, backend, target, seed)
 
 
-def write_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
+def write_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> AnyMatrix:
     """Return the matrix of rows outside of the training."""
     if isinstance(table, PartitionedTable):
         return transform(features, table, backend).materialize()
     return features.transform(table, backend)
 
 
-def write_training_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> Matrix:
+def write_training_matrix(features: FittedFeatures, table: AnyTable, backend: Backend) -> AnyMatrix:
     """Return the matrix of the very rows that were fitted: those of the statistics."""
     if isinstance(table, PartitionedTable):
         return transform_training(features, table, backend).materialize()
     return features.transform_training(table, backend)
 
 
-def fit_model(model: ModelSettings, X: Matrix, y: Array, context: FitContext) -> FittedModel:
+def fit_model(model: ModelSettings, X: AnyMatrix, y: Array | None, context: FitContext) -> FittedModel:
     """Train a model where its matrix is."""
     if isinstance(X, PartitionedMatrix):
         from gpupipe.pipeline.partition_training import fit_partitions
@@ -87,7 +95,7 @@ def fit_model(model: ModelSettings, X: Matrix, y: Array, context: FitContext) ->
     return fit(model, X, y, context)
 
 
-def predict_rows(model: FittedModel, X: Matrix, backend: Backend) -> Prediction:
+def predict_rows(model: FittedModel, X: AnyMatrix, backend: Backend) -> Prediction:
     """Return what a model says of the rows of a matrix, where they are; of some at a time where memory is short."""
     if isinstance(X, PartitionedMatrix):
         return predict_partitions(model, X)
@@ -95,19 +103,19 @@ def predict_rows(model: FittedModel, X: Matrix, backend: Backend) -> Prediction:
     return join_predictions(parts, backend.xp)
 
 
-def matrix_rows(X: Matrix, rows: Array | None, backend: Backend) -> Array:
+def matrix_rows(X: AnyMatrix, rows: Array | None, backend: Backend) -> Array:
     """Return some rows of a matrix (int64, ascending), or all of them, on the host."""
     if isinstance(X, PartitionedMatrix):
         return X.gather() if rows is None else X.rows(rows)
     return backend.to_host(X) if rows is None else backend.to_host(X[backend.to_device(np.asarray(rows))])
 
 
-def rows_as_drawn(X: Matrix, rows: Array | None, backend: Backend) -> Array:
+def rows_as_drawn(X: AnyMatrix, rows: Array | None, backend: Backend) -> Array:
     """Return some rows of a matrix (int64, in any order, and that is kept), or all of them, on the host."""
     if rows is None:
         return matrix_rows(X, None, backend)
     order = np.argsort(rows)
     ascending = matrix_rows(X, rows[order], backend)
-    found = np.empty_like(ascending)
+    found: Array = np.empty_like(ascending)
     found[order] = ascending
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,12 @@ from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
 from gpupipe.models import Prediction
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.dispatch import matrix_rows
+from gpupipe.pipeline.dispatch import AnyMatrix, matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
-Array = Any
 BLOCK_COLUMNS = 256  # in float64 at once
 TINY = np.finfo(np.float64).tiny
 
@@ -45,13 +43,13 @@ def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
     """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
     task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.threshold
 
-    def measure(backend: Backend, y: Array, rows: Prediction) -> ModelPlots:
-        if task == "regression":
-            return ModelPlots(residuals=residuals(y, rows, seed=job.config.seed, backend=backend))
-        if task not in CLASSIFICATION:
+    def measure(backend: Backend, y: Array | None, rows: Prediction) -> ModelPlots:
+        if y is None:
             return ModelPlots()
-        lines = curves(task, y, rows, n_classes, backend=backend)
-        return ModelPlots(lines, confusion(task, y, rows, threshold, n_classes, backend=backend))
+        if task == "regression":
+            return ModelPlots(residuals=residuals(y, rows.output, seed=job.config.seed, backend=backend))
+        lines = curves(task, y, rows.output, n_classes, backend=backend)
+        return ModelPlots(lines, confusion(task, y, rows.output, threshold, n_classes, backend=backend))
 
     return job.measure(measure, outcome.held_out.y, outcome.held_out.predicted)
 
@@ -94,7 +92,7 @@ def measure_importances(job: Job, outcome: LeaderboardResult, stage: Stage) -> l
 
     with job.timeline.show_progress(columns_done):
         return permutation_importance(
-            predict,
+            lambda shuffled: predict(shuffled).output,
             X,
             y,
             groups,
@@ -127,7 +125,7 @@ def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
     return found
 
 
-def _sample(X: Array, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
+def _sample(X: AnyMatrix, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
     """Return at most so many rows of a matrix, on the host, and their targets."""
     if len(y) <= n_rows:
         return matrix_rows(X, None, backend), y

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
@@ -19,15 +19,15 @@ from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, ModelCheckpoint, RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.dispatch import AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
+from gpupipe.pipeline.dispatch import AnyMatrix, AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
 from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
-Array = Any
 Result = TypeVar("Result")
 
 
@@ -66,12 +66,12 @@ class Job:
     backend: Backend
     timeline: Timeline
     table: AnyTable
-    y: Array
+    y: Array | None
     goal: Goal
     metrics: tuple[str, ...]
-    groups: Array = None
-    times: Array = None
-    row_ids: Array = None
+    groups: Array | None = None
+    times: Array | None = None
+    row_ids: Array | None = None
     derivation: Derivation | None = None
     resources: Resources = ONE_PROCESS
     workers: Workers | None = None
@@ -88,9 +88,9 @@ class Job:
         return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
 
     @property
-    def classes(self) -> Array:
+    def classes(self) -> Array | None:
         """Class code of each row where the task is classification; what a split may be stratified by."""
-        return self.y.astype("int64") if self.goal.task in CLASSIFICATION else None
+        return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
 
     def metrics_stage(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
         """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
@@ -98,11 +98,12 @@ class Job:
             return self.timeline.backend_stage(self.backend, name)
         return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
 
-    def target(self, mask: Array) -> Array:
+    def target(self, mask: Array) -> Array | None:
         """Return the target of some rows, on the host."""
-        return None if self.y is None else self.y[mask]
+        taken: Array | None = None if self.y is None else self.y[mask]
+        return taken
 
-    def truth(self, mask: Array) -> Array:
+    def truth(self, mask: Array) -> Array | None:
         """Return the target of some rows, where predictions are."""
         return None if self.y is None else self.backend.to_device(self.y[mask])
 
@@ -110,19 +111,23 @@ class Job:
         """Return some rows, ready to be fitted."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
-    def score(self, y: Array, prediction: Prediction, decision: Decision, X: Array = None) -> dict[str, float]:
+    def score(
+        self, y: Array | None, prediction: Prediction, decision: Decision, X: AnyMatrix | None = None
+    ) -> dict[str, float]:
         """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
 
-        def evaluate_on(backend: Backend, y: Array, prediction: Prediction) -> dict[str, float]:
+        def evaluate_on(backend: Backend, y: Array | None, prediction: Prediction) -> dict[str, float]:
             return evaluate(
-                self.goal.task, y, decision.apply(prediction, backend), self.metrics, decision.threshold,
-                self.goal.n_classes, partial(rows_as_drawn, X, backend=self.backend),
+                self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
+                self.goal.n_classes, None if X is None else partial(rows_as_drawn, X, backend=self.backend),
                 costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
         return self.measure(evaluate_on, y, prediction)
 
-    def measure(self, work: Callable[[Backend, Array, Prediction], Result], y: Array, prediction: Prediction) -> Result:
+    def measure(
+        self, work: Callable[[Backend, Array | None, Prediction], Result], y: Array | None, prediction: Prediction
+    ) -> Result:
         """Return ``work(backend, y, prediction)`` of all rows of a prediction, with both where that backend computes.
 
         It is that of the job; where its device has no room for them, the host's.
@@ -156,7 +161,7 @@ class Candidate:
     """
 
     trained: TrainedModel
-    matrices: Mapping[str, Array]
+    matrices: Mapping[str, AnyMatrix]
     predictions: Mapping[str, Prediction]
 
 
@@ -252,7 +257,12 @@ def _fitted(
 
 
 def _resumed_candidate(
-    job: Job, entry: ModelEntry, found: ModelCheckpoint, rows: TrainingSet, matrices: Mapping[str, Array], label: str
+    job: Job,
+    entry: ModelEntry,
+    found: ModelCheckpoint,
+    rows: TrainingSet,
+    matrices: Mapping[str, AnyMatrix],
+    label: str,
 ) -> Candidate:
     with job.host_stage(f"{label}train {entry.label}") as stage:
         stage.note(RESUMED)

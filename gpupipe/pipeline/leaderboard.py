@@ -13,6 +13,7 @@ import numpy as np
 
 from gpupipe.config import ModelEntry
 from gpupipe.metrics import METRICS
+from gpupipe.metrics.predictions import Threshold
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.decision import Decision, decide, is_learned
@@ -21,8 +22,8 @@ from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.splits import Fold, hold_out
+from gpupipe.typing import Array
 
-Array = Any
 DECISION_PARTS = 5  # of the validation rows
 
 
@@ -76,7 +77,7 @@ class LeaderboardResult:
     decision: Decision
     held_out: HeldOutPredictions
     explained: Candidate
-    explained_y: Array
+    explained_y: Array | None
     explained_decision: Decision
     selection: Mapping[str, float] = field(default_factory=dict)
 
@@ -100,10 +101,10 @@ class HeldOutPredictions:
     """
 
     rows: Array
-    y: Array
+    y: Array | None
     predicted: Prediction
-    threshold: Array
-    folds: Array = None
+    threshold: Threshold
+    folds: Array | None = None
 
 
 def run_holdout(job: Job, entries: Sequence[ModelEntry], fold: Fold) -> LeaderboardResult:
@@ -169,12 +170,13 @@ def _with_choice(
     return ranked, refit, decision
 
 
-def _validated(job: Job, y: Array, prediction: Prediction) -> dict[str, float]:
+def _validated(job: Job, y: Array | None, prediction: Prediction) -> dict[str, float]:
     """Return the metrics of validation rows, each judged by a decision that was learned from other ones of them."""
     if not is_learned(job.config.evaluate) or job.goal.task != "binary":
         return job.score(y, prediction, _fixed(job))
     from sklearn.model_selection import StratifiedKFold
 
+    assert y is not None
     codes = job.backend.to_host(y).astype(np.int64)
     n_parts = min(DECISION_PARTS, int(np.bincount(codes, minlength=2).min()))
     if n_parts < 2:
@@ -229,7 +231,7 @@ class _CrossValidatedCandidate:
     scores: Sequence[Mapping[str, float]]
 
     @staticmethod
-    def of(job: Job, truths: Sequence[Array], candidates: Sequence[Candidate]) -> _CrossValidatedCandidate:
+    def of(job: Job, truths: Sequence[Array | None], candidates: Sequence[Candidate]) -> _CrossValidatedCandidate:
         decisions = _decisions(
             job, truths, [candidate.predictions["test"] for candidate in candidates], in_order=job.times is not None
         )
@@ -277,7 +279,9 @@ def _judges(fold: int, n_folds: int, in_order: bool) -> list[int]:
     return [j for j in range(fold if in_order else n_folds) if j != fold]
 
 
-def _decisions(job: Job, truths: Sequence[Array], predictions: Sequence[Prediction], in_order: bool) -> list[Decision]:
+def _decisions(
+    job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction], in_order: bool
+) -> list[Decision]:
     """Return for each part of the rows the decision that the other parts choose."""
     found = []
     for i in range(len(truths)):
@@ -307,13 +311,13 @@ def _taken(prediction: Prediction, rows: Array) -> Prediction:
     return prediction.mapped(lambda array: array[rows])
 
 
-def _decide_on(job: Job, truths: Sequence[Array], predictions: Sequence[Prediction]) -> Decision:
+def _decide_on(job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction]) -> Decision:
     if not truths or job.y is None or not is_learned(job.config.evaluate):
         return _fixed(job)
     return _decided(job, job.backend.xp.concatenate(truths), join_predictions(predictions, job.backend.xp))
 
 
-def _decided(job: Job, y: Array, prediction: Prediction) -> Decision:
+def _decided(job: Job, y: Array | None, prediction: Prediction) -> Decision:
     settings, task = job.config.evaluate, job.goal.task
     return job.measure(lambda backend, y, rows: decide(settings, task, y, rows, backend), y, prediction)
 

@@ -41,8 +41,9 @@ def _entities(job: Job, folds: Sequence[Fold]) -> str:
         )
     if split.time != AS_OF or entities.label is None:
         return ""
-    within = parse_duration_us(entities.label.within)
-    ahead = min(int(job.times[fold.test].min() - job.times[fold.train].max()) for fold in folds)
+    assert job.times is not None
+    times, within = job.times, parse_duration_us(entities.label.within)
+    ahead = min(int(times[fold.test].min() - times[fold.train].max()) for fold in folds)
     if ahead >= within:
         return ""
     return (

@@ -7,8 +7,6 @@ that leads, if the matrix fits there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.backends.base import Backend
@@ -20,9 +18,8 @@ from gpupipe.models.training import require_torch
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import SHARE, gathered_bytes
+from gpupipe.typing import Array
 from gpupipe.units import GIB
-
-Array = Any
 
 
 def fit_partitions(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:

@@ -27,8 +27,8 @@ from gpupipe.table.arrange import move_table
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
-Array = Any
 Divided = TypeVar("Divided")
 
 DEFAULT_MODELS = {
@@ -127,7 +127,7 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
     return [f"{path}: {value} has no effect: {why}" for path, value, is_ignored, why in checks if is_ignored]
 
 
-def split_columns(config: Config, table: AnyTable, backend: Backend) -> tuple[Array, Array]:
+def split_columns(config: Config, table: AnyTable, backend: Backend) -> tuple[Array | None, Array | None]:
     """Return the values of ``split.group`` and of ``split.time``, shape (n_rows,), on the host; None without a column.
 
     Raises
@@ -161,8 +161,9 @@ def _times(table: AnyTable, column: str, backend: Backend) -> Array:
 
 def _texts(table: AnyTable, column: str) -> list[str]:
     """Return the texts of a column: its levels, or some of its values."""
-    if table.schema[column].levels is not None:
-        return list(table.schema[column].levels)
+    levels = table.schema[column].levels
+    if levels is not None:
+        return list(levels)
     values = getattr(table, "texts", {}).get(column)
     return [] if values is None else [text for text in values.slice(0, 10_000).to_pylist() if text and text.strip()]
 

@@ -26,7 +26,7 @@ from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.settings import JoinedTable
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyTable, keep_columns
+from gpupipe.pipeline.dispatch import AnyTable, keep_columns, whole_table
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, for_rules_alone, with_ruled_columns
 from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
@@ -86,7 +86,7 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
-    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
+    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(whole_table(read.table))))
 
 
 def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable:
@@ -101,8 +101,7 @@ def partition_table(table: AnyTable, workers: Workers) -> AnyTable:
     """Return a table of this process as partitions on the workers."""
     from gpupipe.partitions.read import partition_table
 
-    assert isinstance(table, Table)
-    return partition_table(table, workers)
+    return partition_table(whole_table(table), workers)
 
 
 def _read_on_host(config: Config, backend: Backend) -> ReadTable:
@@ -216,7 +215,7 @@ def _with_sources(
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
     raw = {name: column for name, column in raw.items() if name not in gone}
-    main = HistoryRows(found.table, raw, "the table", unknown=[target] if target else [])
+    main = HistoryRows(whole_table(found.table), raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from gpupipe.config import resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
@@ -88,9 +90,9 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
         roc=_curves(drawn.roc, labels),
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
-        prevalence=float(outcome.held_out.y.mean()) if binary else None,
+        prevalence=float(outcome.held_out.y.mean()) if binary and outcome.held_out.y is not None else None,
         positive=labels[1] if binary else None,
-        threshold=outcome.decision.threshold if binary else None,
+        threshold=float(outcome.decision.threshold) if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",
         fold_thresholds=_fold_thresholds(outcome.held_out) if binary else (),
         confusion=Confusion(labels=labels, counts=counts),
@@ -101,9 +103,8 @@ def _fold_thresholds(held_out: HeldOutPredictions) -> list[float]:
     """Return the threshold of each fold, where they differ."""
     if held_out.folds is None:
         return []
-    thresholds = [
-        float(held_out.threshold[held_out.folds == fold][0]) for fold in range(1, int(held_out.folds.max()) + 1)
-    ]
+    own = np.asarray(held_out.threshold)
+    thresholds = [float(own[held_out.folds == fold][0]) for fold in range(1, int(held_out.folds.max()) + 1)]
     return thresholds if len(set(thresholds)) > 1 else []
 
 

@@ -15,8 +15,8 @@ from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.settings import Label
 from gpupipe.table.schema import FIRST_LEVEL, Column
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import Array
 
-Array = Any
 MOST_LISTED = 10  # values of a target in a message
 
 
@@ -141,7 +141,7 @@ def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
     return (_plain(low),) if low == high else (_plain(low), _plain(high))
 
 
-def unseen_labels(goal: Goal, y: Array, train: Array, test: Array) -> tuple[Any, ...]:
+def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tuple[Any, ...]:
     """Return the classes with rows among those to test on and none among those to train on: masks of the rows."""
     if y is None or not goal.labels:
         return ()
@@ -213,7 +213,7 @@ def known_rows(table: AnyTable, target: TargetColumn | None, backend: Backend) -
     return (table, rows) if len(rows) == table.n_rows else (take_rows(table, known, backend), rows)
 
 
-def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array:
+def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array | None:
     """Return the target of some rows, float64, shape (len(rows),): class codes 0..k-1, or numbers; None without one."""
     if target is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.pipeline.arguments import in_python
+from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
@@ -19,12 +20,14 @@ from gpupipe.pipeline.training import fit_view
 from gpupipe.table.arrange import take
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.tensors.batch import Metadata, TensorBatch
+from gpupipe.typing import Array
 
-Array = Any
 TensorView = Literal["dense", "embedding"]
 
 
-def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tuple[TensorBatch, TensorBatch]:
+def make_tensors(
+    config: Config, view: TensorView, codes: str = "int64"
+) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
     """Return the training and the test rows of the configuration's split; features are learned from the former alone.
 
     Of a cross-validation the first fold is taken. Each batch is one allocation, where the backend computes, and its
@@ -36,11 +39,13 @@ def make_tensors(config: Config, view: TensorView, codes: str = "int64") -> tupl
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
     for text in features.warnings:
         warnings.warn(in_python(text, config), stacklevel=3)
-    X_test = features.transform(take(job.table, fold.test, backend), backend)
+    X_test = features.transform(take(whole_table(job.table), fold.test, backend), backend)
     return _batch(X, features, job, fold.train, view, codes), _batch(X_test, features, job, fold.test, view, codes)
 
 
-def _batch(X: Array, features: FittedFeatures, job: Job, mask: Array, view: TensorView, codes: str) -> TensorBatch:
+def _batch(
+    X: Array, features: FittedFeatures, job: Job, mask: Array, view: TensorView, codes: str
+) -> TensorBatch[Array]:
     ids = {f.name: f.n_codes for f in features.features if f.n_codes} if view == "embedding" else {}
     levels = {state["column"]: tuple(state["levels"]) for state in features.states if state["op"] == "Categorify"}
     metadata = Metadata(
@@ -52,8 +57,8 @@ def _batch(X: Array, features: FittedFeatures, job: Job, mask: Array, view: Tens
     return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), metadata=metadata)
 
 
-def _target(job: Job, mask: Array, codes: str) -> Array:
+def _target(job: Job, mask: Array, codes: str) -> Array | None:
     y = job.target(mask)
     if y is None:
         return None
-    return job.backend.to_device(copy_of(y.astype(codes if job.goal.task in CLASSIFICATION else np.float32)))
+    return job.backend.to_device(copy_of(np.asarray(y, codes if job.goal.task in CLASSIFICATION else np.float32)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
@@ -15,7 +14,9 @@ from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
+from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.pipeline.dispatch import (
+    AnyMatrix,
     AnyTable,
     fit_model,
     keep_columns,
@@ -27,8 +28,7 @@ from gpupipe.pipeline.dispatch import (
 )
 from gpupipe.pipeline.target import Goal
 from gpupipe.tasks import View
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TrainedModel:
         """Return what the model says of the rows of `table`."""
         return self.predict_matrix(write_matrix(self.features, table, backend), backend)
 
-    def predict_matrix(self, X: Array, backend: Backend) -> Prediction:
+    def predict_matrix(self, X: AnyMatrix, backend: Backend) -> Prediction:
         """Return what the model says of the rows of a matrix; of some at a time where memory is short."""
         return predict_rows(self.model, X, backend)
 
@@ -77,12 +77,12 @@ class TrainingSet:
     """
 
     n_rows: int
-    y: Array
+    y: Array | None
     statistics: Statistics | None
     derivation: Derivation | None = None
     withheld: Mapping[str, str] = field(default_factory=dict)
     features: dict[View, FittedFeatures] = field(default_factory=dict)
-    matrices: dict[View, Array] = field(default_factory=dict)
+    matrices: dict[View, AnyMatrix] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of the encoded rows: the matrices of all views that will be asked for have been written."""
@@ -91,7 +91,7 @@ class TrainingSet:
 
 def select_rows(
     table: AnyTable,
-    y: Array,
+    y: Array | None,
     mask: Array,
     goal: Goal,
     config: Config,
@@ -121,8 +121,10 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
 
 
 def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
-    """Return the features of one view and the matrix of the training rows; made once."""
-    return learn_features(rows, view, ops), training_matrix(rows, view, backend)
+    """Return the features of one view and the matrix of the training rows of a run without workers; made once."""
+    features, X = learn_features(rows, view, ops), training_matrix(rows, view, backend)
+    assert not isinstance(X, PartitionedMatrix)
+    return features, X
 
 
 def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
@@ -133,7 +135,7 @@ def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> F
     return rows.features[view]
 
 
-def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Array:
+def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> AnyMatrix:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None

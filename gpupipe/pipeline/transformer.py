@@ -29,8 +29,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare
 from gpupipe.tasks import View
-
-Array = Any
+from gpupipe.typing import Array
 
 
 class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped

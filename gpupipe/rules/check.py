@@ -21,8 +21,8 @@ from gpupipe.rules.settings import ABLE, ColumnRules
 from gpupipe.rules.violation import ROWS_SHOWN, RuleViolation
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import TEXT_KINDS, Column
+from gpupipe.typing import Array
 
-Array = Any
 Rules = Mapping[str, Sequence[ColumnRules]]
 
 

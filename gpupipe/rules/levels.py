@@ -20,8 +20,7 @@ from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, TEXT_KINDS, Column
 from gpupipe.table.string_columns import as_dictionary, dictionaries, write_codes
 from gpupipe.table.time_formats import FORMATS, micros
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

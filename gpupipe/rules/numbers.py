@@ -16,8 +16,8 @@ from gpupipe.rules.settings import ColumnRules, to_micros
 from gpupipe.rules.violation import format_time
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, Column
+from gpupipe.typing import Array
 
-Array = Any
 WHOLE = ("int", "integer")
 EXACT = 2.0**53  # float64 tells whole numbers apart up to here
 
@@ -79,7 +79,8 @@ class NumberChecker:
         return RulePredicate(rule, lambda start, stop: against(self.values[start:stop]), **more)
 
     def _is_null(self, values: Array) -> Array:
-        return values == NAT if self.column.kind == "datetime" else values != values
+        is_null: Array = values == NAT if self.column.kind == "datetime" else values != values
+        return is_null
 
     def _dtype(self, rules: ColumnRules) -> list[RulePredicate]:
         """Return what a dtype of whole numbers asks: that they are whole, and within its bounds."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.backends.base import Backend
-
-Array = Any
+from gpupipe.typing import Array
 
 BLOCK = 1 << 17  # rows: what is made of them stays in the cache
 DEVICE_BLOCK = 1 << 24  # a launch takes longer than the rows

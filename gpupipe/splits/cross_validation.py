@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from gpupipe.errors import DataError
 from gpupipe.splits.holdout import RareClassError, known_times
 from gpupipe.splits.settings import Split
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def fold_rows(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpupipe.errors import DataError
 from gpupipe.splits.cross_validation import fold_rows, require_folds
 from gpupipe.splits.holdout import count_of, from_cutoff, held_out, known_times
 from gpupipe.splits.settings import Level, Split
 from gpupipe.splits.split_column import split_by_column
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,8 @@ def make_splits(
             raise ValueError("split.column is set, so parts must be given")
         return [_checked(Fold(*split_by_column(split.column, *parts)), "split.column")]
     if split.cutoff is not None:
+        if times is None:
+            raise ValueError("split.cutoff is set, so times must be given")
         test = known_times(times) >= from_cutoff(split.cutoff, times)
     elif split.shuffle or groups is not None or times is not None:
         test = held_out(n_rows, split.test_size, strata, groups, times, seed)

@@ -8,8 +8,7 @@ from typing import Any
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.splits.cutoff import parse_cutoff
 from gpupipe.table.schema import NAT
-
-Array = Any
+from gpupipe.typing import Array
 
 
 class RareClassError(DataError):
@@ -120,7 +119,8 @@ def _latest(times: Array, share: float) -> Array:
 
     times = known_times(times)
     first = len(times) - count_of(len(times), share)
-    return times >= np.partition(times, first)[first]
+    is_test: Array = times >= np.partition(times, first)[first]
+    return is_test
 
 
 def known_times(times: Array) -> Array:

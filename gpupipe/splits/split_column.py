@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gpupipe.errors import ConfigError
 from gpupipe.splits.settings import Level, Predefined
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | None]) -> tuple[Array, Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import level_codes, level_means, share_explained, targets_of
 from gpupipe.starter.sample import FOLDS, NumericSample
 
-Array = Any
 MIN_LEVELS, MAX_LEVELS = 3, 250
 MIN_ROWS_PER_LEVEL = 20
 MOST = 0.9  # of the rows with one value, mostly zero: an amount

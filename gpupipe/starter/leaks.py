@@ -37,8 +37,8 @@ from gpupipe.starter.power import (
     together,
 )
 from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
 MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
 MIN_EXTREMES = 5  # the same of an interval of a number: five extremes of a hundred rows are none by chance
@@ -134,7 +134,7 @@ class _Others:
         self._sample = smaller(sample)
         names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
         self._names = strongest(names, self._sample)
-        self._predicted: Array = None
+        self._predicted: Array | None = None
 
     def predicted(self) -> Array:
         if self._predicted is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.starter.power import level_codes
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS, MIN_LEVEL_ROWS = 60, 5
 MIN_SHARE = 0.9  # of the rows are in levels of enough rows
 MAX_SLIPS = 0.01  # of the rows
@@ -45,7 +43,7 @@ def _overlaps(x: Array, y: Array) -> Array | None:
     codes, classes = level_codes(x[filled]), level_codes(y[filled])
     shape = int(codes.max()) + 1, int(classes.max()) + 1
     overlaps = np.bincount(codes * shape[1] + classes, minlength=shape[0] * shape[1]).reshape(shape)
-    overlaps = overlaps[overlaps.sum(axis=1) >= MIN_LEVEL_ROWS]
+    overlaps = np.asarray(overlaps[overlaps.sum(axis=1) >= MIN_LEVEL_ROWS])
     if not MIN_LEVELS <= len(overlaps) <= MAX_LEVELS or overlaps.sum() < MIN_SHARE * len(codes):
         return None
     order = np.argsort(overlaps, axis=None)

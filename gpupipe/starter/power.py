@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from gpupipe.starter.sample import FOLDS, NumericSample
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
-Array = Any
 SMOOTHING = 5.0  # rows
 MIN_LEAF = 3  # rows; a column of unique values gains nothing from them
 MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # of a model of many columns

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import NAT, NULL
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import Array
 
-Array = Any
 MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 20_000, 40_000_000  # cells are float64: 320 MB
 FOLDS = 3
 SEED = 0
@@ -63,7 +62,8 @@ class NumericSample:
             return self.y
         from scipy.stats import rankdata
 
-        return rankdata(self.y) / len(self.y)
+        ranks: Array = rankdata(self.y) / len(self.y)
+        return ranks
 
 
 def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
@@ -87,4 +87,5 @@ def _as_numbers(table: Table, name: str, rows: Array) -> Array:
         return np.where(values == NULL, np.nan, values)
     if column.kind == "datetime":
         return np.where(values == NAT, np.nan, values)
-    return values.astype(np.float64)
+    numbers: Array = values.astype(np.float64)
+    return numbers

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import share_explained, targets_of
 from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.typing import Array
 
-Array = Any
 MIN_SKEWNESS = 2.0
 MIN_DISTINCT = 20
 

@@ -9,7 +9,6 @@ import numpy as np
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.power import (
     MAX_CODES,
-    Array,
     can_join,
     level_codes,
     level_means,
@@ -20,6 +19,7 @@ from gpupipe.starter.power import (
 )
 from gpupipe.starter.sample import FOLDS, NumericSample
 from gpupipe.starter.useless_columns import are_integers
+from gpupipe.typing import Array
 
 MIN_ROWS = 100
 MIN_NUMBERS = 1_000  # rows; of fewer, measurements may all be different

@@ -12,6 +12,7 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
 from gpupipe.table.string_columns import bucket_codes
+from gpupipe.typing import ArrayNamespace
 
 
 def select(table: Table, schema: Schema) -> Table:
@@ -55,7 +56,7 @@ def move_table(table: Table, backend: Backend) -> Table:
     return replace(table, blocks={name: backend.to_device(block) for name, block in table.blocks.items()})
 
 
-def append(table: Table, columns: Mapping[Column, Any], xp: Any) -> Table:
+def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> Table:
     """Return the table with further columns behind its own; blocks that get none are shared.
 
     Parameters
@@ -157,7 +158,7 @@ def same_codes(old: Column, new: Column) -> bool:
     )
 
 
-def recode(old: Column, new: Column, xp: Any) -> Any:
+def recode(old: Column, new: Column, xp: ArrayNamespace) -> Any:
     """Return, for each code of `old`, the code of the same level in `new`; shape (old.n_codes,)."""
     codes = xp.full(old.n_codes, UNSEEN, new.storage)
     codes[NULL], codes[RARE] = NULL, RARE

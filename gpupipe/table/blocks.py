@@ -13,6 +13,7 @@ from typing import Any
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import Schema
+from gpupipe.typing import ArrayNamespace
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def layout(schema: Schema) -> dict[str, tuple[str, int]]:
     return places
 
 
-def allocate(schema: Schema, n_rows: int, xp: Any) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
+def allocate(schema: Schema, n_rows: int, xp: ArrayNamespace) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
     """Return uninitialised blocks for `n_rows` rows of `schema`, and the places of its columns in them."""
     places = layout(schema)
     heights: dict[str, int] = {}
@@ -90,7 +91,7 @@ def allocate(schema: Schema, n_rows: int, xp: Any) -> tuple[dict[str, Any], dict
 
 
 def stack(
-    schema: Schema, arrays: dict[str, Any], n_rows: int, xp: Any
+    schema: Schema, arrays: dict[str, Any], n_rows: int, xp: ArrayNamespace
 ) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
     """Return blocks of encoded columns, and the places of these, as `allocate` lays them out.
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
+from gpupipe.typing import Array
 
-Array = Any  # of any library
+if TYPE_CHECKING:
+    import torch
+
+A = TypeVar("A", bound="Array | torch.Tensor")  # arrays of one library
+
 BLOCK_ROWS = 1 << 18  # ids are checked and written in parts: 1 MiB of scratch memory each, whatever the table's size
 EXACT_IDS = 1 << 24  # float32 holds every integer below it
 ARRAYS = ("features", "ids", "target", "weight")
@@ -55,7 +60,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorBatch:
+class TensorBatch(Generic[A]):
     """Rows of a table as arrays of one library, on one device.
 
     It hands its features over by itself: ``torch.from_dlpack(batch)``, and on a device ``cupy.asarray(batch)``.
@@ -77,10 +82,10 @@ class TensorBatch:
         If the arrays have not the same number of rows.
     """
 
-    features: Array
-    ids: Array | None = None
-    target: Array | None = None
-    weight: Array | None = None
+    features: A
+    ids: A | None = None
+    target: A | None = None
+    weight: A | None = None
     metadata: Metadata = field(default_factory=Metadata)
 
     def __post_init__(self) -> None:
@@ -100,11 +105,13 @@ class TensorBatch:
         return f"<TensorBatch of {type(self.features).__module__.partition('.')[0]}: {shapes}>"
 
     @property
-    def nulls(self) -> Array:
+    def nulls(self) -> A:
         """Where a feature is missing: bool, shape (n, d), made anew each time that it is asked for."""
-        return self.features != self.features  # true of NaN alone, and written so in every library
+        features: Any = self.features
+        is_null: A = features != features  # true of NaN alone, and written so in every library
+        return is_null
 
-    def to(self, library: str, copy: bool = False) -> TensorBatch:
+    def to(self, library: str, copy: bool = False) -> TensorBatch[Any]:
         """Return the batch with its arrays handed to ``"torch"``, ``"jax"``, ``"tensorflow"`` or ``"numpy"``.
 
         Raises
@@ -114,7 +121,7 @@ class TensorBatch:
         """
         return self.hand_over(library, copy)[0]
 
-    def hand_over(self, library: str, copy: bool = False) -> tuple[TensorBatch, dict[str, Receipt]]:
+    def hand_over(self, library: str, copy: bool = False) -> tuple[TensorBatch[Any], dict[str, Receipt]]:
         """Return the batch handed over and the receipts of its arrays, by their names: ``features``, ``ids``, ..."""
         done = {name: hand_over(array, library, copy) for name in ARRAYS if (array := getattr(self, name)) is not None}
         tensors = {name: tensor for name, (tensor, _) in done.items()}
@@ -126,7 +133,8 @@ class TensorBatch:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return where the features are: DLPack's number of the kind of device, and which one."""
-        kind, index = self.features.__dlpack_device__()
+        features: Any = self.features  # of a library that has DLPack
+        kind, index = features.__dlpack_device__()
         return kind, index
 
     @property
@@ -135,16 +143,15 @@ class TensorBatch:
         interface: dict[str, Any] = _ready(self.features).__cuda_array_interface__
         return interface
 
-    @classmethod
+    @staticmethod
     def of_matrix(
-        cls,
         X: Array,
         categorical: Mapping[str, int] | None = None,
         *,
         target: Array | None = None,
         weight: Array | None = None,
         metadata: Metadata | None = None,
-    ) -> TensorBatch:
+    ) -> TensorBatch[Array]:
         """Make a batch of a feature matrix whose last columns are ids, in the memory of that matrix.
 
         The ids are written where they lie, as int32 over float32; the numbers stay. The caller gives the matrix up:
@@ -172,14 +179,14 @@ class TensorBatch:
         d = _numbers(X, sizes)
         for column, (name, size) in enumerate(sizes.items(), start=d):
             _demand_ids(X[:, column], name, size)
-        ids = X[:, d:].view("int32") if sizes else None
+        ids: Array = X[:, d:].view("int32")
         for column in range(len(sizes)):
-            _write_ids(X[:, d + column], ids[:, column])  # type: ignore[index]
+            _write_ids(X[:, d + column], ids[:, column])
         known = replace(metadata or Metadata(), id_names=tuple(sizes), cardinalities=tuple(sizes.values()))
-        return cls(X[:, :d], ids, target, weight, known)
+        return TensorBatch(X[:, :d], ids if sizes else None, target, weight, known)
 
 
-def _ready(array: Array) -> Array:
+def _ready(array: Any) -> Any:
     """Return the array; on a device CuPy, which hands it over, waits for the kernels that write it."""
     if type(array).__module__.partition(".")[0] == "cupy":
         from gpupipe.backends.gpu.memory import wait_for_kernels

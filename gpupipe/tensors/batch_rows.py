@@ -5,20 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gpupipe.errors import ConfigError
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
 from gpupipe.tensors.exchange import from_dlpack, to_torch
 from gpupipe.tensors.handover_obstacles import on_device
 from gpupipe.tensors.prefetch import Tensors
-
-Array = Any
+from gpupipe.typing import HostArray
 
 CELL = 4  # bytes
+
+InMemory: TypeAlias = "HostArray | Tensor"
+"""An array of NumPy on the host, of PyTorch on a device."""
+RowIndex: TypeAlias = "HostArray | Tensor | slice"
+"""The numbers of rows, where the rows are, or a slice of them."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class BatchCells:
     first: int
     width: int
 
-    def of(self, rows: Array) -> Array:
+    def of(self, rows: Tensor) -> Tensor:
         """Return the array as a view of rows of float32 cells."""
         cells = rows if self.dtype is torch.float32 else rows.view(self.dtype)
         return cells[:, self.first : self.first + self.width] if self.width else cells[:, self.first]
@@ -77,12 +82,12 @@ class BatchRows:
         """Return the rows in the memory of another device."""
         return replace(self, parts=tuple(part.to(device) for part in self.parts), read_only=False)
 
-    def cut(self, taken: Tensors) -> dict[str, Array]:
+    def cut(self, taken: Tensors) -> dict[str, Tensor]:
         """Return the arrays of a batch, by name, of rows taken from the parts: views of them."""
         arrays = (cells.of(taken[0]) for cells in self.cells) if self.cells else taken
         return dict(zip(self.names, arrays, strict=True))
 
-    def take(self, index: Array | slice) -> Tensors:
+    def take(self, index: RowIndex) -> Tensors:
         """Return rows by their numbers, or, of a slice, views; copies where the memory is read-only."""
         if isinstance(index, slice):
             return tuple(part[index].clone() if self.read_only else part[index] for part in self.parts)
@@ -91,7 +96,7 @@ class BatchRows:
         made = tuple(torch.empty((len(index), *part.shape[1:]), dtype=part.dtype) for part in self.parts)
         return self.take_into(made, index)
 
-    def take_into(self, buffers: Tensors, index: Array | slice) -> Tensors:
+    def take_into(self, buffers: Tensors, index: RowIndex) -> Tensors:
         """Write rows, which lie on the host, into the first rows of `buffers`, and return those."""
         n = index.stop - index.start if isinstance(index, slice) else len(index)
         filled = tuple(buffer[:n] for buffer in buffers)
@@ -105,7 +110,7 @@ class BatchRows:
         return filled
 
 
-def arrays_of(batch: TensorBatch) -> dict[str, Array]:
+def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
     """Return the arrays of a batch by name: of NumPy on the host, of PyTorch on a device.
 
     Raises
@@ -126,7 +131,7 @@ def arrays_of(batch: TensorBatch) -> dict[str, Array]:
     return found
 
 
-def to_rows(arrays: Mapping[str, Array], *, packed: bool) -> BatchRows:
+def to_rows(arrays: Mapping[str, InMemory], *, packed: bool) -> BatchRows:
     """Return the arrays as rows, without a copy where possible.
 
     Parameters
@@ -143,12 +148,12 @@ def to_rows(arrays: Mapping[str, Array], *, packed: bool) -> BatchRows:
     return BatchRows(parts, tuple(arrays), read_only=any(_is_read_only(array) for array in arrays.values()))
 
 
-def packed_bytes(arrays: Mapping[str, Array]) -> int:
+def packed_bytes(arrays: Mapping[str, InMemory]) -> int:
     """Return the bytes of packed rows of these arrays."""
     return CELL * _layout(arrays)[1] * len(arrays["features"])
 
 
-def as_array(array: Array) -> Array:
+def as_array(array: Any) -> InMemory:
     """Return an array of any library as one of NumPy (host) or PyTorch (device), over the same memory."""
     if isinstance(array, torch.Tensor):
         array = array.detach()
@@ -158,11 +163,11 @@ def as_array(array: Array) -> Array:
     return to_torch(array) if on_device(array) else array
 
 
-def _is_real(array: Array) -> bool:
+def _is_real(array: InMemory) -> bool:
     return array.dtype.kind in "fiub" if isinstance(array, np.ndarray) else not array.dtype.is_complex
 
 
-def _dtype(name: str, array: Array) -> Any:
+def _dtype(name: str, array: InMemory) -> Any:
     """Return the type that the array has in a mini-batch."""
     if name == "target":
         fraction = array.dtype.kind == "f" if isinstance(array, np.ndarray) else array.dtype.is_floating_point
@@ -174,18 +179,18 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(str(dtype).removeprefix("torch."))
 
 
-def _is_row_major(name: str, array: Array) -> bool:
+def _is_row_major(name: str, array: InMemory) -> bool:
     dtype = _dtype(name, array)
     if isinstance(array, np.ndarray):
         return bool(array.dtype == _numpy_dtype(dtype) and array.flags.c_contiguous and array.flags.aligned)
     return bool(array.dtype == dtype and array.is_contiguous())
 
 
-def _is_read_only(array: Array) -> bool:
+def _is_read_only(array: InMemory) -> bool:
     return isinstance(array, np.ndarray) and not array.flags.writeable
 
 
-def _tensor(array: Array, dtype: Any) -> Array:
+def _tensor(array: InMemory, dtype: Any) -> Tensor:
     """Return a tensor over the array; over a copy, where its type or its strides are none of a tensor's."""
     if not isinstance(array, np.ndarray):
         return array.to(dtype)
@@ -197,7 +202,7 @@ def _tensor(array: Array, dtype: Any) -> Array:
         return torch.from_numpy(array)
 
 
-def _layout(arrays: Mapping[str, Array]) -> tuple[dict[str, BatchCells], int]:
+def _layout(arrays: Mapping[str, InMemory]) -> tuple[dict[str, BatchCells], int]:
     """Return where each array lies in packed rows, and how many cells a row has.
 
     Class codes have 8 bytes each: they come first, and rows are an even number of cells, so that they are aligned.
@@ -212,7 +217,7 @@ def _layout(arrays: Mapping[str, Array]) -> tuple[dict[str, BatchCells], int]:
     return cells, end + (end % 2 if wide else 0)
 
 
-def _pack(arrays: Mapping[str, Array]) -> BatchRows:
+def _pack(arrays: Mapping[str, InMemory]) -> BatchRows:
     cells, width = _layout(arrays)
     shape, features = (len(arrays["features"]), width), arrays["features"]
     if isinstance(features, np.ndarray):

@@ -13,23 +13,23 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any, SupportsIndex
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
-from gpupipe.tensors.batch_rows import BatchRows, arrays_of, as_array, packed_bytes, to_rows
+from gpupipe.tensors.batch_rows import BatchRows, InMemory, RowIndex, arrays_of, as_array, packed_bytes, to_rows
 from gpupipe.tensors.mover import CudaMover
 from gpupipe.tensors.prefetch import Tensors, move_batches
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
-
-Array = Any
-Job = Any  # which rows: their numbers, or a slice
+from gpupipe.typing import HostArray
 
 LARGEST = 1 << 32  # no seed or epoch is as large
 
 
-class Batches(IterableDataset[TensorBatch]):
+class Batches(IterableDataset[TensorBatch[Tensor]]):
     """Mini-batches as `TensorBatch` of PyTorch tensors: ``for batch in Batches(data): ...``.
 
     An iteration is an epoch; the next one has another order. The order depends on the seed and the number of the epoch
@@ -127,7 +127,7 @@ class Batches(IterableDataset[TensorBatch]):
         _check(epoch=(epoch, 0))
         self._epochs.set(epoch)
 
-    def __iter__(self) -> Iterator[TensorBatch]:
+    def __iter__(self) -> Iterator[TensorBatch[Tensor]]:
         worker = get_worker_info()
         if worker is not None and self._device.type != "cpu":
             raise ConfigError(
@@ -136,11 +136,11 @@ class Batches(IterableDataset[TensorBatch]):
             )
         return self._batches(self._epochs.next(worker), worker)
 
-    def _batches(self, epoch: int, worker: Any | None) -> Iterator[TensorBatch]:
+    def _batches(self, epoch: int, worker: Any | None) -> Iterator[TensorBatch[Tensor]]:
         for tensors in self._tensors(self._jobs(epoch, worker)):
             yield TensorBatch(**self._rows.cut(tensors), metadata=self._metadata)
 
-    def _jobs(self, epoch: int, worker: Any | None) -> Iterator[Job]:
+    def _jobs(self, epoch: int, worker: Any | None) -> Iterator[RowIndex]:
         """Yield which rows each batch takes; of all workers each the batches whose turn it is."""
         first, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         order = self._order(epoch) if self._shuffle else None
@@ -148,11 +148,11 @@ class Batches(IterableDataset[TensorBatch]):
             bounds = self._shard.bounds(step)
             yield bounds if order is None else order[bounds]
 
-    def _order(self, epoch: int) -> Array:
+    def _order(self, epoch: int) -> HostArray | Tensor:
         order = permutation(self._shard.n_rows, self._seed, epoch)
         return order if self._rows.on_host else torch.from_numpy(order).to(self._device)
 
-    def _tensors(self, jobs: Iterator[Job]) -> Iterator[Tensors]:
+    def _tensors(self, jobs: Iterator[RowIndex]) -> Iterator[Tensors]:
         if self.placement != "streamed":
             return map(self._rows.take, jobs)
         mover = CudaMover(self._device, self._rows.parts, self._shard.batch_size)
@@ -165,7 +165,7 @@ def _check(**limits: tuple[Any, int]) -> None:
             raise ConfigError(f"{name} is {value!r}", fix=f"give an integer from {least} to {LARGEST - 1}")
 
 
-def _as_batch(data: Any) -> TensorBatch:
+def _as_batch(data: Any) -> TensorBatch[Any]:
     if isinstance(data, TensorBatch):
         return data
     X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
@@ -184,9 +184,10 @@ def _device(device: Any) -> Any:
     return wanted
 
 
-def _place(arrays: dict[str, Array], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
+def _place(arrays: dict[str, InMemory], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
     """Return the rows where batches are taken from, and the device on which batches are to be."""
-    source = torch.device(arrays["features"].device)
+    features = arrays["features"]
+    source = torch.device("cpu") if isinstance(features, np.ndarray) else features.device
     if source.type == "cuda":
         room = _fits(packed_bytes(arrays), source, share)  # without it, columns are slower to gather from, but there
         rows = to_rows(arrays, packed=packed and room)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from gpupipe.tensors.prefetch import Tensors
-
-Array = Any
+from gpupipe.typing import Array
 
 
 class CudaMover:

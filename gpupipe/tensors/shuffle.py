@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-Array = Any
+from gpupipe.typing import HostArray
 
 KEY_BITS = 31  # of the two numbers in the cell that all processes of a `DataLoader` share
 
 
-def permutation(n_rows: int, seed: int, epoch: int) -> Array:
+def permutation(n_rows: int, seed: int, epoch: int) -> HostArray:
     """Return the order of the rows in an epoch: int64, shape (n_rows,).
 
     It depends on these three numbers and on nothing else. NumPy promises that the bits of Philox stay as they are from

@@ -44,7 +44,15 @@ class Array(Protocol):
         """Bytes that the elements take."""
 
     @property
-    def T(self) -> Any:
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+
+    @property
+    def flags(self) -> Any:
+        """Memory layout: ``c_contiguous``, ``f_contiguous``."""
+
+    @property
+    def T(self) -> Array:
         """The transposed array, a view."""
 
     def __array__(self) -> HostArray: ...
@@ -67,8 +75,16 @@ class Array(Protocol):
     def __truediv__(self, other: Any, /) -> Array: ...
     def __floordiv__(self, other: Any, /) -> Array: ...
     def __mod__(self, other: Any, /) -> Array: ...
+    def __pow__(self, other: Any, /) -> Array: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Array: ...
+    def __lshift__(self, other: Any, /) -> Array: ...
+    def __rshift__(self, other: Any, /) -> Array: ...
     def __and__(self, other: Any, /) -> Array: ...
+    def __xor__(self, other: Any, /) -> Array: ...
+    def __rxor__(self, other: Any, /) -> Array: ...
     def __or__(self, other: Any, /) -> Array: ...
+    def __ror__(self, other: Any, /) -> Array: ...
     def __lt__(self, other: Any, /) -> Array: ...
     def __le__(self, other: Any, /) -> Array: ...
     def __gt__(self, other: Any, /) -> Array: ...
@@ -111,6 +127,70 @@ class Array(Protocol):
     def copy(self) -> Callable[..., Array]:
         """Return a copy."""
 
+    @property
+    def mean(self) -> Callable[..., Any]:
+        """Return the mean."""
+
+    @property
+    def std(self) -> Callable[..., Any]:
+        """Return the standard deviation."""
+
+    @property
+    def var(self) -> Callable[..., Any]:
+        """Return the variance."""
+
+    @property
+    def argmax(self) -> Callable[..., Any]:
+        """Return the position of the greatest element."""
+
+    @property
+    def argmin(self) -> Callable[..., Any]:
+        """Return the position of the least element."""
+
+    @property
+    def argsort(self) -> Callable[..., Array]:
+        """Return the positions that sort the elements."""
+
+    @property
+    def clip(self) -> Callable[..., Array]:
+        """Return the elements, limited to a range."""
+
+    @property
+    def diagonal(self) -> Callable[..., Array]:
+        """Return the diagonal."""
+
+    @property
+    def trace(self) -> Callable[..., Any]:
+        """Return the sum of the diagonal."""
+
+    @property
+    def swapaxes(self) -> Callable[..., Array]:
+        """Return a view with two axes exchanged."""
+
+    @property
+    def sort(self) -> Callable[..., None]:
+        """Sort the elements in place."""
+
+    @property
+    def partition(self) -> Callable[..., None]:
+        """Move elements in place so that those at given positions are where sorting would put them."""
+
+    @property
+    def round(self) -> Callable[..., Any]:
+        """Return the rounded elements."""
+
+    @property
+    def fill(self) -> Callable[..., None]:
+        """Set every element to one value."""
+
+    @property
+    def tolist(self) -> Callable[..., Any]:
+        """Return the elements as nested lists of Python numbers."""
+
+    @property
+    def tobytes(self) -> Callable[..., bytes]:
+        """Return the elements as bytes."""
+
 
 class DeviceArray(Array, Protocol):
     """An array in device memory."""
@@ -118,3 +198,29 @@ class DeviceArray(Array, Protocol):
     @property
     def __cuda_array_interface__(self) -> Mapping[str, Any]:
         """Address, shape, strides and type, as Numba defines them (version 3)."""
+
+
+class ArrayNamespace(Protocol):
+    """NumPy or CuPy as a module: every attribute without a type of its own is a function that returns an array."""
+
+    @property
+    def inf(self) -> float:
+        """Infinity."""
+
+    @property
+    def nan(self) -> float:
+        """Not a number."""
+
+    @property
+    def linalg(self) -> ArrayNamespace:
+        """Linear algebra."""
+
+    @property
+    def ndarray(self) -> type[Any]:
+        """The class of the arrays."""
+
+    @property
+    def dtype(self) -> Callable[..., Any]:
+        """Return the type of elements that has a name."""
+
+    def __getattr__(self, name: str, /) -> Callable[..., Array]: ...

@@ -11,7 +11,6 @@ from sklearn import metrics as sk
 from gpupipe.backends import choose
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import METRICS, choose_threshold, confusion, curves, evaluate, residuals
-from tests.metrics.conftest import Guess
 
 N = 200_000
 
@@ -21,36 +20,32 @@ def device() -> Any:
     return choose("gpu")
 
 
-def _rows(task: str) -> tuple[Any, Guess]:
+def _rows(task: str) -> tuple[Any, Any]:
     """Return truth and prediction; one probability in two has many equals."""
     rng = np.random.default_rng(0)
     if task == "regression":
         y = rng.normal(size=N)
-        return y, Guess(value=y + rng.normal(size=N))
+        return y, y + rng.normal(size=N)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":
         p = 1 / (1 + np.exp(-(rng.normal(size=N) + y)))
-        return y.astype(float), Guess(probability=np.where(rng.random(N) < 0.5, p, p.round(2)))
+        return y.astype(float), np.where(rng.random(N) < 0.5, p, p.round(2))
     odds = rng.random((N, 4)) + (y[:, None] == np.arange(4))
-    return y.astype(float), Guess(probability=odds / odds.sum(axis=1, keepdims=True))
-
-
-def _there(guess: Guess, device: Any) -> Guess:
-    return Guess(*(None if array is None else device.to_device(array) for array in (guess.probability, guess.value)))
+    return y.astype(float), odds / odds.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize(("task", "n_classes"), [("binary", 2), ("multiclass", 4), ("regression", 0)])
 def test_metrics_are_the_host_s_to_the_last_digits(task: str, n_classes: int, device: Any) -> None:
     y, guess = _rows(task)
     names = [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
-    found = evaluate(task, y, _there(guess, device), names, 0.4, n_classes, backend=device)
+    found = evaluate(task, y, device.to_device(guess), names, 0.4, n_classes, backend=device)
     assert found == pytest.approx(evaluate(task, y, guess, names, 0.4, n_classes, backend=CpuBackend()), rel=1e-12)
 
 
 def test_metrics_are_those_of_scikit_learn(device: Any) -> None:
     y, guess = _rows("binary")
-    p, names = guess.probability, ["roc_auc", "average_precision", "log_loss", "f1"]
-    assert evaluate("binary", y, _there(guess, device), names, backend=device) == pytest.approx(
+    p, names = guess, ["roc_auc", "average_precision", "log_loss", "f1"]
+    assert evaluate("binary", y, device.to_device(guess), names, backend=device) == pytest.approx(
         {
             "roc_auc": sk.roc_auc_score(y, p),
             "average_precision": sk.average_precision_score(y, p),
@@ -64,20 +59,20 @@ def test_metrics_are_those_of_scikit_learn(device: Any) -> None:
 @pytest.mark.parametrize("how", ["best_f1", "best_accuracy", "best_balanced_accuracy", "youden"])
 def test_a_threshold_is_the_host_s(how: str, device: Any) -> None:
     y, guess = _rows("binary")
-    found = choose_threshold(y, device.to_device(guess.probability), how, backend=device)
-    assert found == choose_threshold(y, guess.probability, how, backend=CpuBackend())
+    found = choose_threshold(y, device.to_device(guess), how, backend=device)
+    assert found == choose_threshold(y, guess, how, backend=CpuBackend())
 
 
 def test_what_is_drawn_is_the_host_s(device: Any) -> None:
     y, guess = _rows("binary")
-    there, host = _there(guess, device), CpuBackend()
+    there, host = device.to_device(guess), CpuBackend()
     assert confusion("binary", y, there, backend=device) == confusion("binary", y, guess, backend=host)
     found, expected = (curves("binary", y, g, backend=b) for g, b in ((there, device), (guess, host)))
     assert sk.auc(found.roc[0].x, found.roc[0].y) == pytest.approx(sk.auc(expected.roc[0].x, expected.roc[0].y), 1e-4)
     assert found.calibration[0].x == pytest.approx(expected.calibration[0].x, rel=1e-9)
     assert found.calibration[0].y == pytest.approx(expected.calibration[0].y, rel=1e-9)
     y, guess = _rows("regression")
-    off, reference = (residuals(y, g, backend=b) for g, b in ((_there(guess, device), device), (guess, host)))
+    off, reference = (residuals(y, g, backend=b) for g, b in ((device.to_device(guess), device), (guess, host)))
     assert off.quantiles == pytest.approx(reference.quantiles, rel=1e-9)
     assert sum(off.counts) == N
 
@@ -85,7 +80,7 @@ def test_what_is_drawn_is_the_host_s(device: Any) -> None:
 def test_only_figures_leave_the_device(device: Any) -> None:
     y, guess = _rows("binary")
     there, names = (
-        _there(guess, device),
+        device.to_device(guess),
         [name for name, metric in METRICS.items() if "binary" in metric.tasks and name != "cost"],
     )
     y = device.to_device(y)

@@ -19,7 +19,6 @@ from gpupipe.metrics import (
     residuals,
 )
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
-from tests.metrics.conftest import Guess
 
 N = 3_000
 FIGURES = 10_000  # bytes: some numbers, and curves of 200 points; not as much as a column of the rows
@@ -29,23 +28,23 @@ def _names(task: str) -> list[str]:
     return [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
 
 
-def _rows(task: str) -> tuple[Any, Guess]:
+def _rows(task: str) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     if task == "regression":
         y = rng.normal(size=N)
-        return y, Guess(value=y + rng.normal(size=N))
+        return y, y + rng.normal(size=N)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":
-        return y.astype(float), Guess(probability=1 / (1 + np.exp(-(rng.normal(size=N) + y))))
+        return y.astype(float), 1 / (1 + np.exp(-(rng.normal(size=N) + y)))
     odds = rng.random((N, 4)) + (y[:, None] == np.arange(4))
-    return y.astype(float), Guess(probability=(odds / odds.sum(axis=1, keepdims=True)).astype(np.float32))
+    return y.astype(float), (odds / odds.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
-def _threshold(y: Any, guess: Guess, backend: Any) -> float:
-    return choose_threshold(y, guess.probability, "best_f1", backend=backend)
+def _threshold(y: Any, guess: Any, backend: Any) -> float:
+    return choose_threshold(y, guess, "best_f1", backend=backend)
 
 
-WORK: dict[str, tuple[str, Callable[[Any, Guess, Any], Any]]] = {
+WORK: dict[str, tuple[str, Callable[[Any, Any, Any], Any]]] = {
     "binary": ("binary", lambda y, g, b: evaluate("binary", y, g, _names("binary"), 0.4, backend=b)),
     "multiclass": ("multiclass", lambda y, g, b: evaluate("multiclass", y, g, _names("multiclass"), 0.5, 4, backend=b)),
     "regression": ("regression", lambda y, g, b: evaluate("regression", y, g, _names("regression"), backend=b)),
@@ -61,7 +60,7 @@ def test_what_is_measured_on_the_device_is_the_host_s_and_only_figures_leave_it(
     task, work = WORK[what]
     y, guess = _rows(task)
     device = DeviceDouble()
-    there = Guess(*(None if a is None else device.to_device(a) for a in (guess.probability, guess.value)))
+    there = device.to_device(guess)
     uncounted.clear()
     device.open_stage()
     found = work(device.to_device(y), there, device)
@@ -75,13 +74,13 @@ def test_what_is_on_the_host_is_moved_once() -> None:
     device = DeviceDouble()
     device.open_stage()
     evaluate("binary", y, guess, _names("binary"), backend=device)
-    assert device.close_stage().bytes_to_device == y.nbytes + guess.probability.nbytes
+    assert device.close_stage().bytes_to_device == y.nbytes + guess.nbytes
 
 
 @pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
 def test_a_calibration_is_applied_where_the_probabilities_are(how: Any) -> None:
     y, guess = _rows("binary")
-    device, calibration = DeviceDouble(), fit_calibration(guess.probability, y, how)
-    found = calibration.apply(device.to_device(guess.probability), device)
+    device, calibration = DeviceDouble(), fit_calibration(guess, y, how)
+    found = calibration.apply(device.to_device(guess), device)
     assert isinstance(found, DeviceArray)
-    np.testing.assert_array_equal(device.to_host(found), calibration.apply(guess.probability))
+    np.testing.assert_array_equal(device.to_host(found), calibration.apply(guess))

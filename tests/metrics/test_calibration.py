@@ -19,32 +19,32 @@ def _distorted(p: Any) -> Any:
 
 def test_sigmoid_repairs_an_overconfident_model(binary: Any) -> None:
     y, guess = binary
-    wrong = _distorted(guess.probability)
+    wrong = _distorted(guess)
     calibration = fit_calibration(wrong, y, "sigmoid")
     assert calibration.slope == pytest.approx(1 / 3, rel=0.15)
-    assert log_loss(y, calibration.apply(wrong)) < log_loss(y, guess.probability) + 0.005 < log_loss(y, wrong)
+    assert log_loss(y, calibration.apply(wrong)) < log_loss(y, guess) + 0.005 < log_loss(y, wrong)
 
 
 def test_sigmoid_keeps_the_order_of_the_rows(binary: Any) -> None:
     y, guess = binary
-    after = fit_calibration(guess.probability, y, "sigmoid").apply(guess.probability)
-    assert roc_auc_score(y, after) == roc_auc_score(y, guess.probability)
+    after = fit_calibration(guess, y, "sigmoid").apply(guess)
+    assert roc_auc_score(y, after) == roc_auc_score(y, guess)
 
 
 def test_isotonic_is_scikit_learns(binary: Any) -> None:
     y, guess = binary
-    calibration = fit_calibration(guess.probability, y, "isotonic")
+    calibration = fit_calibration(guess, y, "isotonic")
     grid = np.linspace(0, 1, 501)
-    reference = IsotonicRegression(out_of_bounds="clip").fit(guess.probability, y).predict(grid)
+    reference = IsotonicRegression(out_of_bounds="clip").fit(guess, y).predict(grid)
     np.testing.assert_allclose(calibration.apply(grid), reference, atol=1e-12)
 
 
 @pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
 def test_a_calibration_survives_json(how: Any, binary: Any) -> None:
     y, guess = binary
-    calibration = fit_calibration(guess.probability, y, how)
+    calibration = fit_calibration(guess, y, how)
     again = Calibration.from_json(json.loads(json.dumps(calibration.to_json())))
-    np.testing.assert_array_equal(again.apply(guess.probability), calibration.apply(guess.probability))
+    np.testing.assert_array_equal(again.apply(guess), calibration.apply(guess))
 
 
 def test_separable_rows_and_certain_probabilities_stay_finite() -> None:

@@ -15,15 +15,15 @@ HOST = CpuBackend()
 
 def test_confusion_is_that_of_scikit_learn(binary: Any, multiclass: Any) -> None:
     y, guess = binary
-    assert confusion("binary", y, guess, 0.3, backend=HOST) == sk.confusion_matrix(y, guess.probability >= 0.3).tolist()
+    assert confusion("binary", y, guess, 0.3, backend=HOST) == sk.confusion_matrix(y, guess >= 0.3).tolist()
     y, guess = multiclass
-    expected = sk.confusion_matrix(y, guess.probability.argmax(axis=1)).tolist()
+    expected = sk.confusion_matrix(y, guess.argmax(axis=1)).tolist()
     assert confusion("multiclass", y, guess, n_classes=3, backend=HOST) == expected
 
 
 def test_a_class_without_rows_keeps_its_place_in_the_confusion(multiclass: Any) -> None:
     y, guess = multiclass
-    part = type(guess)(probability=guess.probability[y == 0])
+    part = guess[y == 0]
     counts = confusion("multiclass", y[y == 0], part, n_classes=3, backend=HOST)
     assert np.shape(counts) == (3, 3)
     assert np.sum(counts[1:]) == 0
@@ -33,7 +33,7 @@ def test_thinned_curves_enclose_the_area_of_the_full_ones() -> None:
     rng = np.random.default_rng(0)
     y = rng.random(20_000) < 0.3
     p = 1 / (1 + np.exp(-(rng.normal(size=20_000) + 1.5 * y)))
-    found = curves("binary", y, type("Guess", (), {"probability": p})(), backend=HOST)
+    found = curves("binary", y, p, backend=HOST)
     roc, recall = found.roc[0], found.precision_recall[0]
     assert max(len(roc.x), len(recall.x)) <= MAX_POINTS
     assert (roc.x[0], roc.y[0], roc.x[-1], roc.y[-1]) == (0, 0, 1, 1)
@@ -52,9 +52,9 @@ def test_calibration_points_compare_probability_with_the_share_of_positives(bina
 def test_each_of_several_classes_has_its_curves_and_an_absent_one_has_none(multiclass: Any) -> None:
     y, guess = multiclass
     assert [points.class_code for points in curves("multiclass", y, guess, 3, backend=HOST).roc] == [0, 1, 2]
-    part = type(guess)(probability=guess.probability[y != 2])
+    part = guess[y != 2]
     assert [points.class_code for points in curves("multiclass", y[y != 2], part, 3, backend=HOST).roc] == [0, 1]
-    assert curves("binary", np.ones(3), type(guess)(probability=np.array([0.1, 0.2, 0.3])), backend=HOST).roc == []
+    assert curves("binary", np.ones(3), np.array([0.1, 0.2, 0.3]), backend=HOST).roc == []
 
 
 def test_residuals_count_every_row_and_sample_some(regression: Any) -> None:
@@ -63,5 +63,5 @@ def test_residuals_count_every_row_and_sample_some(regression: Any) -> None:
     assert len(found.y_true) == len(found.y_pred) == 100
     assert sum(found.counts) == len(y)
     assert len(found.edges) == 21
-    assert found.mean == pytest.approx(np.mean(y - guess.value))
-    assert found.quantiles["0.5"] == pytest.approx(np.median(y - guess.value))
+    assert found.mean == pytest.approx(np.mean(y - guess))
+    assert found.quantiles["0.5"] == pytest.approx(np.median(y - guess))

@@ -30,7 +30,7 @@ def rows_of(X: Any, rows: Any) -> Any:
 
 def test_binary_metrics_are_those_of_scikit_learn(binary: Any) -> None:
     y, guess = binary
-    p, label = guess.probability, guess.probability >= 0.3
+    p, label = guess, guess >= 0.3
     assert evaluate("binary", y, guess, _names("binary"), threshold=0.3, backend=HOST) == pytest.approx(
         {
             "roc_auc": sk.roc_auc_score(y, p),
@@ -49,7 +49,7 @@ def test_binary_metrics_are_those_of_scikit_learn(binary: Any) -> None:
 
 def test_multiclass_metrics_are_those_of_scikit_learn(multiclass: Any) -> None:
     y, guess = multiclass
-    p, label = guess.probability, guess.probability.argmax(axis=1)
+    p, label = guess, guess.argmax(axis=1)
     expected = {
         "roc_auc": sk.roc_auc_score(y, p, multi_class="ovr", average="macro"),
         "average_precision": sk.average_precision_score(np.eye(3)[y.astype(int)], p, average="macro"),
@@ -69,11 +69,11 @@ def test_regression_metrics_are_those_of_scikit_learn(regression: Any) -> None:
     y, guess = regression
     assert evaluate("regression", y, guess, _names("regression"), backend=HOST) == pytest.approx(
         {
-            "r2": sk.r2_score(y, guess.value),
-            "rmse": sk.root_mean_squared_error(y, guess.value),
-            "mae": sk.mean_absolute_error(y, guess.value),
-            "median_ae": sk.median_absolute_error(y, guess.value),
-            "mape": sk.mean_absolute_percentage_error(y, guess.value),
+            "r2": sk.r2_score(y, guess),
+            "rmse": sk.root_mean_squared_error(y, guess),
+            "mae": sk.mean_absolute_error(y, guess),
+            "median_ae": sk.median_absolute_error(y, guess),
+            "mape": sk.mean_absolute_percentage_error(y, guess),
         }
     )
 
@@ -81,7 +81,7 @@ def test_regression_metrics_are_those_of_scikit_learn(regression: Any) -> None:
 def test_cluster_metrics_are_those_of_scikit_learn() -> None:
     X = load_wine().data
     label = KMeans(3, random_state=0).fit_predict(X)
-    guess = type("Guess", (), {"label": label, "embedding": None})()
+    guess = label
     assert evaluate(
         "clustering", None, guess, _names("clustering"), X=partial(rows_of, X), backend=HOST
     ) == pytest.approx(
@@ -96,7 +96,7 @@ def test_cluster_metrics_are_those_of_scikit_learn() -> None:
 def test_an_embedding_of_principal_components_restores_the_variance_that_they_explain() -> None:
     X = load_wine().data
     pca = PCA(2, whiten=True).fit(X)
-    guess = type("Guess", (), {"label": None, "embedding": pca.transform(X)})()
+    guess = pca.transform(X)
     values = evaluate("embedding", None, guess, ["reconstruction_r2"], X=partial(rows_of, X), backend=HOST)
     assert values["reconstruction_r2"] == pytest.approx(pca.explained_variance_ratio_.sum())
 
@@ -111,24 +111,24 @@ def test_a_test_part_of_one_class_gives_nan_with_a_note_and_no_warning(binary: A
 def test_a_test_part_without_one_of_three_classes_is_judged_on_the_others(multiclass: Any) -> None:
     y, guess = multiclass
     kept = y != 2
-    part = type(guess)(probability=guess.probability[kept])
+    part = guess[kept]
     values = evaluate("multiclass", y[kept], part, _names("multiclass"), n_classes=3, backend=HOST)
     assert not any(math.isnan(value) for value in values.values())
-    expected = [sk.roc_auc_score(y[kept] == code, part.probability[:, code]) for code in (0, 1)]
+    expected = [sk.roc_auc_score(y[kept] == code, part[:, code]) for code in (0, 1)]
     assert values["roc_auc"] == pytest.approx(np.mean(expected))
 
 
 def test_a_single_row_and_no_rows_give_nan_and_no_warning(regression: Any) -> None:
     y, guess = regression
-    one = type(guess)(value=guess.value[:1])
+    one = guess[:1]
     assert math.isnan(evaluate("regression", y[:1], one, ["r2"], backend=HOST)["r2"])
-    none = type(guess)(value=guess.value[:0])
+    none = guess[:0]
     assert all(math.isnan(v) for v in evaluate("regression", y[:0], none, _names("regression"), backend=HOST).values())
 
 
 def test_probabilities_in_float32_give_the_same_log_loss_without_a_warning(multiclass: Any) -> None:
     y, guess = multiclass
-    rough = type(guess)(probability=guess.probability.astype(np.float32))
+    rough = guess.astype(np.float32)
     values = [evaluate("multiclass", y, g, ["log_loss"], n_classes=3, backend=HOST)["log_loss"] for g in (guess, rough)]
     assert values[1] == pytest.approx(values[0], rel=1e-4)
 
@@ -172,7 +172,7 @@ def test_metrics_of_many_rows_are_scikit_learns_to_the_last_digits(n_classes: in
     odds = rng.random((3_000, n_classes)) + 0.5 * (y[:, None] == np.arange(n_classes))
     p = (odds / odds.sum(axis=1, keepdims=True)).astype(dtype)
     task, given = ("binary", p[:, 1]) if n_classes == 2 else ("multiclass", p)
-    guess = type("Guess", (), {"probability": given})()
+    guess = given
     p = p.astype(np.float64) if n_classes > 2 else np.column_stack([1.0 - given.astype(np.float64), given])
     p, label = p / p.sum(axis=1, keepdims=True), (p[:, 1] >= 0.5 if n_classes == 2 else p.argmax(axis=1))
     one = np.eye(n_classes)[y.astype(int)]
@@ -199,7 +199,7 @@ def test_more_rows_than_are_measured_are_sampled_and_matrix_and_clusters_stay_to
     rng = np.random.default_rng(0)
     label = rng.integers(0, 3, 2 * ROWS)
     X = (label[:, None] * 10 + rng.normal(size=(2 * ROWS, 2))).astype(np.float32)
-    guess = type("Guess", (), {"label": label, "embedding": None})()
+    guess = label
     value = evaluate("clustering", None, guess, ["davies_bouldin"], X=partial(rows_of, X), backend=HOST)
     chosen = np.random.default_rng(0).choice(len(X), ROWS, replace=False)
     assert value["davies_bouldin"] == sk.davies_bouldin_score(X[chosen], label[chosen])
@@ -208,23 +208,23 @@ def test_more_rows_than_are_measured_are_sampled_and_matrix_and_clusters_stay_to
 def test_a_target_that_does_not_vary_is_explained_or_not() -> None:
     y = np.full(5, 2.0)
     for value in (y, y + 1):
-        found = evaluate("regression", y, type("Guess", (), {"value": value})(), ["r2"], backend=HOST)
+        found = evaluate("regression", y, value, ["r2"], backend=HOST)
         assert found["r2"] == sk.r2_score(y, value)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -0.1, 1.1, np.inf])
 def test_what_is_no_probability_is_refused(wrong: float) -> None:
-    guess = type("Guess", (), {"probability": np.array([0.5, wrong])})()
+    guess = np.array([0.5, wrong])
     with pytest.raises(DataError, match="predicts probabilities from"):
         evaluate("binary", np.array([0.0, 1.0]), guess, ["accuracy"], backend=HOST)
 
 
 def test_a_probability_that_float32_rounded_beyond_one_is_one() -> None:
-    guess = type("Guess", (), {"probability": np.array([0.25, np.nextafter(np.float32(1), np.float32(2))])})()
+    guess = np.array([0.25, np.nextafter(np.float32(1), np.float32(2))])
     assert evaluate("binary", np.array([0.0, 1.0]), guess, ["brier"], backend=HOST)["brier"] == 0.03125
 
 
 def test_a_value_that_is_no_number_is_refused() -> None:
-    guess = type("Guess", (), {"value": np.array([0.5, np.nan])})()
+    guess = np.array([0.5, np.nan])
     with pytest.raises(DataError, match="no finite numbers"):
         evaluate("regression", np.array([0.0, 1.0]), guess, ["rmse"], backend=HOST)

@@ -40,7 +40,7 @@ def test_the_areas_are_those_of_scikit_learn_and_of_exact_arithmetic(rows: list[
 @given(rows=ROWS)
 def test_the_curves_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
-    found = curves("binary", y, type("Guess", (), {"probability": p})(), backend=HOST)
+    found = curves("binary", y, p, backend=HOST)
     fpr, tpr, _ = sk.roc_curve(y, p)
     assert (found.roc[0].x, found.roc[0].y) == (fpr.tolist(), tpr.tolist())
     precision, recall, _ = sk.precision_recall_curve(y, p, drop_intermediate=True)
@@ -55,10 +55,7 @@ def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, float]], d
     other = np.array(data.draw(st.permutations(range(len(rows)))))
     one, two = Ranking.of(y, p, HOST), Ranking.of(y[other], p[other], HOST)
     assert (one.roc_area(), one.average_precision()) == (two.roc_area(), two.average_precision())
-    found = [
-        curves("binary", a, type("Guess", (), {"probability": b})(), backend=HOST)
-        for a, b in ((y, p), (y[other], p[other]))
-    ]
+    found = [curves("binary", a, b, backend=HOST) for a, b in ((y, p), (y[other], p[other]))]
     assert found[0] == found[1]
 
 
@@ -76,7 +73,7 @@ def test_a_bin_of_a_calibration_curve_takes_its_share_of_rows_with_one_probabili
     """Twelve rows in ten bins: two of 2 rows, eight of 1; nine have one probability, three of them are positive."""
     p = np.array([0.1] + [0.4] * 9 + [0.8, 0.9])
     y = np.array([0] + [1, 0, 0] * 3 + [0, 1])
-    points = curves("binary", y, type("Guess", (), {"probability": p})(), backend=HOST).calibration[0]
+    points = curves("binary", y, p, backend=HOST).calibration[0]
     assert points.x == pytest.approx([0.25] + [0.4] * 7 + [0.8, 0.9])
     assert points.y == pytest.approx([1 / 6] + [1 / 3] * 7 + [0.0, 1.0])
 

@@ -15,7 +15,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Array, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
+from gpupipe.typing import Array, ArrayNamespace, HostArray
 from gpupipe_kernels.engines import choose_engine
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class CpuBackend(Backend):
         self._stage_engines: list[dict[str, str]] = []  # of each stage that is open
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> ArrayNamespace:
         """The array namespace, ``numpy``."""
         import numpy
 
@@ -158,9 +159,11 @@ class CpuBackend(Backend):
     def _mark_worker(self) -> None:
         self._thread.is_worker = True
 
-    def to_host(self, array: Array) -> Any:
+    def to_host(self, array: Array) -> HostArray:
         """Return `array` as a NumPy array, without a copy if it is one."""
-        return self.xp.asarray(array)
+        import numpy as np
+
+        return np.asarray(array)
 
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
@@ -200,9 +203,9 @@ class CpuBackend(Backend):
 
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array; see `Backend.values`."""
-        if self.xp.dtype(dtype).kind == "f":
-            return series.to_numpy(dtype=dtype, na_value=self.xp.nan)
-        return series.to_numpy(dtype=dtype)
+        missing = {"na_value": self.xp.nan} if self.xp.dtype(dtype).kind == "f" else {}
+        values: Array = series.to_numpy(dtype=dtype, **missing)
+        return values
 
     def ticks(self, series: Any) -> tuple[Array, str]:
         """Return a series of times as int64 and their unit; see `Backend.ticks`."""
@@ -217,7 +220,7 @@ class CpuBackend(Backend):
         array = pa.array(series)
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
-    def to_device(self, array: Any) -> Array:
+    def to_device(self, array: Array) -> Array:
         """Return `array` as it is."""
         return array
 

@@ -14,7 +14,6 @@ from gpupipe.backends import machine
 from gpupipe.backends.base import (
     DEFAULT_OPTIONS,
     HOST_STEP,
-    Array,
     Backend,
     DeviceOptions,
     DeviceUse,
@@ -23,6 +22,7 @@ from gpupipe.backends.base import (
     Result,
 )
 from gpupipe.errors import DeviceError
+from gpupipe.typing import Array, ArrayNamespace, HostArray
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
@@ -54,11 +54,12 @@ class GpuBackend(Backend):
         set_up(options)
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> ArrayNamespace:
         """The array namespace, ``cupy``."""
         import cupy
 
-        return cupy
+        namespace: ArrayNamespace = cupy
+        return namespace
 
     @cached_property
     def host(self) -> Backend:
@@ -109,7 +110,8 @@ class GpuBackend(Backend):
 
         ready = cuda_interpreter.device_program(program)
         there = ready.n_bytes
-        self.last_interpreter = cuda_interpreter.run(ready, blocks, out, fold)
+        on_device: Any = (blocks, out, fold)  # DeviceArrays
+        self.last_interpreter = cuda_interpreter.run(ready, *on_device)
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
@@ -122,13 +124,16 @@ class GpuBackend(Backend):
         """Return the results, computed one after the other: the device itself works side by side."""
         return [function(item) for item in items]
 
-    def to_host(self, array: Array) -> Any:
+    def to_host(self, array: Array) -> HostArray:
         """Return `array` as a NumPy array; what leaves the device is counted."""
-        if isinstance(array, self.xp.ndarray):
-            self._meter.add(to_host=array.nbytes)
-        return self.xp.asnumpy(array, order="A")  # another order would be one more copy of it on the device
+        import cupy
 
-    def to_device(self, array: Any) -> Array:
+        if isinstance(array, cupy.ndarray):
+            self._meter.add(to_host=array.nbytes)
+        on_host: HostArray = cupy.asnumpy(array, order="A")  # another order would be one more copy on the device
+        return on_host
+
+    def to_device(self, array: Array) -> Array:
         """Return a NumPy array as one in device memory; what goes there is counted."""
         if not isinstance(array, self.xp.ndarray):
             self._meter.add(to_device=array.nbytes)
@@ -167,7 +172,8 @@ class GpuBackend(Backend):
 
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array in device memory; see `Backend.values`."""
-        return series.astype(dtype).to_cupy()
+        values: Array = series.astype(dtype).to_cupy()
+        return values
 
     def ticks(self, series: Any) -> tuple[Array, str]:
         """Return a series of times as int64 in device memory and their unit; see `Backend.ticks`."""
@@ -206,7 +212,9 @@ class GpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Wait for everything that was launched on the default stream."""
-        self.xp.cuda.get_current_stream().synchronize()
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> int:
         """Return the bytes of the device that can still be allocated; see `device_memory.free_bytes`."""

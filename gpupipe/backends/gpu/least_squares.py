@@ -16,9 +16,8 @@ from gpupipe.backends.normal_equations import (
     column_sums,
     residual_products,
 )
+from gpupipe.typing import Array, ArrayNamespace
 from gpupipe.units import MIB
-
-Array = Any
 
 BLOCK_BYTES = 128 * MIB  # of float64 rows at a time
 LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows while they are made
@@ -44,7 +43,7 @@ class LeastSquares:
     intercept_ : float
     """
 
-    def __init__(self, *, fit_intercept: bool = True, xp: Any = None) -> None:
+    def __init__(self, *, fit_intercept: bool = True, xp: ArrayNamespace | None = None) -> None:
         self.fit_intercept = fit_intercept
         self._xp = xp  # None, not the module of CuPy: modules cannot be pickled
 
@@ -64,7 +63,9 @@ class LeastSquares:
             If a value of `X` is missing or infinite.
         """
         xp = self._arrays()
-        mean, mean_y, weight = xp.zeros(X.shape[1]), 0.0, 0.0
+        mean = xp.zeros(X.shape[1])
+        mean_y: Array | float = 0.0
+        weight: Array | float = 0.0
         if self.fit_intercept:
             columns, target, weight = column_sums(self._blocks(X, y, sample_weight))
             mean, mean_y = columns / weight, target / weight
@@ -79,7 +80,8 @@ class LeastSquares:
 
     def predict(self, X: Array) -> Array:
         """Return the predictions for the rows of `X` in float64, shape (n,)."""
-        return X.astype("float64") @ self.coef_ + self.intercept_
+        predicted: Array = X.astype("float64") @ self.coef_ + self.intercept_
+        return predicted
 
     def _arrays(self) -> Any:
         if self._xp is not None:

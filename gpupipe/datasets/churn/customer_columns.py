@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Array
 from gpupipe.datasets.churn.customers import CustomerBlock
 from gpupipe.datasets.churn.population import CATEGORICALS, N_CITIES, NO_YES
+from gpupipe.typing import Array
 
 DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 ID = "customerID"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array
 from gpupipe.datasets.churn.draws import Draws
 from gpupipe.datasets.churn.population import (
     CATEGORICALS,
@@ -25,6 +24,7 @@ from gpupipe.datasets.churn.population import (
     SERVICE,
     Population,
 )
+from gpupipe.typing import Array
 from gpupipe.units import DAY_SECONDS
 
 SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
@@ -112,8 +112,8 @@ class CustomerBlock:
     def log_odds(self) -> Array:
         """The true log-odds of leaving: no model can know more than this."""
         draws, xp = self.draws, self.xp
-        z = sum(draws.effect(f"{name} odds", self.codes(name)) for name in ODDS)
-        z = z + draws.effect("tenure", self.tenure) + 0.016 * (self.monthly_charges - 60)
+        odds: Any = sum(draws.effect(f"{name} odds", self.codes(name)) for name in ODDS)
+        z: Array = odds + draws.effect("tenure", self.tenure) + 0.016 * (self.monthly_charges - 60)
         z += draws.effect("SupportCalls", self.support_calls)
         offline, online = (draws.number("DataUsageGB", f"DataUsageGB odds{where}") for where in (" offline", ""))
         z += xp.where(self._is_offline, offline, online)
@@ -130,7 +130,8 @@ class CustomerBlock:
 
     @property
     def _is_offline(self) -> Array:
-        return self.codes("InternetService") == 2
+        uses_fiber: Array = self.codes("InternetService") == 2
+        return uses_fiber
 
     def _rounded(self, values: Array, parts: int) -> Array:
         return self.xp.rint(values * parts) / parts

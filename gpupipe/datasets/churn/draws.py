@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-from gpupipe.backends.base import Array
 from gpupipe.datasets.churn.population import BITS, CATEGORICALS, CELLS, MISSING, Population
 from gpupipe.datasets.churn.quantile_tables import KNOTS
+from gpupipe.typing import Array
 from gpupipe_kernels.draws.fill import fill
 
 # What 16 bits are enough for: four of these share a word, in this order.

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.datasets.churn.quantile_tables import KNOTS, Floats, gamma, logistic, normal
+from gpupipe.typing import Array
 
 Codes = npt.NDArray[np.int32]
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.table.schema import Column, Schema
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.features.program.builder import ProgramBuilder
     from gpupipe.table.blocks import Table
-
-Array = Any
 
 
 class FurtherTableError(SchemaError):

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.features.history.derivation import DerivedColumn
 from gpupipe.features.history.keys import EntityKeys
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.features.ops.keyed_op import KeyedOp
     from gpupipe.table.schema import Column
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class KeyPartition:
         Values of shape (n,).
     """
 
-    rows: Array
+    rows: Array | None
     made: Sequence[DerivedColumn]
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.typing import Array
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
     from gpupipe.features.history.tables import EventTable, HistoryRows
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ def _on_device(columns: Sequence[Any], backend: Backend) -> list[Any]:
 def _plain(codes: pa.Array) -> Array:
     import numpy as np
 
-    return codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    found: Array = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return found
 
 
 def _size(codes: Array) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.table.schema import Column, Schema
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
     RawColumn: TypeAlias = pa.ChunkedArray | DeviceNumbers | DeviceDictionary
-
-Array = Any
 
 
 class HistoryRows:

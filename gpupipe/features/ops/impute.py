@@ -129,5 +129,6 @@ def null_indicator(column: NumericExpr, name: str) -> NumericExpr:
 
     import numpy as np
 
+    assert start.table is not None  # TAKE reads one
     nulls = np.isnan(start.table).astype(np.float32)
     return NumericExpr(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

@@ -20,12 +20,11 @@ from gpupipe.features.history.key_partitions import derive_by_keys
 from gpupipe.features.history.keys import EntityKeys, encode_own_keys, encode_shared_keys, order_events
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.settings import DurationOrZero, Names, TimeText
+from gpupipe.typing import Array
 from gpupipe.units import is_time, parse_duration_us, parse_time_us
 
 if TYPE_CHECKING:
     from gpupipe.table.schema import Column
-
-Array = Any
 
 
 class KeyedOp(DerivedOp):
@@ -237,7 +236,8 @@ class HistoryView:
         return column, self._in_order(codes).astype("int32")
 
     def _in_order(self, values: Array) -> Array:
-        return values[self.array(self.history.order)]
+        ordered: Array = values[self.array(self.history.order)]
+        return ordered
 
     def array(self, made: Array) -> Array:
         """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.text_op import TextOp, buffers
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
 
-Array = Any
 CountName = Literal[
     "characters", "bytes", "words", "lines", "letters", "uppercase", "digits", "punctuation", "spaces"
 ]  # fmt: skip
@@ -84,4 +84,5 @@ def _found(pattern: str, texts: pa.Array) -> Array:
     """Return whether each text holds the pattern."""
     import pyarrow.compute as pc
 
-    return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    matches: Array = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return matches

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from gpupipe.errors import SchemaError
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.text_op import TextOp, buffers
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe_kernels.text import Grams
 
-Array = Any
 MOST_ITEMS = 16
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from gpupipe.features.history.derivation import DerivedColumn, DerivedOp
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import SelectingOp
 from gpupipe.features.program.selection import resolve
+from gpupipe.typing import Array, HostArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 MUCH = 1 << 26  # bytes: less needs no look at what is free
 FEW_ROWS = 10_000  # they are taken sooner than threads are started
-
-Array = Any
 
 
 class TextOp(DerivedOp, SelectingOp):
@@ -130,7 +129,7 @@ def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), dictionary)
 
 
-def buffers(texts: pa.Array) -> tuple[Array, Array]:
+def buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
     """Return the bytes of texts without nulls, uint8 and not copied, and their offsets, int64, shape (texts + 1,)."""
     import numpy as np
     import pyarrow as pa
@@ -146,7 +145,8 @@ def _of_rows(values: Array, codes: Array, backend: Backend) -> Array:
     xp = backend.xp
     values, codes = xp.asarray(values), xp.asarray(codes)
     if len(codes) < FEW_ROWS:
-        return values[:, codes]
+        of_rows: Array = values[:, codes]
+        return of_rows
     rows = xp.empty((len(values), len(codes)), "float32")
     backend.map(lambda i: backend.take(values[i], codes, rows[i]), range(len(values)))
     return rows

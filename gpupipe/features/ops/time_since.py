@@ -12,6 +12,7 @@ from gpupipe.features.history.tables import DerivationSources
 from gpupipe.features.ops.base import OPS
 from gpupipe.features.ops.keyed_op import HistoryOp, HistoryView, require_names
 from gpupipe.settings import Names
+from gpupipe.typing import Array
 from gpupipe.units import TIME_UNITS_US, TimeUnit
 
 Which = Literal["last", "first"]
@@ -44,7 +45,7 @@ class TimeSince(HistoryOp):
                 yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
 
 
-def compute_time_since(view: HistoryView, which: Which, unit: TimeUnit, column: str | None = None) -> object:
+def compute_time_since(view: HistoryView, which: Which, unit: TimeUnit, column: str | None = None) -> Array:
     """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
     from gpupipe_kernels import keyed
 

@@ -12,16 +12,15 @@ gets no automatic encoding (`gpupipe.features.program.builder.ProgramBuilder.unr
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
 from gpupipe.table.schema import FIRST_LEVEL, NULL
+from gpupipe.typing import Array
 from gpupipe_kernels.program.opcodes import N_REGISTERS
 
 if TYPE_CHECKING:
     from gpupipe_kernels.program.program import Call
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class CategoryExpr:
     index: tuple[IndexTerm, ...]
     size: int
     labels: tuple[str, ...]
-    remap: Array = None
+    remap: Array | None = None
     kind: str = "categorical"
     root: str = ""
 
@@ -123,7 +122,7 @@ class Producer:
     operands: tuple[NumericExpr, ...] = ()
     call: Call | None = None
     codes: CategoryExpr | None = None
-    table: Array = field(default=None, compare=False)
+    table: Array | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

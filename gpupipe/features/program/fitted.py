@@ -22,13 +22,12 @@ from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe.tasks import View
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program, block_id
 from gpupipe_kernels.user.language import KernelError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class FittedFeatures:
     program: Program
     features: tuple[Feature, ...]
     training_program: Program | None = None
-    folds: Array = None
+    folds: Array | None = None
     notes: tuple[str, ...] = ()
     states: tuple[Mapping[str, Any], ...] = ()
     derivation: Derivation | None = None
@@ -178,7 +177,7 @@ class FittedFeatures:
             return self.transform(table, backend, engine)
         return self._run(self.training_program, table, self.folds, backend, engine)
 
-    def _run(self, program: Program, table: Table, folds: Array, backend: Backend, engine: str | None) -> Array:
+    def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
         engine = engine or backend.interpreter(program)
         old, fits = layout(self.schema), _fits(table.schema, self.schema)

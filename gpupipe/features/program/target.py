@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Array = Any
-
 
 @dataclass(frozen=True)
 class Target:
@@ -20,5 +18,5 @@ class Target:
         0 for regression.
     """
 
-    values: Array
+    values: Any  # an array; of rows in partitions, a list of handles of arrays
     n_classes: int

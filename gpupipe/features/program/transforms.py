@@ -17,7 +17,7 @@ FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: some last digits, which ro
 def identity(column: NumericExpr) -> Any:
     """Return a hashable key that is equal for expressions of the same values, whatever their names."""
     made = column.producer
-    table = None if made.codes is None else (made.codes.index, made.table.tobytes())
+    table = None if made.codes is None or made.table is None else (made.codes.index, made.table.tobytes())
     operands = tuple(identity(operand) for operand in made.operands)
     return made.op, made.source, made.arg, made.other, made.params, operands, made.call, table, column.transforms
 

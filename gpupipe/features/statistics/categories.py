@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.blocks import Table, code_storage
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
 from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
-Array = Any
 Tables = tuple[Array, Array]  # rows, and sums of the target
 TASKS_A_THREAD = 4  # so that threads end at about the same time
 
@@ -110,7 +109,7 @@ class CategoryCounter:
                 found[column.index] = [(sum_axis(counts.reshape(column.size, -1, n_groups), 1), totals)]
         return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
-    def _largest(self, y: Array) -> float:
+    def _largest(self, y: Array | None) -> float:
         """Return the largest absolute value of a number, which reductions on a device ask for."""
         if y is None or not len(y) or not is_on_device(self.backend):
             return 0.0
@@ -205,7 +204,8 @@ def regroup(raw: Array, column: CategoryExpr) -> Array:
 
 def sum_axis(table: Array, axis: int) -> Array:
     """Return the sums over a short axis: NumPy would add up few numbers at a time."""
-    return reduce(np.add, np.moveaxis(table, axis, 0))
+    total: Array = reduce(np.add, np.moveaxis(np.asarray(table), axis, 0))
+    return total
 
 
 def compute_index(step: IndexTerm, source: Array, backend: Backend) -> Array:

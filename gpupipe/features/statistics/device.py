@@ -13,9 +13,8 @@ from gpupipe.features.statistics.quantiles import Bracket, interpolate, quantile
 from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
-
-Array = Any
 
 MAX_PROGRAM_ROWS = 2**22  # by a program at once: 16 MiB a column
 
@@ -54,7 +53,7 @@ class DeviceReducer(Reducer):
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
             out = self.backend.empty_matrix(stop - start, width)
             self.backend.run_program(program, blocks, out, engine=engine)
-            for parts, row in zip(found, self._sums(out.T, [0.0] * width), strict=True):
+            for parts, row in zip(found, self._sums(list(out.T), [0.0] * width), strict=True):
                 parts.append(_pass_result(row, []))
         return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any
+from gpupipe.typing import Array
 
 FIRST_ROWS = 256
 
@@ -106,4 +106,5 @@ def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: 
 def first_finite(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> Array:
     """Return the first finite values of some rows, `FIRST_ROWS` at most, on the host."""
     values = to_host(x)
-    return values[np.isfinite(values)][:FIRST_ROWS]
+    finite: Array = values[np.isfinite(values)][:FIRST_ROWS]
+    return finite

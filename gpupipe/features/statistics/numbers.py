@@ -25,10 +25,9 @@ from gpupipe.features.statistics.moments import Moments
 from gpupipe.features.statistics.power_exponent import find_exponent
 from gpupipe.features.statistics.reductions import Reducer
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array, ArrayNamespace
 from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
-
-Array = Any
 
 EXPONENT_SAMPLE_ROWS = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
 
@@ -192,7 +191,7 @@ def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np
     return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # of two zeros that without a sign
 
 
-def select_exponent_rows(start: int, stop: int, n_rows: int, xp: Any) -> Any:
+def select_exponent_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
     """Return which of the rows start..stop of so many an exponent is found of: an index for arrays of those rows."""
     if n_rows <= EXPONENT_SAMPLE_ROWS:
         return slice(None)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = Any
+from gpupipe.typing import Array
 
 TOLERANCE = 1e-6  # of the exponent
 LARGEST_LOG = 36.0  # of a transformed value: half of float32's range, so that its square is finite too

@@ -10,14 +10,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 
-Array = Any
 Ranks = tuple[int, int]  # two places in the order of the values from 0 on, the lesser first
 
 FEW_VALUES = 16_384  # partitioned as they are

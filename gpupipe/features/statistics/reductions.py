@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,9 @@ from gpupipe.features.statistics.quantiles import (
 )
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, map_row_blocks
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Reducer:
         """Return the pivot of each column (see `gpupipe.features.statistics.moments.find_pivot`)."""
         return [find_pivot(x) for x in columns]  # reads few rows of each: faster than handing it to threads
 
-    def find_brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array]:
+    def find_brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array | None]:
         """Return limits that very probably enclose the quantiles of each column (see `quantiles.find_brackets`)."""
         return self.backend.map(lambda x: find_brackets(x, shares, self.engine), columns)
 
@@ -150,19 +148,21 @@ class _Scratch(threading.local):
     """Scratch memory that a thread reuses for every block: allocating it anew would cost more."""
 
     cells = np.empty(0, np.uint8)
-    made: Array = None
+    made: Array | None = None
 
     def matrix(self, backend: Backend, n_rows: int, n_columns: int) -> Array:
         """Return a matrix of at most `ROWS_PER_BLOCK` rows, float32, column-major."""
         if self.made is None or self.made.shape[1] < n_columns:
             self.made = backend.empty_matrix(ROWS_PER_BLOCK, n_columns)
-        return self.made[:n_rows, :n_columns]
+        matrix: Array = self.made[:n_rows, :n_columns]
+        return matrix
 
     def of(self, k: int, x: Array) -> Array:
         """Return an array of shape (k, len(x)) of the dtype of `x`."""
         if self.cells.size < k * x.nbytes:
             self.cells = np.empty(k * x.nbytes, np.uint8)
-        return self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
+        cells: Array = self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
+        return cells
 
 
 def _moments(pivot: float, parts: Sequence[PassResult]) -> Moments:

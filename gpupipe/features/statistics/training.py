@@ -21,11 +21,11 @@ from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device,
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.program.opcodes import NAT
 
 Result = TypeVar("Result")
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ class Statistics(NumberStatistics):
             for column, (counts, totals) in zip(columns, found, strict=True)
         ]
 
-    def folds(self, k: int) -> Array:
+    def folds(self, k: int) -> Any:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
         return self._groups(k)[0]
 
-    def _groups(self, k: int) -> tuple[Array, Array]:
+    def _groups(self, k: int) -> tuple[Any, Any]:
         if ("groups", k) not in self._memory:
             self._memory["groups", k] = self._counter.groups(self.seed, k, self.target)
         fold, group = self._memory["groups", k]
@@ -129,7 +129,8 @@ class Statistics(NumberStatistics):
 
     def code_counts(self, source: str) -> Array:
         """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
-        return self._memory["counts", (IndexTerm("INDEX", source),)]
+        counts: Array = self._memory["counts", (IndexTerm("INDEX", source),)]
+        return counts
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
         """Return what `function` returns of these columns, for each table that the rows are stored in."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.datasets.churn.customer_columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
@@ -16,6 +14,7 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import generate_rows
 from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
+from gpupipe.typing import Array, ArrayNamespace
 
 BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
 
@@ -41,7 +40,7 @@ def generate_columns(source: TableSource, wanted: ColumnFilter, backend: Backend
 
 def _customers(source: TableSource, names: list[str], backend: Backend) -> Columns:
     population = Population(backend)
-    drawn: dict[str, list[tuple[Array, Array]]] = {name: [] for name in names if name != ID}
+    drawn: dict[str, list[tuple[Array, Array | None]]] = {name: [] for name in names if name != ID}
     for start in range(0, source.rows, BLOCK_ROWS):
         block = CustomerBlock(population, source.seed, start, min(BLOCK_ROWS, source.rows - start))
         for name, parts in drawn.items():
@@ -50,7 +49,7 @@ def _customers(source: TableSource, names: list[str], backend: Backend) -> Colum
     return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
 
 
-def _joined(name: str, parts: list[tuple[Array, Array]], xp: Any) -> DeviceNumbers | DeviceDictionary:
+def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespace) -> DeviceNumbers | DeviceDictionary:
     found = xp.concatenate([values for values, _ in parts])
     if name in LEVELS:
         return DeviceDictionary(found, LEVELS[name])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
@@ -30,6 +30,7 @@ from gpupipe.table.device.frame_columns import (
     strings,
 )
 from gpupipe.table.time_columns import MICROS
+from gpupipe.typing import Array
 
 PLACE = "place in the table"  # no name in an expression
 

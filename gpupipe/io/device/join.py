@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.filter import known_columns
 from gpupipe.io.join import joined_names, match_note, require_column, require_unique
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import key_codes
+from gpupipe.typing import Array
 
 
 def join_columns(

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.table.device.frame_columns import DeviceNumbers
+from gpupipe.typing import Array
 
 MOST_DIGITS = 15  # a float64 holds each of them exactly
 POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.files.tree_checks import check_nodes
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 METRICS = frozenset(
     {

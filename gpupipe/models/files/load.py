@@ -16,7 +16,7 @@ from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.files.load import load_network
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 # Models of one file. A network has several, and the installed libraries decide which of them is read.
 KINDS: tuple[type[FittedXGBoost | FittedLinear | FittedSklearn], ...] = (FittedXGBoost, FittedLinear, FittedSklearn)

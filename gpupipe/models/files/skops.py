@@ -26,7 +26,7 @@ from gpupipe.models.files.skops_types import ALLOWED, DISTANCES, NEIGHBOUR_TREES
 from gpupipe.models.files.tree_checks import check_nodes
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 PROTOCOL = 2  # of skops 0.11 and later
 SCHEMA = "schema.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 
 def check_nodes(left: Array, right: Array, column: Array, is_leaf: Array, n_columns: int) -> None:

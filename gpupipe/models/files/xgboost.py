@@ -17,10 +17,11 @@ from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.tree_checks import check_nodes
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import HostArray
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 INT32 = (1 << 31) - 1
 DELETED = INT32  # the split index of a node that pruning has removed
@@ -319,8 +320,10 @@ def _list(value: Any, what: str) -> list[Any]:
     return value
 
 
-def _array(value: Any, dtype: str, what: str) -> Array:
-    if getattr(value, "dtype", None) != dtype:
+def _array(value: Any, dtype: str, what: str) -> HostArray:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
         raise ValueError(f"{what} should be an array of {dtype[1:]}")
     return value
 

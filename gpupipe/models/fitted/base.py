@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.tensors.receipt import Receipt
+    from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Prediction:
         fields = ("probability", "value", "label", "distance", "embedding")
         return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
 
+    @property
+    def output(self) -> Array:
+        """The array that metrics are of: probabilities, values, cluster labels or an embedding."""
+        return next(iter(self.arrays.values()))
+
     def check(self, n_rows: int, n_classes: int) -> None:
         """Verify that the arrays are those of a task: an estimator from a file may give any.
 
@@ -76,7 +82,7 @@ class Prediction:
 
     def mapped(self, function: Callable[[Array], Array]) -> Prediction:
         """Return the prediction with ``function(array)`` for each array: moved, or some of its rows."""
-        return replace(self, **{name: function(array) for name, array in self.arrays.items()})
+        return Prediction(self.task, **{name: function(array) for name, array in self.arrays.items()})
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +210,7 @@ class FittedModel(ABC):
     def _names(self, n_columns: int) -> tuple[str, ...]:
         return self.feature_names or tuple(f"f{j}" for j in range(n_columns))
 
-    def _of_scores(self, score: Array, xp: Any = None) -> Prediction:
+    def _of_scores(self, score: Array, xp: ArrayNamespace | None = None) -> Prediction:
         """Return the prediction from float64 of shape (n, k): numbers, or logits as `class_probability` takes them.
 
         `xp` is the array namespace of `score`; None: ``numpy``.
@@ -213,7 +219,7 @@ class FittedModel(ABC):
             return self._classification(class_probability(score, xp), xp)
         return Prediction(self.task, value=score[:, 0])
 
-    def _classification(self, probability: Array, xp: Any = None) -> Prediction:
+    def _classification(self, probability: Array, xp: ArrayNamespace | None = None) -> Prediction:
         """Return the prediction from the probability of each class in `classes`, float, shape (n, len(classes))."""
         import numpy as np
 
@@ -228,7 +234,7 @@ class FittedModel(ABC):
         return Prediction(self.task, probability=probability)
 
 
-def class_probability(score: Array, xp: Any = None) -> Array:
+def class_probability(score: Array, xp: ArrayNamespace | None = None) -> Array:
     """Return the probability of each class, shape (n, k), without overflow for large scores.
 
     Parameters
@@ -246,4 +252,5 @@ def class_probability(score: Array, xp: Any = None) -> Array:
         positive = xp.where(score[:, 0] >= 0, 1.0, small) / (1.0 + small)
         return xp.column_stack([1.0 - positive, positive])
     grown = xp.exp(score - score.max(axis=1, keepdims=True))
-    return grown / grown.sum(axis=1, keepdims=True)
+    shares: Array = grown / grown.sum(axis=1, keepdims=True)
+    return shares

@@ -16,11 +16,13 @@ from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.backends.gpu.translation import EstimatorRefusal
     from gpupipe.tensors.receipt import Receipt
+    from gpupipe.typing import Array
 
 # cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
 BLOCK_ROWS = 1 << 20
@@ -238,7 +240,7 @@ class HostModel(FittedModel):
 MISSING_FIX = 'impute them: `- impute: {columns: "@numeric"}` among the features, or use the model xgboost'
 
 
-def missing_columns(X: Array, names: tuple[str, ...], xp: Any) -> list[str]:
+def missing_columns(X: Array, names: tuple[str, ...], xp: ArrayNamespace) -> list[str]:
     """Return the names of the columns of `X` that hold NaN; `xp` is the array namespace of `X`."""
     return [name for j, name in enumerate(names) if bool(xp.isnan(X[:, j]).any())]
 
@@ -254,7 +256,7 @@ def matrix_on_host(X: Array, backend: Backend) -> Array:
     return backend.to_host(X.T).T  # rows of the transpose are columns: the copy need not turn them
 
 
-def join_predictions(parts: Sequence[Prediction], xp: Any = None) -> Prediction:
+def join_predictions(parts: Sequence[Prediction], xp: ArrayNamespace | None = None) -> Prediction:
     """Return the predictions of blocks of rows as one; `xp` is the namespace of their arrays, None: ``numpy``."""
     if len(parts) == 1:
         return parts[0]

@@ -12,7 +12,7 @@ from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
 
@@ -92,7 +92,8 @@ class FittedLinear(FittedModel):
             for output, weights in zip(score[:, low : low + BLOCK_ROWS], coef, strict=True):
                 for column, weight in zip(rows.T, weights, strict=True):
                     output += column * weight
-        return score.T + intercept
+        shifted: Array = score.T + intercept
+        return shifted
 
     def importances(self) -> dict[str, float]:
         """Return the coefficients; of several classes the mean of their absolute values."""
@@ -106,7 +107,8 @@ class FittedLinear(FittedModel):
         """Return the mean absolute coefficient of each column times its standard deviation in `X`."""
         import numpy as np
 
-        return np.abs(self.estimator.coef).mean(axis=0) * X.std(axis=0, dtype=np.float64)
+        importance: Array = np.abs(self.estimator.coef).mean(axis=0) * X.std(axis=0, dtype=np.float64)
+        return importance
 
     def _write(self, path: Path) -> None:
         import numpy as np

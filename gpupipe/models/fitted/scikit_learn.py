@@ -16,7 +16,7 @@ from gpupipe.models.threads import limit_threads
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 # Some estimators copy what they predict as float64: in blocks of rows, that copy stays in the cache's order of size.
 BLOCK_ROWS = 131_072
@@ -90,7 +90,8 @@ class FittedSklearn(FittedModel):
         own = super().column_weights(X)
         if own is None or not hasattr(self._innermost, "coef_"):
             return own
-        return own * X.std(axis=0, dtype=np.float64)
+        importance: Array | None = own * X.std(axis=0, dtype=np.float64)
+        return importance
 
     @property
     def _innermost(self) -> Any:

@@ -12,9 +12,10 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.files.xgboost import rewrite_model
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 INSTALL = "pip install 'gpupipe[cpu]'"
 
@@ -62,9 +63,10 @@ class FittedXGBoost(FittedModel):
 
     def scores(self, X: Array) -> Array:
         """Return what the Booster says of `X`, float32: values, or probabilities; on a device if `X` is there."""
-        return self.estimator.inplace_predict(X, iteration_range=self._rounds())
+        scores: Array = self.estimator.inplace_predict(X, iteration_range=self._rounds())
+        return scores
 
-    def prediction(self, scores: Array, xp: Any = None) -> Prediction:
+    def prediction(self, scores: Array, xp: ArrayNamespace | None = None) -> Prediction:
         """Return the prediction that `scores` are, an array of `xp`; None: of ``numpy``."""
         import numpy as np
 

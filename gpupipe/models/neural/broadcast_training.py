@@ -41,7 +41,7 @@ class BroadcastJob:
 
     architecture: Architecture
     spec: TrainingSpec
-    rows: TensorBatch
+    rows: TensorBatch[Tensor]
     training: Tensor
     validation: Tensor
 
@@ -49,6 +49,7 @@ class BroadcastJob:
     def tensors(self) -> list[Tensor]:
         """All tensors that another rank needs, contiguous: the columns of a matrix are its rows."""
         rows = self.rows
+        assert rows.target is not None
         matrices = [rows.features.T, *([] if rows.ids is None else [rows.ids.T])]
         vectors = [rows.target, *([] if rows.weight is None else [rows.weight]), self.training, self.validation]
         return [tensor.contiguous() for tensor in [*matrices, *vectors]]

@@ -27,8 +27,9 @@ from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.handover import hand_over
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 
 def fit_network(

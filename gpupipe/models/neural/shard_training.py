@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -32,11 +32,10 @@ from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 from gpupipe.tensors.handover import hand_over
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,8 @@ def train_shard(
 def _trained(
     problem: ShardedProblem,
     shard: TrainingShard,
-    training: TensorBatch,
-    validation: TensorBatch,
+    training: TensorBatch[Tensor],
+    validation: TensorBatch[Tensor],
     processes: Communicator,
     checkpoint: Checkpoint | None,
     safe_point: Callable[[str], None],
@@ -152,7 +151,7 @@ def _trained(
     return TrainedNetwork(network.cpu(), replace(progress, weights={}), spec)
 
 
-def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch:
+def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch[Tensor]:
     matrix, _ = hand_over(rows.matrix, "torch", copy=not getattr(rows.matrix.flags, "writeable", True))
     device = matrix.device
     return TensorBatch(
@@ -174,8 +173,8 @@ def _edges(shard: TrainingShard, architecture: Architecture) -> list[Tensor]:
 def _trainer(
     network: Network,
     spec: TrainingSpec,
-    training: TensorBatch,
-    validation: TensorBatch,
+    training: TensorBatch[Tensor],
+    validation: TensorBatch[Tensor],
     heights: tuple[int, ...],
     processes: Communicator,
 ) -> Trainer:
@@ -191,7 +190,7 @@ def _trainer(
     return Trainer(network, spec, shuffled, held, rows_of_steps, mean_weight, processes)
 
 
-def _counts(training: TensorBatch, architecture: Architecture, processes: Communicator) -> list[Tensor]:
+def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes: Communicator) -> list[Tensor]:
     """Return how many training rows of all shards have each id, for each column."""
     assert training.ids is not None
     return [

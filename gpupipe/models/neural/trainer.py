@@ -186,7 +186,7 @@ class Trainer:
         least = self.progress.epochs[self.progress.best].validation if self.progress.best >= 0 else math.inf
         return epoch.validation < least
 
-    def _step(self, batch: TensorBatch, n_rows: int) -> Tensor:
+    def _step(self, batch: TensorBatch[Tensor], n_rows: int) -> Tensor:
         """Move the weights once; return the mean loss of the step's rows times the share of this process."""
         # One process that begins anew would leave the others waiting.
         while (loss := self._try(batch, n_rows, may_fail=self.processes.size == 1)) is None:
@@ -198,7 +198,7 @@ class Trainer:
         self.scaler.update()
         return loss
 
-    def _try(self, batch: TensorBatch, n_rows: int, may_fail: bool) -> Tensor | None:
+    def _try(self, batch: TensorBatch[Tensor], n_rows: int, may_fail: bool) -> Tensor | None:
         """Return what `_backward` does, or None where memory was short: what it had allocated is free by then."""
         self.optimizer.zero_grad(set_to_none=True)
         try:
@@ -208,7 +208,7 @@ class Trainer:
                 return None
             raise
 
-    def _backward(self, batch: TensorBatch, n_rows: int) -> Tensor:
+    def _backward(self, batch: TensorBatch[Tensor], n_rows: int) -> Tensor:
         """Add up the gradients of a batch, some rows at a time; return its loss."""
         total = torch.zeros((), device=self.device)
         for part, is_last in _parts(batch, self.progress.micro_batch):
@@ -218,7 +218,7 @@ class Trainer:
             total += loss.detach()
         return total
 
-    def _losses(self, network: Callable[..., Tensor], batch: TensorBatch) -> Tensor:
+    def _losses(self, network: Callable[..., Tensor], batch: TensorBatch[Tensor]) -> Tensor:
         with self._autocast():
             score = network(batch.features, batch.ids)
         assert batch.target is not None
@@ -292,7 +292,7 @@ class Trainer:
         self.progress = Progress(epochs, state["best"], state["weights"], state["micro_batch"], len(epochs))
 
 
-def _parts(batch: TensorBatch, n_rows: int) -> Iterator[tuple[TensorBatch, bool]]:
+def _parts(batch: TensorBatch[Tensor], n_rows: int) -> Iterator[tuple[TensorBatch[Tensor], bool]]:
     """Yield a batch in parts of at most so many rows, and whether each is the last."""
     for start in range(0, len(batch), n_rows):
         stop = start + n_rows

@@ -14,8 +14,8 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
     from gpupipe.models.context import FitContext
+    from gpupipe.typing import Array
 
 LEAST_ROWS = 16  # fewer leave nothing to learn from once some are held out
 

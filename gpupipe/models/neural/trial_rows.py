@@ -10,7 +10,7 @@ from gpupipe.models.neural.embeddings import NEVER
 from gpupipe.models.neural.fitted.scorer import Served
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 LEAST_ROWS, MOST_ROWS = 384, 4096
 
@@ -34,7 +34,7 @@ def _number_values(served: Served) -> list[Array]:
     if embedding is None:
         return []
     lower, width = (values.numpy().astype(np.float64) for values in (embedding.lower, embedding.width))
-    found = []
+    found: list[Array] = []
     for starts, widths in zip(lower, width, strict=True):
         used = starts < NEVER / 2
         starts, widths = starts[used], widths[used]

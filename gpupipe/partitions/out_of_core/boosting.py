@@ -21,12 +21,11 @@ from gpupipe.models.xgboost_rounds import BoostingRounds
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import binned_bytes
-
-Array = Any
+from gpupipe.typing import Array
 
 
 def fit_out_of_core(
-    model: XGBoost, X: PartitionedMatrix, y: Array, context: FitContext, workers: OutOfCoreWorkers
+    model: XGBoost, X: PartitionedMatrix, y: Array | None, context: FitContext, workers: OutOfCoreWorkers
 ) -> FittedModel:
     """Train XGBoost on a matrix in files.
 
@@ -40,8 +39,8 @@ def fit_out_of_core(
     DataError
         If fewer than two classes are among the rows.
     """
-    codes: Array
     _, codes, weights, classes = learnable(model, X, y, context)
+    assert codes is not None
     target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
     del codes  # a row more or less in memory is what this is about
     params = keyword_arguments(model, X, context, context.backend.n_threads)

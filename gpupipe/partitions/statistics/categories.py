@@ -16,8 +16,7 @@ from gpupipe.features.statistics.categories import CategoryCounter, Tables, add_
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 AT_ONCE = 8  # tables that a worker adds up: each of them has to come to it
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpupipe.backends.base import Backend
@@ -11,9 +9,9 @@ from gpupipe.features.statistics.numbers import find_mode
 from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashes import mix
 
-Array = Any
 Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each
 
 MOST_SENT = 2**20  # values that come to the driver at a time
@@ -59,7 +57,8 @@ def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns
     values, counts = counted
     bits = values.view(f"uint{8 * values.itemsize}").astype(np.uint64)
     hashed = mix((bits ^ bits >> np.uint64(32)).astype(np.uint32))
-    return values[(counts >= least) & (hashed % np.uint32(n_turns) == turn)]
+    candidates: Array = values[(counts >= least) & (hashed % np.uint32(n_turns) == turn)]
+    return candidates
 
 
 def _counts_of(backend: Backend, counted: Counted, asked: Array) -> Array:

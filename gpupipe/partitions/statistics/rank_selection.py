@@ -7,7 +7,6 @@ bit, from the first: it asks how many integers are below each value of the next 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
-
-Array = Any
+from gpupipe.typing import Array
 
 BITS_A_PASS = 12
 BITS_OF_MANY = 8  # where so many ranks are looked for that the questions would be long

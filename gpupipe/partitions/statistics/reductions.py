@@ -24,12 +24,11 @@ from gpupipe.partitions.number_columns import NumberColumn, column_values_at, re
 from gpupipe.partitions.statistics.rank_selection import select_ranks
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import ReductionEngine
 
 Item = TypeVar("Item")
-Array = Any
-
 MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
 
 
@@ -43,13 +42,15 @@ class PartitionedSweeper(Reducer):
     backend : Backend
         The host of the driver.
     engine : ReductionEngine
+
+    Columns are `Asked`: what stands for an array where the rows are on workers.
     """
 
     def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
         super().__init__(backend, engine)
         self.table = table
 
-    def find_pivots(self, columns: Sequence[NumberColumn]) -> list[float]:
+    def find_pivots(self, columns: Sequence[Any]) -> list[float]:
         """See `Reducer.find_pivots`."""
 
         def first(which: list[int], low: int, high: int) -> list[Array]:
@@ -63,7 +64,7 @@ class PartitionedSweeper(Reducer):
 
         return find_pivots(first, len(columns), self.table.n_rows)
 
-    def find_brackets(self, columns: Sequence[NumberColumn], shares: Sequence[float]) -> Sequence[Array | None]:
+    def find_brackets(self, columns: Sequence[Any], shares: Sequence[float]) -> Sequence[Array | None]:
         """See `Reducer.find_brackets`."""
         n_rows = self.table.n_rows
         if not is_bracketing_faster(n_rows, shares):
@@ -77,7 +78,7 @@ class PartitionedSweeper(Reducer):
 
     def select_quantiles(
         self,
-        columns: Sequence[NumberColumn],
+        columns: Sequence[Any],
         nulls: Sequence[int],
         shares: Sequence[float],
         inside: Sequence[Sequence[Bracket]],
@@ -94,7 +95,7 @@ class PartitionedSweeper(Reducer):
         return [select(at) for at in range(len(columns))]
 
     def reduce_columns(
-        self, columns: Sequence[NumberColumn], pivots: Sequence[float], given: Sequence[Array | None]
+        self, columns: Sequence[Any], pivots: Sequence[float], given: Sequence[Array | None]
     ) -> list[list[PassResult]]:
         """See `Reducer.reduce_columns`."""
         most = MOST_SENT // len(self.table.partitions)
@@ -104,7 +105,7 @@ class PartitionedSweeper(Reducer):
         """See `Reducer.reduce_program`; `table` is the one of this reducer."""
         return self._joined(_found_made, program, engine, label="moments of computed columns")
 
-    def reduce_extremes(self, columns: Sequence[NumberColumn]) -> list[list[tuple[float, float]]]:
+    def reduce_extremes(self, columns: Sequence[Any]) -> list[list[tuple[float, float]]]:
         """See `Reducer.reduce_extremes`."""
         return self._joined(_found_extremes, list(columns), label="extremes")
 

@@ -23,9 +23,9 @@ from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table, code_storage
 from gpupipe.table.schema import Schema
+from gpupipe.typing import Array
 
 Result = TypeVar("Result")
-Array = Any
 
 
 class PartitionedStatistics(Statistics):
@@ -65,8 +65,7 @@ class PartitionedStatistics(Statistics):
 
     def folds(self, k: int) -> list[ResultHandle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
-        folds: list[ResultHandle[Array]] = self._groups(k)[0]
-        return folds
+        return list(self._groups(k)[0])
 
     @property
     def _reducer(self) -> PartitionedSweeper:
@@ -79,7 +78,7 @@ class PartitionedStatistics(Statistics):
     def _arrange(self, schema: Schema) -> None:
         self.table = self.table.arrange(schema)
 
-    def _arrays(self, columns: Sequence[NumericExpr]) -> list[NumberColumn]:
+    def _arrays(self, columns: Sequence[NumericExpr]) -> list[Any]:
         """Return what to ask the workers for."""
         made = [column for column in columns if not is_source(column)]
         places = self.table.places
@@ -91,10 +90,10 @@ class PartitionedStatistics(Statistics):
             for column in columns
         ]
 
-    def _modes(self, columns: Sequence[NumberColumn]) -> list[float]:
+    def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column) for column in columns]
 
-    def _bent(self, columns: Sequence[NumberColumn]) -> list[Array]:
+    def _bent(self, columns: Sequence[Any]) -> list[Array]:
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
         found = self.table.compute(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
         return [np.concatenate(parts) for parts in transpose_results(found)]

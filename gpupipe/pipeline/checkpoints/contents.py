@@ -47,7 +47,7 @@ def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeat
     """Write features without calls of users' kernels into an empty directory."""
     writer = ArtifactWriter(folder)
     write_features(writer, replace(features, derivation=None))
-    if features.training_program is not None:
+    if features.training_program is not None and features.folds is not None:
         writer.arrays(TRAINING, features.training_program.arrays())
         writer.arrays(FOLDS, {"folds": backend.to_host(features.folds)})
     writer.finish({"stage": key.stage, "parts": dict(key.parts), "notes": list(features.notes),

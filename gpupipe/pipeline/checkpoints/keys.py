@@ -20,13 +20,14 @@ from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
 from gpupipe.io.source_reader import input_files
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
+from gpupipe.pipeline.dispatch import AnyTable
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
 from gpupipe.references import split_reference
+from gpupipe.typing import Array
 from gpupipe_kernels.code_cache import SOURCES as KERNELS
-
-Array = Any
 
 # The packages that make a stage. All others but those that make no result count as the code of reading.
 SOURCES = {"features": ("features",), "training": ("models", "tensors")}
@@ -87,10 +88,14 @@ def inputs_key(config: Config, backend: Backend) -> CheckpointKey:
     )
 
 
-def table_key(key: CheckpointKey, table: Any, y: Array, goal: Goal, workers: Workers | None) -> CheckpointKey:
+def table_key(
+    key: CheckpointKey, table: AnyTable, y: Array | None, goal: Goal, workers: Workers | None
+) -> CheckpointKey:
     """Return the key of a table that was read: what is to be learned of it, and how it is cut for workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
-    cut = [workers.n_workers, table.bounds] if workers is not None else []
+    cut: list[Any] = []
+    if workers is not None and isinstance(table, PartitionedTable):
+        cut = [workers.n_workers, table.bounds]
     return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest([asdict(goal), _sum(y)]))
 
 
@@ -132,7 +137,7 @@ def _stage_of(source: Path) -> str:
     return "" if part in NO_RESULT else made
 
 
-def _sum(values: Array) -> str:
+def _sum(values: Array | None) -> str:
     return "" if values is None else hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.gpu.translation import EstimatorRefusal
@@ -31,8 +30,8 @@ from gpupipe.pipeline.checkpoints.keys import CheckpointKey, code_of, digest, fe
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.tasks import View
+from gpupipe.typing import Array
 
-Array = Any
 RESUMED = "taken from the interrupted run"
 # What is kept may cost so much of the time that made it; until then it waits. Measured, in seconds of processor time: a
 # result, and loading the library that writes scikit-learn's models.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import Prediction, predict_loaded
@@ -15,7 +15,6 @@ from gpupipe.table.blocks import Table
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
-Array = Any
 BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
@@ -30,11 +30,10 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.frames import frame_to_arrow
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,7 +167,7 @@ class LoadedModel(ABC):
         """
         if not self.goal.labels:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
-        return class_probabilities(self._predict(rows_to_predict(self, data, tables, as_of)).probability)
+        return class_probabilities(self._predict(rows_to_predict(self, data, tables, as_of)).output)
 
     def predict_table(
         self,
@@ -200,6 +199,24 @@ class LoadedModel(ABC):
         names = [*copied.column_names, *table.column_names]
         return pa.table([*copied.columns, *table.columns], names=names)
 
+    @overload
+    def transform(
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+        *,
+        as_frame: Literal[False] = False,
+    ) -> Array: ...
+    @overload
+    def transform(
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+        *,
+        as_frame: Literal[True],
+    ) -> pd.DataFrame: ...
     def transform(
         self,
         data: Any,
@@ -207,7 +224,7 @@ class LoadedModel(ABC):
         as_of: str | date | datetime | None = None,
         *,
         as_frame: bool = False,
-    ) -> Array:
+    ) -> Array | pd.DataFrame:
         """Return the features that the estimator sees, float32, shape (n, len(feature_names)), column-major.
 
         Parameters

@@ -34,12 +34,11 @@ from gpupipe.pipeline.model.user_code import read_kernels
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
-
-Array = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

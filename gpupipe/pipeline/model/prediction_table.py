@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.metrics import predicted_labels
+from gpupipe.metrics.predictions import Threshold
 from gpupipe.models import Prediction
 from gpupipe.pipeline.target import Goal
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
-Array = Any
 
-
-def prediction_values(prediction: Prediction, goal: Goal, threshold: float) -> Array:
+def prediction_values(prediction: Prediction, goal: Goal, threshold: Threshold) -> Array:
     """Return labels, numbers, clusters or embeddings, shape (n,) or (n, k)."""
     if prediction.probability is not None:
         return np.array(goal.labels)[predicted_labels(goal.task, prediction.probability, threshold)]
     return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
 
 
-def prediction_table(prediction: Prediction, goal: Goal, threshold: float) -> pa.Table:
+def prediction_table(prediction: Prediction, goal: Goal, threshold: Threshold) -> pa.Table:
     """Return predictions as a table: ``prediction``, and for each class ``probability_LABEL``; or ``embedding_i``."""
     if prediction.probability is not None:
         probability = class_probabilities(prediction.probability)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.features.program.fitted import Feature
-
-Array = Any
+from gpupipe.typing import Array
 
 # Ids are looked up, numbers computed: a device multiplies and adds in one rounding, and has its own logarithm. What
 # differs in the last digit can fall to the other side of a tree's split, or be another neighbour where two are as near:

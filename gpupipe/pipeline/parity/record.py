@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,7 @@ from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
-
-Array = Any
+from gpupipe.typing import Array
 
 REACH = 2.0  # rows are predicted whose features are no further out than so many times those of the run's rows
 
@@ -88,7 +86,8 @@ def record(
 def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
     """Return up to where each feature says something of the model: further than the run's rows it is overflow."""
     sizes = np.abs(usual).max(axis=0, initial=1.0, where=np.isfinite(usual))
-    return np.maximum(REACH * sizes, [feature.n_codes for feature in features])
+    limits: Array = np.maximum(REACH * sizes, [feature.n_codes for feature in features])
+    return limits
 
 
 def answers(model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend) -> tuple[Array, Array]:
@@ -136,11 +135,13 @@ def from_table(table: pa.Table, metrics: tuple[str, ...]) -> ParityRecord:
     """Return the record that `to_table` wrote."""
 
     def numbers(name: str) -> Array:
-        return table[name].combine_chunks().to_numpy(zero_copy_only=False)
+        values: Array = table[name].combine_chunks().to_numpy(zero_copy_only=False)
+        return values
 
     def matrix(name: str) -> Array:
         lists = table[name].combine_chunks()
-        return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), lists.type.list_size)
+        matrix: Array = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), lists.type.list_size)
+        return matrix
 
     inputs = pa.Table.from_struct_array(table["inputs"].combine_chunks())
     trial = TrialRows(inputs, table["case"].to_pylist(), numbers("row"), numbers("target"), metrics)

@@ -26,8 +26,7 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
 from gpupipe.tasks import SUPERVISED
-
-Array = Any
+from gpupipe.typing import Array
 
 NAME, ROWS = "parity.json", "parity.parquet"
 ANEW = "run its configuration again with this version of gpupipe"
@@ -150,7 +149,7 @@ def _metrics(
         numbers = numbers[known] if goal.task == "multiclass" else numbers[known, 0]
         prediction = Prediction(goal.task, **{field: numbers})
         return evaluate(
-            goal.task, y[known], prediction, trial.metrics, model.decision.threshold, goal.n_classes,
+            goal.task, y[known], prediction.output, trial.metrics, model.decision.threshold, goal.n_classes,
             backend=model.backend.host,
         )  # fmt: skip
 

@@ -13,11 +13,10 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.pipeline.dispatch import AnyTable, values_at
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.job import Job
-
-Array = Any
 
 RUN_ROWS = 128
 MADE_ROWS = 192  # of either sort below; where the columns have more limits than that, rows have several

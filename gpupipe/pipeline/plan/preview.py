@@ -20,6 +20,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.decision import is_learned
+from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, open_job
@@ -28,8 +29,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
 from gpupipe.splits import hold_out
 from gpupipe.tasks import View
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,10 @@ def _measured(
     rows = job.rows(np.ones(job.table.n_rows, bool))
     views: list[View] = list(dict.fromkeys(entry.params.view for entry in entries))
     matrices = {view: fit_view(rows, view, config.features, job.backend)[1] for view in views}
-    n_sample, n_read = job.table.n_rows, arrow.num_rows
+    table = whole_table(job.table)
+    n_sample, n_read = table.n_rows, arrow.num_rows
     kept = n_sample / main.n_sample_rows if main.n_sample_rows else 1.0
-    texts = [arrow.column(name) for name in job.table.texts if name in arrow.column_names]
+    texts = [arrow.column(name) for name in table.texts if name in arrow.column_names]
     return Preview(
         goal=job.goal,
         entries=entries,
@@ -196,7 +197,7 @@ def _measured(
         arrow_row=arrow.nbytes / n_read,
         text_row=_bytes(texts) / n_read,
         plain_row=_bytes(arrow.columns if config.source.generate else map(decode_dictionary, arrow.columns)) / n_read,
-        encoded_row=job.table.n_bytes / n_sample,
+        encoded_row=table.n_bytes / n_sample,
         features={view: rows.features[view] for view in views},
         matrices=matrices,
         shares=_shares(job, entries),

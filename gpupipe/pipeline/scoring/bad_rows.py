@@ -142,7 +142,7 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
     broken = find_violating_cells(encoded, by_column(ruled), model.backend.host) if encoded is not None else []
     nulls_forbidden = {each.column for each in ruled if not each.rules.nulls and each.rules.otherwise == "refuse"}
     for each in broken:
-        rows = each.rows & ~known.get(each.column, np.zeros(len(each.rows), bool))
+        rows = np.asarray(each.rows) & ~known.get(each.column, np.zeros(len(each.rows), bool))
         if rows.any():
             cells.append(BadCells(each.column, f"breaks the rule `{each.rule}`", rows))
     if on_error == "null":

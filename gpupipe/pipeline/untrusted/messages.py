@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
+from gpupipe.typing import Array
 from gpupipe.units import MIB
 
 LENGTH = struct.Struct("<Q")  # bytes of the JSON document
 MOST_JSON = 64 * MIB  # bytes: a description of 100,000 columns takes less
-
-Array = Any
 
 
 def pack(document: Mapping[str, Any], parts: Sequence[Any] = ()) -> bytes:
@@ -62,7 +61,8 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
 
 def pack_arrays(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], list[Array]]:
     """Return the JSON description and the buffers of NumPy arrays; matrices keep their memory order."""
-    described, parts = [], []
+    described: list[dict[str, Any]] = []
+    parts: list[Array] = []
     for name, array in arrays.items():
         order: Literal["C", "F"] = "F" if array.ndim > 1 and array.flags.f_contiguous else "C"
         array = np.asarray(array, array.dtype.newbyteorder("<"), order=order)

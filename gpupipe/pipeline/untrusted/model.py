@@ -29,8 +29,7 @@ from gpupipe.pipeline.untrusted.replies import (
     read_report,
     read_verification,
 )
-
-Array = Any
+from gpupipe.typing import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -17,6 +17,7 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.untrusted.messages import pack_arrays, unpack_array
 from gpupipe.table.schema import KINDS
+from gpupipe.typing import Array
 from gpupipe.units import GIB
 
 FLOATS, INTEGERS = ("<f4", "<f8"), ("<i4", "<i8")
@@ -24,7 +25,6 @@ ERRORS = {each.__name__: each for each in (ArtifactError, ConfigError, DataError
 UNEXPECTED, TOO_LARGE = "unexpected", "LimitError"  # errors of the child that are the model's fault
 MOST_LEVEL = 1 << 20  # characters of a level: a cell of the rows that were sent
 
-Array = Any
 Reply = Mapping[str, Any]
 Parts = Sequence[memoryview]
 

@@ -16,8 +16,8 @@ from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table
 from gpupipe.pipeline.untrusted.replies import write_error, write_prediction, write_report, write_verification
+from gpupipe.typing import Array
 
-Array = Any
 Reply = tuple[dict[str, Any], Sequence[Array]]
 
 

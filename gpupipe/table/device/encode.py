@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
 from gpupipe.table.device.frame_columns import (
@@ -30,6 +30,7 @@ from gpupipe.table.device.frame_columns import (
 from gpupipe.table.encode import FEW_LEVELS, EncodePlan, enforce, infer, require, require_distinct
 from gpupipe.table.numeric_columns import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn, Schema
+from gpupipe.typing import Array
 
 # What Arrow trims: the white space of Unicode.
 BLANKS = (

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.table.schema import NAT
 from gpupipe.table.time_columns import MICROS
+from gpupipe.typing import Array, ArrayNamespace
 from gpupipe.units import TICKS_PER_SECOND
 
 
@@ -74,14 +75,15 @@ class DeviceNumbers:
         codes[xp.flatnonzero(self.valid)] = positions
         return codes, pa.array(backend.to_host(found)).cast(self.type)
 
-    def floats(self, storage: str, xp: Any) -> Array:
+    def floats(self, storage: str, xp: ArrayNamespace) -> Array:
         """Return the values as float32 or float64, NaN where there is none."""
         with np.errstate(over="ignore"):
             values = self.values.astype(storage)
         return xp.where(self.valid, values, xp.asarray(np.nan, storage))
 
     def _present(self) -> Array:
-        return self.values[self.valid]
+        known: Array = self.values[self.valid]
+        return known
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def concatenate(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
     return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 
-def to_micros(ticks: Array, unit: str, xp: Any) -> Array:
+def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
     """Return int64 microseconds: what is finer is cut off, what int64 cannot hold is NAT."""
     if unit == "ns":
         cut = ticks // 1_000

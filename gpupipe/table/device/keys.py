@@ -7,16 +7,16 @@ goes to the device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.table import keys
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.schema import NAT
+from gpupipe.typing import Array, ArrayNamespace
 
 Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
 Pair = tuple[Array, Array, int]  # the same of two columns
@@ -88,7 +88,7 @@ def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDic
     return DeviceDictionary(backend.to_device(codes.to_numpy().astype(np.int32)), found)
 
 
-def sort_by_key(codes: Array, times: Array, xp: Any) -> Array:
+def sort_by_key(codes: Array, times: Array, xp: ArrayNamespace) -> Array:
     """Return the numbers of the rows that have a key and a time, sorted by key, time and position: int32.
 
     Parameters
@@ -129,7 +129,7 @@ def _pair(a: DeviceColumn, b: DeviceColumn, names: tuple[str, str], label: str, 
     return mine, other, len(values_b)
 
 
-def _simple(numbers: DeviceNumbers, xp: Any) -> DeviceNumbers:
+def _simple(numbers: DeviceNumbers, xp: ArrayNamespace) -> DeviceNumbers:
     """Return whole numbers as int64, floats among them, other floats as float64, and the rest as it is."""
     if pa.types.is_integer(numbers.type):
         return DeviceNumbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
@@ -151,12 +151,12 @@ def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:
     return backend.xp.take(backend.to_device(table), rows)
 
 
-def _joint(codes: Array, further: Array, n_values: int, xp: Any) -> Array:
+def _joint(codes: Array, further: Array, n_values: int, xp: ArrayNamespace) -> Array:
     """Return the codes of pairs; both are numbered below 2 ** 31, so int64 holds them."""
     return xp.where((codes < 0) | (further < 0), -1, codes * n_values + further)
 
 
-def _placed(values: Array, valid: Array, universe: Array, xp: Any) -> Array:
+def _placed(values: Array, valid: Array, universe: Array, xp: ArrayNamespace) -> Array:
     """Return the place of each value among sorted ones, -1 where it is null or not there."""
     if not len(universe):
         return xp.full(len(values), -1, "int64")

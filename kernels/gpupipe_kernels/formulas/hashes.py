@@ -9,12 +9,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from itertools import repeat
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe_kernels.typing import Array
 
-def mix(h: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+
+@overload
+def mix(h: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]: ...
+@overload
+def mix(h: Array) -> Array: ...
+def mix(h: Array) -> Array:
     """Return murmur3's finaliser of `h`, elementwise; uint32 arithmetic wraps."""
     h = h ^ (h >> np.uint32(16))
     h *= np.uint32(0x85EBCA6B)
@@ -32,4 +39,5 @@ def hash_strings(values: Sequence[str], seed: int = 0) -> npt.NDArray[np.uint32]
 
 def hash_pairs(left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Return the hash of each (left, right) pair, shape (len(left), len(right)); order matters."""
-    return mix(left[:, None] * np.uint32(0x9E3779B1) + right[None, :])
+    pairs: npt.NDArray[np.uint32] = left[:, None] * np.uint32(0x9E3779B1) + right[None, :]
+    return mix(pairs)

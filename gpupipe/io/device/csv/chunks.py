@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
+from gpupipe.typing import Array
 from gpupipe.units import MIB
 
 CHUNK_BYTES = 256 * MIB  # the most: of host memory, and 16 times as much of a device's
@@ -159,7 +160,10 @@ class _Marks:
     def _outside_quotes(self, raw: Array) -> Array:
         if self.quote is None:
             return self.backend.xp.ones(len(raw), "bool")
-        return (self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1) == 0  # wraps, and keeps the parity
+        is_outside: Array = (
+            self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1
+        ) == 0  # wraps, and keeps the parity
+        return is_outside
 
     def _check_widths(self, raw: Array, at: Array, which: Array) -> None:
         xp = self.backend.xp

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.concatenation import DeviceFileColumns, are_missing, columns_of
@@ -33,6 +33,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
+from gpupipe.typing import Array
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 BLANKS = " \t"  # what Arrow trims of numbers

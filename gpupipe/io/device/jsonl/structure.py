@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupipe.backends.base import Array, Backend
+from gpupipe.backends.base import Backend
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
+from gpupipe.typing import Array
 from gpupipe.units import GIB
 
 FIX = "write one flat object a line; the host reader reads the lines, or says which one is wrong"
@@ -97,8 +98,8 @@ def _escaped(raw: Array, backend: Backend) -> Array:
     if not len(slashes):
         return slashes
     begins = xp.diff(slashes, prepend=xp.asarray([-2])) != 1
-    first = slashes[begins][xp.cumsum(begins) - 1]  # of a run of them every other one is meant
-    places = slashes[(slashes - first) % 2 == 0] + 1
+    first: Array = slashes[begins][xp.cumsum(begins) - 1]  # of a run of them every other one is meant
+    places: Array = slashes[(slashes - first) % 2 == 0] + 1
     if not bool(xp.isin(raw[places], xp.asarray(ESCAPES)).all()):
         raise UnsupportedOnDevice("a backslash is before what needs none", "source.path", FIX)
     _require_characters(raw, places[raw[places] == ord("u")], backend)
@@ -136,7 +137,7 @@ def _names_of(kinds: Array, backend: Backend) -> Array:
         raise UnsupportedOnDevice(
             "a value is nested", "source.path", "leave lists and objects out, or write them as text"
         )
-    is_name = (kinds == TEXT) & ((before == OPEN) | (before == COMMA))
+    is_name: Array = (kinds == TEXT) & ((before == OPEN) | (before == COMMA))
     is_wrong = ~xp.asarray(FOLLOWS)[before, kinds] | ((kinds == TEXT) & (is_name != (after == COLON)))
     if bool(is_wrong.any()):
         raise UnsupportedOnDevice("a line is no flat object", "source.path", FIX)

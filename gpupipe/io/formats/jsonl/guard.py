@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.typing import Array
 
-Array = Any
 MOST_DEEP = 100
 QUOTE, BACKSLASH, NEWLINE, OPEN, CLOSE = 34, 92, 10, 0x7B, 0x7D  # braces; brackets differ from them in the bit 0x20
 IS_MARK = np.zeros(256, bool)

@@ -22,7 +22,7 @@ from gpupipe.models.neural.trial_rows import trial_rows
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's translator, and what the file is checked with
 TOLERANCE = 1e-4  # of the largest probability or value, as a model is allowed to differ between machines

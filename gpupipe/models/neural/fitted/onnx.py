@@ -13,7 +13,7 @@ from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
 from gpupipe.models.neural.row_blocks import rows_a_block
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
 

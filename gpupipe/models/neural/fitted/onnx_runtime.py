@@ -8,7 +8,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.files.onnx_check import check_onnx
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array
+    from gpupipe.typing import Array
 
 NAME = "estimator.onnx"
 

@@ -24,7 +24,8 @@ from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Array, Backend
+    from gpupipe.backends.base import Backend
+    from gpupipe.typing import Array
 
 
 @dataclass(frozen=True, repr=False)
