@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends.out_of_memory import by_parts
 from gpupipe.models import Prediction, predict_loaded
 from gpupipe.models.fitted.device import joined, matrix_on_host
-from gpupipe.pipeline.model.prediction_report import PredictionReport, merged, report_rows
+from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
 from gpupipe.pipeline.model.prediction_table import no_predictions
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.table.blocks import Table
@@ -33,7 +33,7 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
     parts = by_parts(
         lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
     )
-    return joined([prediction for prediction, _ in parts]), merged([report for _, report in parts])
+    return joined([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
 
 
 def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
