@@ -98,7 +98,7 @@ class SentModel:
     def __reduce__(self) -> tuple[Any, ...]:
         return SentModel, (self.files, self.opener)
 
-    def opened(self, backend: Backend) -> Scorer:
+    def load(self, backend: Backend) -> Scorer:
         """Return the model, ready to predict in this process."""
         with _opening:
             if self._opened is None:
@@ -233,7 +233,7 @@ def _score_chunk(
 ) -> ScoringResult:
     try:
         table = widen_codes(rows)
-        return _score(table, model.opened(backend), file, tables, as_of, _plain(table.select(list(copied))))
+        return _score(table, model.load(backend), file, tables, as_of, _plain(table.select(list(copied))))
     except SchemaError as error:
         if not first_row:
             raise
@@ -251,8 +251,8 @@ def _score_all(
     choose: ChooseColumns | None,
 ) -> ScoringResult:
     if choose is None or not (names := choose(stored_names(source)).names):
-        return _score(source, model.opened(backend), file, tables, as_of)
-    return _score(source, model.opened(backend), file, tables, as_of, read_stored(source, names))
+        return _score(source, model.load(backend), file, tables, as_of)
+    return _score(source, model.load(backend), file, tables, as_of, read_stored(source, names))
 
 
 def _score(

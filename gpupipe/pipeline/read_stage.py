@@ -27,7 +27,7 @@ from gpupipe.io.settings import JoinedTable
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.dispatch import AnyTable, keep_columns, whole_table
-from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, for_rules_alone, with_ruled_columns
+from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
 from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
@@ -73,7 +73,7 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     try:
         if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
             return _read_with_sources(config, backend)
-        return _enforced(_read(with_ruled_columns(config), backend), config, backend)
+        return _enforced(_read(include_ruled_columns(config), backend), config, backend)
     finally:
         end_trials()  # training needs the memory
 
@@ -93,7 +93,7 @@ def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadT
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.partitions.read import read_partitions
 
-    found = read_partitions(with_ruled_columns(config), workers)
+    found = read_partitions(include_ruled_columns(config), workers)
     return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
 
 
@@ -151,13 +151,13 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
 
 def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
     """Return the table once its rules hold, without the columns that were read for these alone."""
-    rules, gone = enforce(found.table, config, backend), for_rules_alone(config, found.table.schema)
+    rules, gone = enforce(found.table, config, backend), rule_only_columns(config, found.table.schema)
     table = keep_columns(found.table, found.table.schema.without(gone)) if gone else found.table
     return replace(found, table=table, rules=rules)
 
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
-    where, ruled = _where_derived(config, backend), with_ruled_columns(config)
+    where, ruled = _where_derived(config, backend), include_ruled_columns(config)
     if where.name == "gpu" and not config.has_frames:
         try:
             loaded = read_frame(ruled.source, where, ruled.tables)
@@ -210,8 +210,8 @@ def _with_sources(
     read: Mapping[str, LoadedTable] = NOTHING_READ,
 ) -> ReadTable:
     """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
-    found = ReadTable(_drop_kinds(table, with_ruled_columns(config)))
-    gone, target = for_rules_alone(config, found.table.schema), config.source.target
+    found = ReadTable(_drop_kinds(table, include_ruled_columns(config)))
+    gone, target = rule_only_columns(config, found.table.schema), config.source.target
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
     raw = {name: column for name, column in raw.items() if name not in gone}

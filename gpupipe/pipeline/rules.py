@@ -90,8 +90,8 @@ class RuleResults:
 NO_RULES = RuleResults()
 
 
-def with_ruled_columns(config: Config) -> Config:
-    """Return the configuration to read by: columns that ``drop:`` or ``columns:`` leave out are read for their rules.
+def include_ruled_columns(config: Config) -> Config:
+    """Return the configuration for reading, which includes columns with rules that ``drop:`` or ``columns:`` exclude.
 
     That is so for columns that rules name; a glob means those that are there.
     """
@@ -131,17 +131,17 @@ def enforce(table: AnyTable, config: Config, backend: Backend) -> RuleResults:
     return RuleResults(tuple(broken), tuple(warnings), tuple(served))
 
 
-def for_rules_alone(config: Config, schema: Schema) -> list[str]:
-    """Return the columns of a table, read by `with_ruled_columns`, that the configuration itself leaves out."""
+def rule_only_columns(config: Config, schema: Schema) -> list[str]:
+    """Return the columns of a table, read by `include_ruled_columns`, that the configuration itself leaves out."""
     source, kinds = config.source, {column.name: column.kind for column in schema}
     wanted, gone = ColumnFilter(source), left_out(source.drop, kinds, source.target)
-    checked = with_ruled_columns(config).source.checked
+    checked = include_ruled_columns(config).source.checked
     return [name for name in checked if name in kinds and (name in gone or not wanted.is_wanted(name))]
 
 
 def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]]:
     """Return the rules of each column that has some."""
-    kinds, alone = {column.name: column.kind for column in schema}, for_rules_alone(config, schema)
+    kinds, alone = {column.name: column.kind for column in schema}, rule_only_columns(config, schema)
     kept = {name: kind for name, kind in kinds.items() if name not in alone}  # what globs and @kinds mean
     rules: dict[str, list[ColumnRules]] = {}
     for selector, given in config.data.items():

@@ -116,8 +116,8 @@ class Stage:
         for listener in self._listeners:
             listener.noted(note)
 
-    def take_over(self, use: DeviceUse) -> None:
-        """Take over what was done with the device; what fell back to the host did not run where it was meant to."""
+    def record_device_use(self, use: DeviceUse) -> None:
+        """Record the use of the device; a stage that fell back to the host is recorded as run there."""
         self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
         self.peak_device_bytes, self.engines = use.peak_bytes, dict(use.engines)
         for text in use.fallbacks:
@@ -220,7 +220,7 @@ class Timeline:
         ----------
         name, device, reason : str
         meter : Backend, optional
-            Whose figures of the device the stage takes over: only what the device has finished is counted.
+            Whose device use is recorded: only work that the device has finished is counted.
 
         Raises
         ------
@@ -251,7 +251,7 @@ class Timeline:
             stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
             stage.peak_host_bytes = machine.peak_bytes()
             if meter is not None:
-                stage.take_over(meter.close_stage())
+                stage.record_device_use(meter.close_stage())
                 for text in meter.take_remarks():
                     stage.note(text, "warning")
             for listener in self.listeners:

@@ -33,6 +33,6 @@ def open_worker_stage(timeline: Timeline, workers: Workers, name: str) -> Iterat
             if (earlier := before.get(use.address)) is not None and earlier.tasks <= use.tasks:
                 done |= {"tasks": use.tasks - earlier.tasks, "seconds": use.seconds - earlier.seconds}
             stage.workers.append(done)
-        stage.take_over(DeviceUse(fallbacks=workers.take_fallbacks()))
+        stage.record_device_use(DeviceUse(fallbacks=workers.take_fallbacks()))
         for remark in workers.remarks():
             stage.note(remark, "warning")

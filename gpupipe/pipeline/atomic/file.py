@@ -24,7 +24,7 @@ def draft_name(path: Path) -> Path:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Yield a name to write to, which replaces `path` if the block succeeds and is removed if it fails.
 
     A link stays one: the file that it leads to is replaced. Permissions of a file that is replaced are kept.
@@ -48,8 +48,8 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file as a whole; see `replaced`."""
-    with replaced(path) as draft:
+    """Write a UTF-8 text file as a whole; see `replace_file`."""
+    with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

@@ -67,7 +67,7 @@ def meters_of(limits: Limits, machines: RunHardware) -> list[tuple[str, EnergyMe
     return meters
 
 
-def refuse_unmeasured(limits: Limits, n_gpus: int) -> None:
+def require_meters(limits: Limits, n_gpus: int) -> None:
     """Raise the ConfigError of `meters_of` for a run on this machine; nothing is measured."""
     for _, meter in meters_of(limits, RunHardware(lambda: n_gpus)):
         meter.close()

@@ -18,7 +18,7 @@ from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model.feature_files import write_features
-from gpupipe.pipeline.model.input_source import reading_of
+from gpupipe.pipeline.model.input_source import describe_reading
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.model.user_code import write_kernels
 from gpupipe.pipeline.parity.rows import TrialRows
@@ -99,7 +99,8 @@ def export_model(
         "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
         "estimator": description,
         "decision": decision.to_json(),
-        "reading": reading_of(config, trained.features, schema or trained.features.input_schema) | {"id": list(ids)},
+        "reading": describe_reading(config, trained.features, schema or trained.features.input_schema)
+        | {"id": list(ids)},
         "inputs": list(trained.features.inputs),
         "lineage": trained.features.lineage,
         "kernels": kernels,

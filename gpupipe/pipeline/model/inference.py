@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models import Prediction, predict_loaded
 from gpupipe.models.fitted.device import join_predictions, matrix_on_host
-from gpupipe.pipeline.model.prediction_report import PredictionReport, merged, report_rows
+from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
 from gpupipe.pipeline.model.prediction_table import no_predictions
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.table.blocks import Table
@@ -32,7 +32,7 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
     parts = map_row_ranges(
         lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
     )
-    return join_predictions([prediction for prediction, _ in parts]), merged([report for _, report in parts])
+    return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
 
 
 def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:

@@ -40,8 +40,8 @@ class InputFeatures(Protocol):
         """How columns that the input does not have are made; None if there are none."""
 
 
-def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
-    """Return what the manifest of a model says of how tables to score are read.
+def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
+    """Return the manifest's section ``reading``: how tables to score are read.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def reading_of(config: Config, features: FittedFeatures, schema: Schema) -> dict
 
 
 def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: ServedEvents) -> None:
-    """Raise KeyError, TypeError or ValueError if the section ``reading`` of a manifest is not one of `reading_of`."""
+    """Raise KeyError, TypeError or ValueError unless the section ``reading`` of a manifest is valid."""
     for name in ("id", "texts"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
             raise TypeError(f"reading.{name} is not a list of names")

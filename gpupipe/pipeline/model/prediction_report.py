@@ -289,8 +289,8 @@ def _sum(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first + second
 
 
-def merged(reports: Sequence[PredictionReport]) -> PredictionReport:
-    """Return the report on the rows of all of them."""
+def merge_reports(reports: Sequence[PredictionReport]) -> PredictionReport:
+    """Return one report on the rows of all reports."""
     found = PredictionReport(0)
     for report in reports:
         found = found.merge(report)

@@ -62,7 +62,7 @@ def record(
 
     def ask(rows: Array) -> tuple[Array, Array]:
         asked = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
-        return answers(trained.model, asked, decision, goal, backend)
+        return predict_arrays(trained.model, asked, decision, goal, backend)
 
     unstable = np.zeros(len(X), bool)
     unstable[predicted] = trained.model.unstable_rows(X[predicted])
@@ -90,8 +90,10 @@ def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
     return limits
 
 
-def answers(model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend) -> tuple[Array, Array]:
-    """Return what a model says of `X` as numbers, float64, shape (n, k), and labels, int32, shape (n,), on the host."""
+def predict_arrays(
+    model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend
+) -> tuple[Array, Array]:
+    """Return a model's predictions for `X` on the host: numbers (float64, shape (n, k)), labels (int32, shape (n,))."""
     if len(X) == 0:  # estimators refuse an empty matrix
         return np.empty((0, 1)), np.empty(0, np.int32)
     prediction = decision.apply(model.predict(X).mapped(backend.to_host))

@@ -20,7 +20,7 @@ from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.record import ParityRecord, answers, from_table
+from gpupipe.pipeline.parity.record import ParityRecord, from_table, predict_arrays
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
@@ -99,7 +99,7 @@ def replay(
 
     def predict(matrix: Array) -> tuple[Array, Array]:
         asked = np.asfortranarray(matrix[rows])  # column-major, as the estimator always gets it
-        return answers(model.estimator, asked, model.decision, model.goal, backend.host)
+        return predict_arrays(model.estimator, asked, model.decision, model.goal, backend.host)
 
     numbers, labels = recorded.outputs[rows], recorded.labels[rows]
     alone, here = predict(recorded.X), predict(X)

@@ -54,7 +54,7 @@ PREDICT_ROWS = 131_072
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingCosts:
     """What training takes beside the matrix.
 
     Attributes
@@ -70,28 +70,28 @@ class Training:
     tree_row: float = 0.0
 
 
-TRAINING: dict[str, Training] = {
-    "LogisticRegression": Training(16.0, 42.0),  # by newton-cholesky: two float64 matrices
-    "LinearRegression": Training(16.0, 15.0),
-    "Ridge": Training(8.0, 6.0),
-    "Lasso": Training(8.0, 13.0),
-    "ElasticNet": Training(8.0, 13.0),
-    "HistGradientBoostingClassifier": Training(10.9, 76.0),
-    "HistGradientBoostingRegressor": Training(10.9, 76.0),
-    "XGBClassifier": Training(6.5, 22.0),
-    "XGBRegressor": Training(6.5, 22.0),
-    "RandomForestClassifier": Training(4.0, 31.0, 27.0),  # trees grown to the end on a noisy target
-    "RandomForestRegressor": Training(4.0, 31.0, 27.0),
-    "GaussianNB": Training(4.0, 9.0),
-    "LinearSVC": Training(24.0, 160.0),
-    "CalibratedClassifierCV": Training(24.0, 160.0),
-    "KNeighborsClassifier": Training(4.0),
-    "KNeighborsRegressor": Training(4.0),
-    "KMeans": Training(8.0),
-    "PCA": Training(0.0),
-    "OwnEstimator": Training(12.0),  # not measured: the matrix by rows, and once more in float64
+TRAINING: dict[str, TrainingCosts] = {
+    "LogisticRegression": TrainingCosts(16.0, 42.0),  # by newton-cholesky: two float64 matrices
+    "LinearRegression": TrainingCosts(16.0, 15.0),
+    "Ridge": TrainingCosts(8.0, 6.0),
+    "Lasso": TrainingCosts(8.0, 13.0),
+    "ElasticNet": TrainingCosts(8.0, 13.0),
+    "HistGradientBoostingClassifier": TrainingCosts(10.9, 76.0),
+    "HistGradientBoostingRegressor": TrainingCosts(10.9, 76.0),
+    "XGBClassifier": TrainingCosts(6.5, 22.0),
+    "XGBRegressor": TrainingCosts(6.5, 22.0),
+    "RandomForestClassifier": TrainingCosts(4.0, 31.0, 27.0),  # trees grown to the end on a noisy target
+    "RandomForestRegressor": TrainingCosts(4.0, 31.0, 27.0),
+    "GaussianNB": TrainingCosts(4.0, 9.0),
+    "LinearSVC": TrainingCosts(24.0, 160.0),
+    "CalibratedClassifierCV": TrainingCosts(24.0, 160.0),
+    "KNeighborsClassifier": TrainingCosts(4.0),
+    "KNeighborsRegressor": TrainingCosts(4.0),
+    "KMeans": TrainingCosts(8.0),
+    "PCA": TrainingCosts(0.0),
+    "OwnEstimator": TrainingCosts(12.0),  # not measured: the matrix by rows, and once more in float64
 }
-LBFGS = Training(4.0, 20.0)  # logistic regression by another solver than Newton's; saga is alike
+LBFGS = TrainingCosts(4.0, 20.0)  # logistic regression by another solver than Newton's; saga is alike
 NETWORK_ROW = 32  # target, order, and which rows are held out
 NETWORK_WEIGHT = 28  # a weight, its gradient, two moments, the best so far, its successor and what is made of it
 NODE = 80  # bytes of a tree's node

@@ -12,7 +12,7 @@ from typing import Any
 from gpupipe.backends import device_report, machine
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.pipeline.limits.energy import refuse_unmeasured
+from gpupipe.pipeline.limits.energy import require_meters
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
 from gpupipe.pipeline.plan.planner import PlannedStage, Planner
@@ -117,7 +117,7 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> RunPlan:
     """
     limit, reason = _device(config, assume_gpu)
     if assume_gpu is None and config.cluster.scheduler is None:
-        refuse_unmeasured(config.limits, n_gpus=int(limit is not None))
+        require_meters(config.limits, n_gpus=int(limit is not None))
     seen = preview(config, "cpu" if limit is None else "gpu")
     memory = machine.memory(limit=config.limits.memory)
     device = None if limit is None else Ledger(limit)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError
 from gpupipe.io.output_conflicts import ProtectedInput
-from gpupipe.pipeline.atomic.file import replaced, require_writable_file
+from gpupipe.pipeline.atomic.file import replace_file, require_writable_file
 from gpupipe.pipeline.run_inputs import model_inputs
 
 ENDINGS = (".csv", ".parquet")
@@ -55,7 +55,7 @@ def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
 
     if safe_csv and output.suffix == ".csv":
         table = escape_formulas(table)
-    with replaced(output) as draft, draft.open("wb") as file:  # Arrow opens UTF-8 names only
+    with replace_file(output) as draft, draft.open("wb") as file:  # Arrow opens UTF-8 names only
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, file)
 
 

@@ -16,7 +16,7 @@ from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.inference import BATCH_ROWS
 from gpupipe.pipeline.model.interface import LoadedModel
-from gpupipe.pipeline.model.prediction_report import PredictionReport, merged
+from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
@@ -96,7 +96,7 @@ class UntrustedModel(LoadedModel):
         # The batches of `predict_rows`: interpreters and libraries may round otherwise for another number of rows.
         starts = range(0, max(1, n_rows), BATCH_ROWS)
         parts = [self._predict_batch(rows.between(start, min(start + BATCH_ROWS, n_rows))) for start in starts]
-        return join_predictions([prediction for prediction, _ in parts]), merged([report for _, report in parts])
+        return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
 
     def _predict_batch(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         n_rows = rows.arrow.num_rows
