@@ -70,7 +70,7 @@ def fit(
     DeviceError
         If the device cannot train it and fallback is forbidden.
     """
-    rows = learnable(model, X, y, context, sample_weight)
+    rows = prepare_rows(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
     if isinstance(model, NeuralSettings):
         return _fit_network(model, rows, context, threads)
@@ -96,7 +96,7 @@ class TrainingRows(NamedTuple):
     classes: tuple[int, ...]
 
 
-def learnable(
+def prepare_rows(
     model: ModelSettings, X: Array, y: Array | None, context: FitContext, sample_weight: Array | None = None
 ) -> TrainingRows:
     """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
@@ -152,7 +152,7 @@ def _fit_network(model: NeuralSettings, rows: TrainingRows, context: FitContext,
     from gpupipe.models.neural.fit import fit_network, refusal
 
     def fit_there(rows: TrainingRows, context: FitContext) -> FittedModel:
-        with explained(model, rows.X, context):
+        with explain_errors(model, rows.X, context):
             fitted: FittedModel = fit_network(model, *rows, context, threads)
         return fitted
 
@@ -264,13 +264,13 @@ def _train(
     context: FitContext,
     threads: int,
 ) -> None:
-    with explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+    with explain_errors(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
         model.train(estimator, X, y, weights, context)
 
 
 @contextmanager
-def explained(model: ModelSettings, X: Array, context: FitContext) -> Iterator[None]:
-    """Say of an error in training what it means to the user."""
+def explain_errors(model: ModelSettings, X: Array, context: FitContext) -> Iterator[None]:
+    """Raise errors of a training as errors that tell the user what to do."""
     try:
         yield
     except Exception as error:

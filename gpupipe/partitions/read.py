@@ -16,7 +16,7 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.features.program.selection import left_out
+from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.chunks.packed_tables import packed, unpacked
 from gpupipe.io.chunks.split import cuts
 from gpupipe.io.files import mask
@@ -89,7 +89,7 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
         table = encoded(found, workers, declared)
     table = spread(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
-    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
     return ReadPartitions(table, tuple(notes), (*remarks, f"{len(table.parts)} partitions"))
 
