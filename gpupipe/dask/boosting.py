@@ -14,7 +14,7 @@ from gpupipe.errors import ClusterError, ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.training import fit, keyword_arguments, learnable
+from gpupipe.models.training import fit, keyword_arguments, prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
@@ -35,7 +35,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     workers = X.workers
     if not isinstance(workers, DaskWorkers):  # those of this very process
         return fit(model, X.gather(), y, context)
-    rows = learnable(model, X, y, context)
+    rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}
     del params["n_jobs"]  # a worker gives XGBoost its own threads

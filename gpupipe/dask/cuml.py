@@ -26,7 +26,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from gpupipe.models.training import KINDS, keyword_arguments, learnable
+from gpupipe.models.training import KINDS, keyword_arguments, prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 from gpupipe_kernels.numpy_compat import restore_row_stack
@@ -42,9 +42,9 @@ def refusal(
     Raises
     ------
     GpupipeError
-        As `gpupipe.models.training.learnable`: what no device can learn.
+        As `gpupipe.models.training.prepare_rows`: what no device can learn.
     """
-    name, rows = model.estimator_name(context.task), learnable(model, X, y, context)
+    name, rows = model.estimator_name(context.task), prepare_rows(model, X, y, context)
     params = keyword_arguments(model, X, context, 1)
     refused = cuml_estimators.refusal(name, params, X.shape, rows.weights is not None)
     if refused is None and (obstacle := device_report().gpu_obstacle):
@@ -73,7 +73,7 @@ def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, contex
         If cuML refuses the parameters, or is not installed.
     """
     assert isinstance(X.workers, DaskWorkers)
-    name, rows = model.estimator_name(context.task), learnable(model, X, y, context)
+    name, rows = model.estimator_name(context.task), prepare_rows(model, X, y, context)
     params = keyword_arguments(model, X, context, 1)
     row, where = ESTIMATORS[name], f"training {type(model).__name__} by cuml.dask"
     try:

@@ -34,7 +34,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, TrainingShard, train_shard
 from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.progress import ShowProgress
-from gpupipe.models.training import learnable
+from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
@@ -67,7 +67,7 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
     if n_processes > 1:
         fix = "leave it out: the workers share the training, each as one process"
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
-    rows = learnable(model, X, y, context)
+    rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
     lesson = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     done = _done(_Training(model, X, lesson, context))

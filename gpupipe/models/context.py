@@ -1,4 +1,4 @@
-"""What a model is trained with, beside its parameters and the matrix."""
+"""Context of one model fit, besides the model settings and the matrix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a model needs to know beside its parameters and the matrix.
+    """Context of one model fit, besides the model settings and the matrix.
 
     Attributes
     ----------

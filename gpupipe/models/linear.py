@@ -24,7 +24,7 @@ NEWTON_CELLS = 100_000_000
 
 
 class _Linear(ModelSettings):
-    """What all linear models share: one thread for a skinny matrix."""
+    """Base of the linear models: one thread for a skinny matrix."""
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:
         return 1 if n_features < WIDE else n_threads

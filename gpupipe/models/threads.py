@@ -1,4 +1,4 @@
-"""How many threads the libraries below us use."""
+"""Thread limits of the numeric libraries."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def fit(
     DeviceError
         If the device cannot train it and fallback is forbidden.
     """
-    rows = learnable(model, X, y, context, sample_weight)
+    rows = prepare_rows(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
     if isinstance(model, NeuralSettings):
         return _fit_network(model, rows, context, threads)
@@ -100,7 +100,7 @@ class TrainingRows(NamedTuple, Generic[MatrixT]):
     classes: tuple[int, ...]
 
 
-def learnable(
+def prepare_rows(
     model: ModelSettings, X: MatrixT, y: Array | None, context: FitContext, sample_weight: Array | None = None
 ) -> TrainingRows[MatrixT]:
     """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
@@ -157,7 +157,7 @@ def _fit_network(model: NeuralSettings, rows: TrainingRows[Array], context: FitC
     from gpupipe.models.neural.fit import fit_network, refusal
 
     def fit_there(rows: TrainingRows[Array], context: FitContext) -> FittedModel:
-        with explained(model, rows.X, context):
+        with explain_errors(model, rows.X, context):
             assert rows.y is not None
             return fit_network(model, rows.X, rows.y, rows.weights, rows.classes, context, threads)
 
@@ -269,13 +269,13 @@ def _train(
     context: FitContext,
     threads: int,
 ) -> None:
-    with explained(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
+    with explain_errors(model, X, context), limit_threads(model.blas_threads(X.shape[1], threads), threads):
         model.train(estimator, X, y, weights, context)
 
 
 @contextmanager
-def explained(model: ModelSettings, X: Matrix, context: FitContext) -> Iterator[None]:
-    """Say of an error in training what it means to the user."""
+def explain_errors(model: ModelSettings, X: Matrix, context: FitContext) -> Iterator[None]:
+    """Raise errors of a training as errors that tell the user what to do."""
     try:
         yield
     except Exception as error:

@@ -21,7 +21,7 @@ from gpupipe.models.fitted.linear import Coefficients, FittedLinear
 from gpupipe.models.linear import LogisticRegression, Ridge
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.threads import limit_threads
-from gpupipe.models.training import learnable
+from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
@@ -52,7 +52,7 @@ def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array | None, c
     DataError
         If fewer than two classes are among the rows.
     """
-    rows = learnable(model, X, y, context)
+    rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
     passes = _Passes(X, rows.y, rows.weights, context)
     with context.resources.show_progress(passes.report):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.features.program.selection import left_out
+from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
 from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.files import mask
@@ -90,7 +90,7 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
         table = encode_chunks(found, workers, declared)
     table = repartition(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
-    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
     return LoadedPartitions(table, tuple(notes), (*remarks, f"{len(table.partitions)} partitions"))
 

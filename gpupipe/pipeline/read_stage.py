@@ -14,7 +14,7 @@ from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
 from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
-from gpupipe.features.program.selection import left_out
+from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import key_columns
@@ -258,5 +258,5 @@ def _declarations(config: Config) -> dict[str, DeclaredColumn]:
 def _drop_kinds(table: Table, config: Config) -> Table:
     """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
     kinds = {column.name: column.kind for column in table.schema}
-    gone = left_out(config.source.drop, kinds, config.source.target, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     return select(table, table.schema.without(gone)) if gone else table

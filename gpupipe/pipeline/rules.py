@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
-from gpupipe.features.program.selection import left_out, resolve
+from gpupipe.features.program.selection import resolve, select_dropped
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import mask
 from gpupipe.io.formats.registry import FORMATS
@@ -134,7 +134,7 @@ def enforce(table: AnyTable, config: Config, backend: Backend) -> RuleResults:
 def rule_only_columns(config: Config, schema: Schema) -> list[str]:
     """Return the columns of a table, read by `include_ruled_columns`, that the configuration itself leaves out."""
     source, kinds = config.source, {column.name: column.kind for column in schema}
-    wanted, gone = ColumnFilter(source), left_out(source.drop, kinds, source.target)
+    wanted, gone = ColumnFilter(source), select_dropped(source.drop, kinds, source.target)
     checked = include_ruled_columns(config).source.checked
     return [name for name in checked if name in kinds and (name in gone or not wanted.is_wanted(name))]
 

@@ -1,4 +1,4 @@
-"""What the history of a key comes to: counts, sums, means, extremes, first and last values."""
+"""Aggregates over the history of a key: counts, sums, means, extremes, first and last values."""
 
 from __future__ import annotations
 

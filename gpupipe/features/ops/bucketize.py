@@ -58,37 +58,37 @@ class Bucketize(InPlaceOp):
         else:
             extremes = statistics.extremes(columns)  # type: ignore[arg-type]
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
-        return [{"edges": distinct(edges)} for edges in found]
+        return [{"edges": deduplicate_edges(edges)} for edges in found]
 
     def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
         assert isinstance(column, NumericExpr)
         edges = state["edges"]
-        bounds = ["-inf", *written(edges), "inf"]
+        bounds = ["-inf", *format_edges(edges), "inf"]
         labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))
         step = IndexTerm("INDEX_BIN", column.producer.source, stride=3, edges=tuple(edges))
         codes = CategoryExpr(column.name, column.inputs, (step,), 3 + len(labels), labels, root=column.root)
         if column.transforms:
-            codes = codes.with_null_as(3 + bin_of(column.transforms[0].params[0], edges))
+            codes = codes.with_null_as(3 + find_bin(column.transforms[0].params[0], edges))
         builder.change(codes)
         ordinal = [NAN, NAN, NAN, *map(float, range(len(labels)))]
         builder.put(builder.look_up(codes, ordinal, column.name), "bucketize")
 
 
-def distinct(edges: list[float]) -> list[float]:
+def deduplicate_edges(edges: list[float]) -> list[float]:
     """Return ascending edges, each once as float32: that is what values are compared in."""
     import numpy as np
 
     return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
 
 
-def bin_of(value: float, edges: list[float]) -> int:
+def find_bin(value: float, edges: list[float]) -> int:
     """Return the bin of a value, compared as the program compares."""
     import numpy as np
 
     return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
 
 
-def written(edges: list[float]) -> list[str]:
+def format_edges(edges: list[float]) -> list[str]:
     """Return the edges with as many digits as tell them apart, six at least."""
     for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]

@@ -1,4 +1,4 @@
-"""How frequent a level is."""
+"""Frequency of a level in the training rows."""
 
 from __future__ import annotations
 

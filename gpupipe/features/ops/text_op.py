@@ -1,4 +1,4 @@
-"""What ops on texts share: which columns, and their distinct texts: one that many rows hold is read once."""
+"""Base of the text ops: column selection, and features computed once per distinct text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long ago something was."""
+"""Time since the last or first event of a key."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """What a fit leaves behind: portable, and the same on every device.
+    """The result of a fit: portable, and the same on every device.
 
     Attributes
     ----------

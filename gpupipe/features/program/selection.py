@@ -62,7 +62,9 @@ def resolve(
     return [name for name in chosen if name not in dropped]
 
 
-def left_out(drop: Sequence[str], kinds: Mapping[str, str], target: str | None, kept: Sequence[str] = ()) -> list[str]:
+def select_dropped(
+    drop: Sequence[str], kinds: Mapping[str, str], target: str | None, kept: Sequence[str] = ()
+) -> list[str]:
     """Return the columns that selectors of kinds in ``drop:`` mean; never the target, nor those to be `kept` so far.
 
     Raises

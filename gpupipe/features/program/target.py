@@ -1,4 +1,4 @@
-"""What is to be predicted, as a fit sees it."""
+"""The target of a fit."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FIRST_ROWS = 256
 
 @dataclass(frozen=True)
 class Moments:
-    """How many values, around what, how far apart.
+    """Count, mean and spread of the values of a column.
 
     Attributes
     ----------

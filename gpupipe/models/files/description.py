@@ -1,4 +1,4 @@
-"""What a model directory says of its estimator, checked: it may come from anywhere."""
+"""The description of an estimator in a model directory, checked, since it may come from anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.tasks import CLASSIFICATION, Task
 
 @dataclass(frozen=True)
 class Description:
-    """What `gpupipe.models.FittedModel.save` said; the attributes are those of that class."""
+    """The description that `gpupipe.models.FittedModel.save` wrote; attributes as in that class."""
 
     task: Task
     feature_names: tuple[str, ...]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about n rows; only the fields of its task are set. All are on the host, or all on a device.
+    """Predictions of a model for n rows; only the fields of its task are set. All are on the host, or all on a device.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a network is made of, as JSON keeps it; no PyTorch is needed to read it."""
+"""Architecture of a network, as JSON keeps it; no PyTorch is needed to read it."""
 
 from __future__ import annotations
 

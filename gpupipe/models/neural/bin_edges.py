@@ -1,4 +1,4 @@
-"""Where the bins of a number begin and end."""
+"""Bin edges of a number."""
 
 from __future__ import annotations
 

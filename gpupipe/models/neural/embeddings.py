@@ -1,4 +1,4 @@
-"""What a network sees of a row: a vector for each number, and one for each category."""
+"""Embeddings: a vector for each number and for each category of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a network is trained to make small."""
+"""Training loss of a network, per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows go through a network at once."""
+"""Number of rows that go through a network at once."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROWS_A_BIN = 32  # with fewer, a network learns the rows of a bin by heart
 
 
 class NeuralSettings(ModelSettings):
-    """What all networks share: how numbers and categories are embedded, and how the network is trained.
+    """Settings of all networks: embedding of numbers and categories, and training.
 
     AdamW on batches drawn anew in each epoch; the learning rate rises over ``warmup`` of all steps, then falls along a
     cosine to 0, or stays. After each epoch the loss of ``validation_fraction`` of the training rows (drawn with the

@@ -39,7 +39,7 @@ class Epoch:
 
 @dataclass
 class Progress:
-    """How far a training has come.
+    """Progress of a training.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ import xgboost
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.training import explained, keyword_arguments, learnable
+from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows
 from gpupipe.models.xgboost_rounds import BoostingRounds
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
@@ -39,13 +39,13 @@ def fit_out_of_core(
     DataError
         If fewer than two classes are among the rows.
     """
-    _, codes, weights, classes = learnable(model, X, y, context)
+    _, codes, weights, classes = prepare_rows(model, X, y, context)
     assert codes is not None
     target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
     del codes  # a row more or less in memory is what this is about
     params = keyword_arguments(model, X, context, context.backend.n_threads)
     settings = _settings(model.build(context, params), len(classes))
-    with explained(model, X, context), TemporaryDirectory(dir=workers.store.folder) as folder:
+    with explain_errors(model, X, context), TemporaryDirectory(dir=workers.store.folder) as folder:
         made = _Matrices(X, target, weights, params.get("feature_types"), model.max_bin, context, folder)
         booster = _train(model, settings, made, context)
     return FittedXGBoost(booster, context.task, tuple(context.feature_names), context.n_classes, classes)

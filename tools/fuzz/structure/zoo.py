@@ -333,7 +333,11 @@ def _seeded(estimator: Any) -> Any:
 
 def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
     """Write no ONNX file of a network, which takes longer than its training; other models do not know PyTorch."""
-    return patch("gpupipe.models.neural.files.onnx.absent", return_value="not asked for") if asked else nullcontext()
+    return (
+        patch("gpupipe.models.neural.files.onnx.find_obstacle", return_value="not asked for")
+        if asked
+        else nullcontext()
+    )
 
 
 def files_of(folder: Path) -> Files:

@@ -29,7 +29,7 @@ TOLERANCE = 1e-4  # of the largest probability or value, as a model is allowed t
 MAX_BYTES = 2**31 - 2**20  # protobuf's largest message, and something for the graph
 
 
-def absent(served: Served) -> str | None:
+def find_obstacle(served: Served) -> str | None:
     """Return why there will be no ONNX file of a network, or None where there will be one."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:

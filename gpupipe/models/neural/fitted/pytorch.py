@@ -99,12 +99,12 @@ class FittedNeural(FittedModel):
         folder = Path(folder)
         architecture.write_architecture(folder / architecture.NAME, self.estimator.architecture, self.task)
         description["files"].append(architecture.NAME)
-        absent = onnx_file.absent(self.estimator)
-        if absent is None:
+        find_obstacle = onnx_file.find_obstacle(self.estimator)
+        if find_obstacle is None:
             description["onnx"] = onnx_file.write_onnx(self.estimator, folder / onnx_runtime.NAME)
             description["files"].append(onnx_runtime.NAME)
         else:
-            description["onnx"] = {"absent": absent}
+            description["onnx"] = {"absent": find_obstacle}
         return description
 
     def _write(self, path: Path) -> None:

@@ -55,16 +55,16 @@ class SpawnedRank:
 
     @property
     def code(self) -> int:
-        """Its exit code, below 0 where a signal ended it; 0 while it is at work."""
+        """Exit code, negative if a signal ended the process; 0 while it runs."""
         return self._process.poll() or 0
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended, and not well."""
+        """True if the process has ended with an error."""
         return self.code != 0
 
     def failure(self) -> GpupipeError:
-        """Return what became of it, as an error."""
+        """Return the error that says why the process has failed."""
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         last, code = lines[-1] if lines else "it said nothing", self.code
