@@ -40,8 +40,8 @@ SAME_CLASS = {FRAME, SERIES, "cupy.ndarray"}  # what arithmetic leaves as it is
 UNKNOWN_PACKAGES = {"pylibcudf", "pylibraft", "raft_dask", "ucxx"}  # GPU packages that no snapshot has
 XP = (Thing("module", "cupy", shared=True),)
 CUPY, CUDF = (Thing("module", "cupy"),), (Thing("module", "cudf"),)
-BY_FILE: dict[str, Value] = {"gpu": CUPY, "device": CUPY, "cpu": ()}
-"""First word of a file name in ``backends`` → what ``xp`` is there."""
+BY_FOLDER: dict[str, Value] = {"gpu": CUPY, "cpu": ()}
+"""Folder in ``backends`` → what ``xp`` is in its files."""
 
 
 def check(files: Iterable[Path], api: Api) -> list[str]:
@@ -66,8 +66,8 @@ class Checker(ast.NodeVisitor):
         self.scopes: list[dict[str, Value]] = [{}]
         self.selves: dict[str, dict[str, Value]] = {}
         self.bodies: list[Callable[[], None]] = []
-        path = Path(file)
-        self.xp = BY_FILE.get(path.stem.partition("_")[0], XP) if path.parent.name == "backends" else XP
+        folder = Path(file).parent
+        self.xp = BY_FOLDER.get(folder.name, XP) if folder.parent.name == "backends" else XP
         self.roots = re.compile(rf"({'|'.join(sorted(api.roots))})(\.\w+)*:\w+(\.\w+)*")
 
     def visit_bodies(self) -> None:

@@ -35,7 +35,6 @@ IN_THE_SIMULATOR = """
 import json
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from benchmarks.device import program as device_program
-from gpupipe_kernels.interpreters import interpret_cuda
 
 cuda_interpreter.THREADS.update(columns=8, rows=8)
 device_program.BATCHES = device_program.CALLS = 1

@@ -13,7 +13,7 @@ from gpupipe.backends.gpu.estimators import ESTIMATORS
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 pytest.importorskip("xgboost.dask", reason="Dask is not installed")
 
-BOOSTING = Path(__file__).parents[3] / "gpupipe" / "cluster" / "boosting.py"
+BOOSTING = Path(__file__).parents[3] / "gpupipe" / "dask" / "boosting.py"
 NAMES = ("DaskXGBClassifier", "DaskXGBRegressor")
 
 
