@@ -69,10 +69,10 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
-    lesson = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
-    done = _done(_Training(model, X, lesson, context))
+    problem = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
+    done = _done(_Training(model, X, problem, context))
     return FittedNeural(
-        Served(done.trained.network, context.task, lesson.center, lesson.scale).eval(),
+        Served(done.trained.network, context.task, problem.center, problem.scale).eval(),
         context.task,
         tuple(context.feature_names),
         context.n_classes,
@@ -100,13 +100,13 @@ class _Training:
 
     model: NeuralSettings
     X: PartitionedMatrix
-    lesson: TrainingProblem
+    problem: TrainingProblem
     context: FitContext
 
-    def curriculum(self, heights: Sequence[int]) -> ShardedProblem:
+    def sharded_problem(self, heights: Sequence[int]) -> ShardedProblem:
         """Return what the owners of shards with so many rows to train on are told."""
         return ShardedProblem(
-            self.model, self.lesson.architecture, self.context.task, self.context.seed, tuple(heights)
+            self.model, self.problem.architecture, self.context.task, self.context.seed, tuple(heights)
         )
 
     def checkpoint(self) -> Checkpoint | None:
@@ -138,14 +138,14 @@ def _done(training: _Training) -> _Done:
 
 def _alone(training: _Training) -> TrainedNetwork:
     """Train in this process."""
-    X, lesson = training.X, training.lesson
-    (arguments,) = shard_arguments(X, lesson, 1)
+    X, problem = training.X, training.problem
+    (arguments,) = shard_arguments(X, problem, 1)
     made = X.workers.submit(shard, *arguments)
     heights = X.workers.gather([X.workers.submit(height_of, made)])
-    curriculum, resources = training.curriculum(heights), training.context.resources
+    sharded_problem, resources = training.sharded_problem(heights), training.context.resources
     checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
     (trained,) = X.workers.gather(
-        [X.workers.submit(_train, curriculum, made, Rendezvous(), checkpoint, 1, safe_point, shown)]
+        [X.workers.submit(_train, sharded_problem, made, Rendezvous(), checkpoint, 1, safe_point, shown)]
     )
     assert trained is not None
     return trained
@@ -154,22 +154,23 @@ def _alone(training: _Training) -> TrainedNetwork:
 def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, begun: int) -> _Done:
     """Train on the workers of a gang, for the `begun`-th time."""
     size = len(gang.addresses)
-    given = shard_arguments(training.X, training.lesson, size)
+    given = shard_arguments(training.X, training.problem, size)
     shards = [gang.submit(rank, shard, *given[rank]) for rank in range(size)]
-    curriculum = training.curriculum(gang.gather([gang.submit(r, height_of, made) for r, made in enumerate(shards)]))
+    heights = gang.gather([gang.submit(rank, height_of, made) for rank, made in enumerate(shards)])
+    sharded_problem = training.sharded_problem(heights)
     told = []
     if checkpoint is not None and not can_reach(gang, checkpoint):
         told.append("the workers do not reach the folder of the checkpoints: there is none to go on from")
         checkpoint = None
-    meetings = _meetings(gang)
+    ranks = zip(shards, _rendezvous(gang), gang.addresses, strict=True)
     gang.await_threads()
     with show_worker_reports(gang.workers.client, training.context.resources.show_progress) as reports:
         trained, *_ = gang.gather([
             gang.submit(
-                rank, _train, curriculum, made, meeting, None if rank else checkpoint, gang.n_threads[address],
+                rank, _train, sharded_problem, made, rendezvous, None if rank else checkpoint, gang.n_threads[address],
                 require_not_cancelled, reports,
             )
-            for rank, (made, meeting, address) in enumerate(zip(shards, meetings, gang.addresses, strict=True))
+            for rank, (made, rendezvous, address) in enumerate(ranks)
         ])  # fmt: skip
     assert trained is not None
     if begun > 1:
@@ -196,7 +197,7 @@ def _gang_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
     return min(len(workers.health.workers), len(X.partitions))
 
 
-def _meetings(gang: Gang) -> list[Rendezvous]:
+def _rendezvous(gang: Gang) -> list[Rendezvous]:
     """Return the rendezvous of each worker of a gang: at the address by which Dask's workers reach the first one."""
     from distributed.comm import get_address_host
 
@@ -211,9 +212,9 @@ def _meetings(gang: Gang) -> list[Rendezvous]:
 
 def _train(
     backend: Backend,
-    curriculum: ShardedProblem,
+    sharded_problem: ShardedProblem,
     made: TrainingShard,
-    meeting: Rendezvous,
+    rendezvous: Rendezvous,
     checkpoint: Checkpoint | None,
     n_tasks: int,
     safe_point: Callable[[str], None],
@@ -221,7 +222,7 @@ def _train(
 ) -> TrainedNetwork | None:
     """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
     n_threads = n_tasks * backend.n_threads
-    return train_shard(curriculum, made, meeting, checkpoint, backend, n_threads, safe_point, show_progress)
+    return train_shard(sharded_problem, made, rendezvous, checkpoint, backend, n_threads, safe_point, show_progress)
 
 
 def _height(backend: Backend, rows: Array) -> int:

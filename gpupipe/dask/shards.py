@@ -26,13 +26,15 @@ class _ShardInput:
     rows: Array
 
 
-def shard_arguments(X: PartitionedMatrix, lesson: TrainingProblem, n: int) -> list[list[Any]]:
+def shard_arguments(X: PartitionedMatrix, problem: TrainingProblem, n: int) -> list[list[Any]]:
     """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
-    training, validation = (_divided(X, rows, n) for rows in (lesson.training, lesson.validation))
-    every = max(1, len(lesson.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
-    (sample,) = _divided(X, lesson.training[::every], 1)
-    nothing = _ShardInput([], lesson.training[:0])
-    return [_arguments(X, lesson, [training[rank], validation[rank], nothing if rank else sample]) for rank in range(n)]
+    training, validation = (_divided(X, rows, n) for rows in (problem.training, problem.validation))
+    every = max(1, len(problem.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
+    (sample,) = _divided(X, problem.training[::every], 1)
+    nothing = _ShardInput([], problem.training[:0])
+    return [
+        _arguments(X, problem, [training[rank], validation[rank], nothing if rank else sample]) for rank in range(n)
+    ]
 
 
 def shard(
@@ -81,9 +83,9 @@ def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
     return found
 
 
-def _arguments(X: PartitionedMatrix, lesson: TrainingProblem, shards: Sequence[_ShardInput]) -> list[Any]:
-    weight = lesson.weight
-    targets = [(lesson.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
+def _arguments(X: PartitionedMatrix, problem: TrainingProblem, shards: Sequence[_ShardInput]) -> list[Any]:
+    weight = problem.weight
+    targets = [(problem.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
     counts = [len(shard_rows.matrices) for shard_rows in shards]
     return [X.n_columns, targets, counts, *(matrix for shard_rows in shards for matrix in shard_rows.matrices)]
 

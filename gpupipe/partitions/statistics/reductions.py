@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
 
 
-class PartitionedSweeper(Reducer):
+class PartitionedReducer(Reducer):
     """Reductions of columns whose rows are on workers; see `gpupipe.features.statistics.reductions`.
 
     Parameters

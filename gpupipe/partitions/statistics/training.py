@@ -18,7 +18,7 @@ from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.number_columns import ComputedColumn, NumberColumn, column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
 from gpupipe.partitions.statistics.modes import mode
-from gpupipe.partitions.statistics.reductions import PartitionedSweeper, transpose_results
+from gpupipe.partitions.statistics.reductions import PartitionedReducer, transpose_results
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table, code_storage
@@ -68,8 +68,8 @@ class PartitionedStatistics(Statistics):
         return list(self._groups(k)[0])
 
     @property
-    def _reducer(self) -> PartitionedSweeper:
-        return PartitionedSweeper(self.table, self.backend, self._engine)
+    def _reducer(self) -> PartitionedReducer:
+        return PartitionedReducer(self.table, self.backend, self._engine)
 
     @property
     def _counter(self) -> PartitionedCounter:  # type: ignore[override]
