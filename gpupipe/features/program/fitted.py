@@ -229,7 +229,7 @@ def fit_features(
     Parameters
     ----------
     ops : sequence of Op
-        In the order in which they apply; columns that no feature stands for then are handled by `Auto`.
+        In the order in which they apply; columns that no feature represents afterwards are handled by `Auto`.
     statistics : Statistics
         May be used for several views: it remembers what it has reduced.
     view : {"codes", "dense", "embedding"}
