@@ -249,13 +249,14 @@ class XGBoost(ModelSettings):
             return estimator.fit(X, y, sample_weight=sample_weight)
         import numpy as np
 
+        assert y is not None
         drawn = np.random.default_rng(context.seed).random(len(X)) < self.validation_fraction
         held_out = context.backend.to_device(drawn)
         weights = (None, None) if sample_weight is None else (sample_weight[~held_out], [sample_weight[held_out]])
-        validation = [(X[held_out], y[held_out])]  # type: ignore[index]
+        validation = [(X[held_out], y[held_out])]
         return estimator.fit(
             X[~held_out],
-            y[~held_out],  # type: ignore[index]
+            y[~held_out],
             sample_weight=weights[0],
             eval_set=validation,
             sample_weight_eval_set=weights[1],

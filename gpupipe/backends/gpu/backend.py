@@ -126,11 +126,10 @@ class GpuBackend(Backend):
 
     def to_host(self, array: Array) -> HostArray:
         """Return `array` as a NumPy array; what leaves the device is counted."""
-        import cupy
-
-        if isinstance(array, cupy.ndarray):
+        xp: Any = self.xp  # CuPy, which has more than NumPy
+        if isinstance(array, xp.ndarray):
             self._meter.add(to_host=array.nbytes)
-        on_host: HostArray = cupy.asnumpy(array, order="A")  # another order would be one more copy on the device
+        on_host: HostArray = xp.asnumpy(array, order="A")  # another order would be one more copy on the device
         return on_host
 
     def to_device(self, array: Array) -> Array:
@@ -212,9 +211,8 @@ class GpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Wait for everything that was launched on the default stream."""
-        import cupy
-
-        cupy.cuda.get_current_stream().synchronize()
+        xp: Any = self.xp  # CuPy, which has streams
+        xp.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> int:
         """Return the bytes of the device that can still be allocated; see `device_memory.free_bytes`."""
