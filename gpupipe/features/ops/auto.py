@@ -19,7 +19,7 @@ YEAR_US = 365 * DAY_US
 
 
 @OPS.register("auto")
-class Auto(Op):
+class Auto(Op[Expr]):
     """Do what suits each column and each model; columns that no other op names are handled so too.
 
     Trees get numbers as they are, categories as ids, times as their parts. All others get numbers imputed by the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 OPS: Registry[type[FeatureOp]] = Registry("feature op")
+
+Column = TypeVar("Column", bound="Expr")  # the kind of expression that an op takes
 
 State = dict[str, Any]
 """What an op learned of one column: JSON values, kept in the model for people to read."""
@@ -71,24 +73,24 @@ class SelectingOp(FeatureOp):
         return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": [full, selection]}
 
 
-class Op(SelectingOp):
+class Op(SelectingOp, Generic[Column]):
     """A feature op that is applied to each column of a selection.
 
-    A subclass names the columns it takes in `select`, learns in `fit`, and adds expressions in `emit`. None of them
-    ever sees a row: `fit` asks `Statistics` for reductions over the training rows, `emit` adds expressions to the
-    `ProgramBuilder`. So the same op works on a device, and on a cluster.
+    ``Op[NumericExpr]`` is an op of numbers. A subclass names the columns it takes in `select`, learns in `fit`, and
+    adds expressions in `emit`. None of them ever sees a row: `fit` asks `Statistics` for reductions over the training
+    rows, `emit` adds expressions to the `ProgramBuilder`. So the same op works on a device, and on a cluster.
     """
 
     @abstractmethod
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
+    def select(self, builder: ProgramBuilder) -> list[Column]:
         """Return the columns to work on, checked to be of the kind that the op takes."""
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[Column], statistics: Statistics) -> list[State]:
         """Return what was learned of each column; ops that learn nothing keep this."""
         return [{} for _ in columns]
 
     @abstractmethod
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: Column, state: State, builder: ProgramBuilder) -> None:
         """Add the expressions that the op makes of `column` to `builder`."""
 
     def summary(self, state: State) -> State:
@@ -103,12 +105,12 @@ class Op(SelectingOp):
             builder.record_state(type(self).__name__, column.name, self.summary(state))
             self.emit(column, state, builder)
 
-    def results(self, columns: list[Expr], builder: ProgramBuilder) -> list[Expr]:
+    def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:
         """Return the columns that `emit` writes to: those that were selected."""
         return columns
 
 
-class InPlaceOp(Op):
+class InPlaceOp(Op[Column]):
     """A feature op whose result replaces the column, or is added beside it with ``as``.
 
     ``log1p: {columns: fare, as: fare_log}`` keeps ``fare``. Results of several columns take ``as: "{column}_log"``.
@@ -121,7 +123,7 @@ class InPlaceOp(Op):
         description="Add the result under this name and keep the column; {column} stands for the name of the column.",
     )
 
-    def results(self, columns: list[Expr], builder: ProgramBuilder) -> list[Expr]:
+    def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:
         """Return the columns themselves, or with ``as`` a copy of each under its new name.
 
         Raises

@@ -10,14 +10,14 @@ from pydantic import Field, model_validator
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import NAN, ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm, NumericExpr
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 
 @OPS.register("bucketize")
-class Bucketize(InPlaceOp):
+class Bucketize(InPlaceOp[NumericExpr]):
     """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
 
     A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
@@ -36,7 +36,7 @@ class Bucketize(InPlaceOp):
             raise ValueError("edges must be ascending, each once")
         return self
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
+    def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
         columns = builder.select_numbers(self.columns, "bucketize")
         for column in columns:
             if column.producer.op != "LOAD" or any(step.op != "FILL" for step in column.transforms):
@@ -48,20 +48,19 @@ class Bucketize(InPlaceOp):
                 )
         return list(columns)
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
         assert self.bins is not None  # one of the two is given
         shares = [i / self.bins for i in range(1, self.bins)]
         if self.strategy == "quantile":
-            found = statistics.quantiles(columns, shares)  # type: ignore[arg-type]
+            found = statistics.quantiles(columns, shares)
         else:
-            extremes = statistics.extremes(columns)  # type: ignore[arg-type]
+            extremes = statistics.extremes(columns)
             found = [[low + share * (high - low) for share in shares] for low, high in extremes]
         return [{"edges": deduplicate_edges(edges)} for edges in found]
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, NumericExpr)
+    def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         edges = state["edges"]
         bounds = ["-inf", *format_edges(edges), "inf"]
         labels = tuple(f"[{low}, {high})" for low, high in pairwise(bounds))

@@ -9,7 +9,7 @@ from pydantic import Field
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.vocabulary import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr
+from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @OPS.register("categorify")
-class Categorify(Op):
+class Categorify(Op[CategoryExpr]):
     """Give each level an integer id: 0 null, 1 unseen, 2 rare, from 3 on the levels in their order.
 
     The ids are the same at fit and at serve, on every device. Models with native categories take them as such.
@@ -26,13 +26,12 @@ class Categorify(Op):
     max_categories: int | None = Field(None, ge=1, description="Keep the most frequent levels; the rest are rare.")
     min_frequency: int | None = Field(None, ge=1, description="Levels with fewer training rows are rare.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_categories(self.columns, "categorify"))
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
+        return builder.select_categories(self.columns, "categorify")
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
         states: list[State] = []
-        for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
-            assert isinstance(column, CategoryExpr)
+        for column, count in zip(columns, statistics.counts(columns), strict=True):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
@@ -46,7 +45,6 @@ class Categorify(Op):
         """Return the levels in the order of their ids."""
         return {"levels": state["levels"]}
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, CategoryExpr)
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         ids = builder.look_up(column, state["ids"], column.name)
         builder.put(ids, "categorify", n_codes=FIRST_LEVEL + len(state["levels"]))

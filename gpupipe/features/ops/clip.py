@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import Expr, NumericExpr
+from gpupipe.features.program.expressions import NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 
 @OPS.register("clip")
-class Clip(InPlaceOp):
+class Clip(InPlaceOp[NumericExpr]):
     """Pull values beyond a bound to it; the bounds are values, or quantiles of the training rows. Null stays null."""
 
     lower_bound: float | None = Field(None, alias="lower", description="Least value.")
@@ -35,17 +35,16 @@ class Clip(InPlaceOp):
             raise ValueError(f"quantiles lie in 0..1, got {list(self.quantiles)}")
         return self
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_numbers(self.columns, "clip"))
+    def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
+        return builder.select_numbers(self.columns, "clip")
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         if self.quantiles:
-            found = statistics.quantiles(columns, list(self.quantiles))  # type: ignore[arg-type]
+            found = statistics.quantiles(columns, list(self.quantiles))
             return [{"lower": low, "upper": high} for low, high in found]
         low = -math.inf if self.lower_bound is None else self.lower_bound
         high = math.inf if self.upper_bound is None else self.upper_bound
         return [{"lower": low, "upper": high} for _ in columns]
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, NumericExpr)
+    def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         builder.replace(column.then("CLIP", state["lower"], state["upper"]), "clip")

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.table.schema import FIRST_LEVEL, UNSEEN
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader can deliver 
 
 
 @OPS.register("cross")
-class Cross(Op):
+class Cross(Op[CategoryExpr]):
     """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
 
     ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
@@ -37,7 +37,7 @@ class Cross(Op):
     name: str | None = Field(None, alias="as", description="Name of the new column.")
     buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "cross")
         if len(columns) < 2:
             raise ConfigError(
@@ -60,7 +60,7 @@ class Cross(Op):
         name = self.name or "_x_".join(column.name for column in columns)
         return [_crossed(columns, name, self.buckets, builder.statistics)]
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         builder.add(column)
 
 

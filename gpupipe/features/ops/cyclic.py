@@ -11,7 +11,7 @@ from pydantic import Field
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm, NumericExpr, TimeExpr
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, TimeExpr
 from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PERIODS = {
 
 
 @OPS.register("cyclic")
-class Cyclic(Op):
+class Cyclic(Op[TimeExpr | NumericExpr]):
     """Put a number or a part of a time on a circle: ``signup_ts_hour_sin`` and ``signup_ts_hour_cos``.
 
     So 23 o'clock lies beside 0. For a time give `parts`, for a number its `period` (24 for an hour). A null time lies
@@ -39,9 +39,9 @@ class Cyclic(Op):
     parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = ["hour", "weekday"]  # noqa: RUF012
     period: float | None = Field(None, gt=0, description="Of a numeric column, in its own units.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        columns = builder.select_any(self.columns, "cyclic")
-        for column in columns:
+    def select(self, builder: ProgramBuilder) -> list[TimeExpr | NumericExpr]:
+        columns: list[TimeExpr | NumericExpr] = []
+        for column in builder.select_any(self.columns, "cyclic"):
             if not isinstance(column, (TimeExpr, NumericExpr)):
                 raise ConfigError(
                     f"cyclic needs times or numbers; {column.name!r} is {column.kind}", names=[column.name]
@@ -50,9 +50,10 @@ class Cyclic(Op):
                 raise ConfigError(
                     f"cyclic needs the period of the number {column.name!r}", fix="period: 24", names=[column.name]
                 )
+            columns.append(column)
         return columns
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[TimeExpr | NumericExpr], statistics: Statistics) -> list[State]:
         numbers = [column for column in columns if isinstance(column, NumericExpr)]
         lows = {column.name: low for column, (low, _) in zip(numbers, statistics.extremes(numbers), strict=True)}
         return [{"origin": self._origin(lows[c.name])} if isinstance(c, NumericExpr) else {} for c in columns]
@@ -62,11 +63,10 @@ class Cyclic(Op):
         assert self.period is not None
         return math.floor(low / self.period) * self.period
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: TimeExpr | NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, NumericExpr):
             self._lower_number(column, state["origin"], builder)
             return
-        assert isinstance(column, TimeExpr)
         for name in self.parts:
             which, period, first = PERIODS[name]
             # Hour and weekday are read off one table of 168, at one index.

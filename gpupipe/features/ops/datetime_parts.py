@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import Expr, NumericExpr, Producer, TimeExpr
+from gpupipe.features.program.expressions import NumericExpr, Producer, TimeExpr
 from gpupipe.units import DAY_US
 from gpupipe_kernels.program.opcodes import CalendarPart
 
@@ -20,7 +20,7 @@ PartName = Literal[
 
 
 @OPS.register("datetime_parts")
-class DatetimeParts(Op):
+class DatetimeParts(Op[TimeExpr]):
     """Make a number of each part of a time: ``signup_ts_year``, ``signup_ts_weekday`` (0 is Monday), …
 
     ``elapsed_days`` counts from the first time of the training rows. Times are UTC; null stays null.
@@ -28,14 +28,13 @@ class DatetimeParts(Op):
 
     parts: list[PartName] = ["year", "month", "day", "weekday", "hour"]  # noqa: RUF012
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_times(self.columns, "datetime_parts"))
+    def select(self, builder: ProgramBuilder) -> list[TimeExpr]:
+        return builder.select_times(self.columns, "datetime_parts")
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        return [{"origin": statistics.time_range(c.source)[0]} for c in columns if isinstance(c, TimeExpr)]
+    def fit(self, columns: list[TimeExpr], statistics: Statistics) -> list[State]:
+        return [{"origin": statistics.time_range(c.source)[0]} for c in columns]
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, TimeExpr)
+    def emit(self, column: TimeExpr, state: State, builder: ProgramBuilder) -> None:
         for name in self.parts:
             if name == "elapsed_days":
                 start = Producer("ELAPSED", column.source, params=(float(state["origin"]), 1.0 / DAY_US))

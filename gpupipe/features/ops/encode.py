@@ -10,11 +10,11 @@ from gpupipe.features.ops.frequency_encode import FrequencyEncode
 from gpupipe.features.ops.one_hot import OneHot
 from gpupipe.features.ops.target_encode import TargetEncode
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr
+from gpupipe.features.program.expressions import CategoryExpr
 
 
 @OPS.register("encode")
-class Encode(Op):
+class Encode(Op[CategoryExpr]):
     """Encode categories as each model likes them.
 
     Trees get integer ids with native categorical support, neural models ids to embed, all others one-hot columns. A
@@ -27,16 +27,15 @@ class Encode(Op):
     folds: int = Field(5, ge=2, le=100, description="Folds of the target encoding.")
     smoothing: float = Field(20.0, ge=0.0, description="Smoothing of the target encoding, in rows.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_categories(self.columns, "encode"))
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
+        return builder.select_categories(self.columns, "encode")
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Hand each column to the op that suits it."""
         for column in self.select(builder):
-            assert isinstance(column, CategoryExpr)
             self.choose(column, builder).apply(builder)
 
-    def choose(self, column: CategoryExpr, builder: ProgramBuilder) -> Op:
+    def choose(self, column: CategoryExpr, builder: ProgramBuilder) -> Op[CategoryExpr]:
         """Return the op for one column."""
         limit = self.max_one_hot if builder.view == "dense" else self.max_levels
         if len(column.labels) > limit and builder.statistics.target is not None:
@@ -47,5 +46,5 @@ class Encode(Op):
             return OneHot(columns=[column.name], max_categories=self.max_one_hot)
         return Categorify(columns=[column.name])
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         """Do nothing: the chosen op has emitted the column."""

@@ -7,12 +7,12 @@ from pydantic import Field
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, IndexTerm
+from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.table.schema import NULL
 
 
 @OPS.register("hash_bucket")
-class HashBucket(InPlaceOp):
+class HashBucket(InPlaceOp[CategoryExpr]):
     """Hash each level to one of `buckets` ids: 0 null, from 3 on the buckets. Levels never seen have a bucket too.
 
     The column stays categorical, so that one_hot, target_encode or frequency_encode can take the buckets.
@@ -20,7 +20,7 @@ class HashBucket(InPlaceOp):
 
     buckets: int = Field(1024, ge=2, le=2**20)
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "hash_bucket")
         schema = builder.statistics.table.schema
         for column in columns:
@@ -34,8 +34,7 @@ class HashBucket(InPlaceOp):
                 )
         return list(columns)
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, CategoryExpr)
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         source = builder.add_hashed(column.index[0].source, self.buckets)
         labels = tuple(str(i) for i in range(self.buckets))
         index = (IndexTerm("INDEX", source),)

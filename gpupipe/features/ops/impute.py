@@ -10,14 +10,14 @@ from pydantic import FiniteFloat, model_validator
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, Producer
+from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, Producer
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 
 @OPS.register("impute")
-class Impute(InPlaceOp):
+class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
     """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
 
     >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
@@ -34,9 +34,9 @@ class Impute(InPlaceOp):
             raise ValueError("strategy: constant goes with value: …, and value: … with strategy: constant")
         return self
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        columns = builder.select_any(self.columns, "impute")
-        for column in columns:
+    def select(self, builder: ProgramBuilder) -> list[NumericExpr | CategoryExpr]:
+        columns: list[NumericExpr | CategoryExpr] = []
+        for column in builder.select_any(self.columns, "impute"):
             numeric = isinstance(column, NumericExpr)
             if not isinstance(column, (NumericExpr, CategoryExpr)) or (
                 not numeric and self.strategy in ("median", "mean")
@@ -46,9 +46,10 @@ class Impute(InPlaceOp):
                     fix="select @numeric, or use strategy: most_frequent",
                     names=[column.name],
                 )
+            columns.append(column)
         return columns
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[NumericExpr | CategoryExpr], statistics: Statistics) -> list[State]:
         numbers = [c for c in columns if isinstance(c, NumericExpr)]
         codes = [c for c in columns if isinstance(c, CategoryExpr)]
         values: dict[str, float | str | None] = {}
@@ -81,11 +82,10 @@ class Impute(InPlaceOp):
         counts = [count[3:].tolist() for count in statistics.counts(columns)]
         return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: NumericExpr | CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, CategoryExpr):
             self._lower_codes(column, state["value"], builder)
             return
-        assert isinstance(column, NumericExpr)
         builder.replace(column.then("FILL", state["value"]), "impute")
         if self.indicator:
             builder.put(null_indicator(column, f"{column.name}_missing"), "impute")

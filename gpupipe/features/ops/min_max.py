@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.features.ops.base import OPS, State
 from gpupipe.features.ops.scaling import Scaling, reciprocal
-from gpupipe.features.program.expressions import Expr
+from gpupipe.features.program.expressions import NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 class MinMax(Scaling):
     """Map the training rows' smallest and largest value to 0 and 1; what lies beyond at serve lies beyond."""
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        extremes = statistics.extremes(columns)  # type: ignore[arg-type]
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
+        extremes = statistics.extremes(columns)
         return [{"center": low, "factor": reciprocal(high - low)} for low, high in extremes]

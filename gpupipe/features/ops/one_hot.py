@@ -9,7 +9,7 @@ from pydantic import Field
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.ops.vocabulary import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr, Producer
+from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, Producer
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ RARE_LABEL, NULL_LABEL = "(rare)", "(null)"
 
 
 @OPS.register("one_hot")
-class OneHot(Op):
+class OneHot(Op[CategoryExpr]):
     """Make a column of 0 and 1 for each level: ``Contract=Two year``.
 
     Levels beyond `max_categories` or below `min_frequency` share the column ``Contract=(rare)``; nulls have
@@ -29,13 +29,12 @@ class OneHot(Op):
     max_categories: int | None = Field(64, ge=1, description="Keep the most frequent levels; null keeps all.")
     min_frequency: int | None = Field(None, ge=1, description="Keep levels with at least so many training rows.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_categories(self.columns, "one_hot"))
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
+        return builder.select_categories(self.columns, "one_hot")
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
+    def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
         states: list[State] = []
-        for column, count in zip(columns, statistics.counts(columns), strict=True):  # type: ignore[arg-type]
-            assert isinstance(column, CategoryExpr)
+        for column, count in zip(columns, statistics.counts(columns), strict=True):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             others = set(range(FIRST_LEVEL, column.n_codes)).difference(kept)
@@ -48,8 +47,7 @@ class OneHot(Op):
         """Return the levels that have a column, and whether rare ones and nulls have."""
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, CategoryExpr)
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         for code, level in zip(state["codes"], state["levels"], strict=True):
             label = repr(level) if level in (RARE_LABEL, NULL_LABEL) else level
             builder.put(indicator(column, [code], label, builder), "one_hot")

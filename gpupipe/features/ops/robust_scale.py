@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from gpupipe.features.ops.base import OPS, State
 from gpupipe.features.ops.scaling import Scaling, reciprocal
-from gpupipe.features.program.expressions import Expr
+from gpupipe.features.program.expressions import NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -27,6 +27,6 @@ class RobustScale(Scaling):
             raise ValueError(f"quantiles must be 0 <= low < high <= 1, got {low}, {high}")
         return self
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        found = statistics.quantiles(columns, [0.5, *self.quantiles])  # type: ignore[arg-type]
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
+        found = statistics.quantiles(columns, [0.5, *self.quantiles])
         return [{"center": median, "factor": reciprocal(high - low)} for median, low, high in found]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from gpupipe.features.ops.base import InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import Expr, NumericExpr
+from gpupipe.features.program.expressions import NumericExpr
 
 LEAST = 2.0**-126  # the least float32 of full precision
 
 
-class Scaling(InPlaceOp):
+class Scaling(InPlaceOp[NumericExpr]):
     """Base of the ops whose result is ``(x - center) * factor``."""
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_numbers(self.columns, self.title()))
+    def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
+        return builder.select_numbers(self.columns, self.title())
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, NumericExpr)
+    def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         builder.replace(column.then("CENTER", state["center"], state["factor"]), self.title())
 
 

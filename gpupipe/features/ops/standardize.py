@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpupipe.features.ops.base import OPS, State
 from gpupipe.features.ops.scaling import Scaling, reciprocal
-from gpupipe.features.program.expressions import Expr
+from gpupipe.features.program.expressions import NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -19,8 +19,8 @@ class Standardize(Scaling):
     with_mean: bool = True
     with_std: bool = True
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        moments = statistics.moments(columns)  # type: ignore[arg-type]
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
+        moments = statistics.moments(columns)
         return [
             {"center": mean if self.with_mean else 0.0, "factor": reciprocal(std) if self.with_std else 1.0}
             for mean, std in moments

@@ -9,14 +9,14 @@ from pydantic import Field
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import CategoryExpr, Expr
+from gpupipe.features.program.expressions import CategoryExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics, TargetCounts
 
 
 @OPS.register("target_encode")
-class TargetEncode(Op):
+class TargetEncode(Op[CategoryExpr]):
     """Replace a level by its smoothed mean target, ``(sum + smoothing * prior) / (count + smoothing)``.
 
     A training row is encoded from the other folds alone, so a statistic never sees the row that it encodes; at serve
@@ -28,7 +28,7 @@ class TargetEncode(Op):
     folds: int = Field(5, ge=2, le=100, description="Parts that the training rows are cut into.")
     smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior, in rows.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
+    def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "target_encode")
         if builder.statistics.target is None:
             raise ConfigError(
@@ -38,16 +38,15 @@ class TargetEncode(Op):
         builder.use_folds(self.folds)
         return list(columns)
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        found = statistics.target_counts(columns, self.folds)  # type: ignore[arg-type]
+    def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
+        found = statistics.target_counts(columns, self.folds)
         return [{"means": smoothed_means(counts, self.smoothing)} for counts in found]
 
     def summary(self, state: State) -> State:
         """Return the means over all training rows, of each code; those of the folds have served their purpose."""
         return {"means": [table[0].tolist() for table in state["means"]]}
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        assert isinstance(column, CategoryExpr)
+    def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         tables = state["means"]  # (outputs, folds + 1, codes)
         for k, table in enumerate(tables):
             name = f"{column.name}_target" if len(tables) == 1 else f"{column.name}_target_{k}"

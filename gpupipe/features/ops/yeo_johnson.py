@@ -9,14 +9,14 @@ from pydantic import Field
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
 from gpupipe.features.ops.scaling import reciprocal
 from gpupipe.features.program.builder import ProgramBuilder
-from gpupipe.features.program.expressions import Expr, NumericExpr
+from gpupipe.features.program.expressions import NumericExpr
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 
 @OPS.register("yeo_johnson")
-class YeoJohnson(InPlaceOp):
+class YeoJohnson(InPlaceOp[NumericExpr]):
     """Bend a skewed number, of either sign, towards a normal distribution, as scikit-learn's PowerTransformer.
 
     The exponent is that of the greatest likelihood over the training rows (over some 131,000 of them where there are
@@ -25,11 +25,11 @@ class YeoJohnson(InPlaceOp):
 
     standardize: bool = Field(True, description="Give the result mean 0 and standard deviation 1.")
 
-    def select(self, builder: ProgramBuilder) -> list[Expr]:
-        return list(builder.select_numbers(self.columns, "yeo_johnson"))
+    def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
+        return builder.select_numbers(self.columns, "yeo_johnson")
 
-    def fit(self, columns: list[Expr], statistics: Statistics) -> list[State]:
-        found = statistics.exponents(columns)  # type: ignore[arg-type]
+    def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
+        found = statistics.exponents(columns)
         states: list[State] = [{"exponent": exponent, "is_limited": is_limited} for exponent, is_limited in found]
         if self.standardize:
             bent = [_bent(column, state) for column, state in zip(columns, states, strict=True)]
@@ -37,7 +37,7 @@ class YeoJohnson(InPlaceOp):
                 state |= {"center": mean, "factor": reciprocal(std)}
         return states
 
-    def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
+    def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if state["is_limited"]:
             builder.note(
                 f"{column.name}: yeo_johnson with exponent {state['exponent']:.3g}: float32 does not hold the result of"
@@ -49,7 +49,6 @@ class YeoJohnson(InPlaceOp):
         builder.replace(bent, "yeo_johnson")
 
 
-def _bent(column: Expr, state: State) -> NumericExpr:
-    assert isinstance(column, NumericExpr)
+def _bent(column: NumericExpr, state: State) -> NumericExpr:
     exponent = state["exponent"]
     return column if exponent == 1 else column.then("YEO_JOHNSON", exponent)

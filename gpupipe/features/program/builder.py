@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.ops.advice import advise_categories, advise_numbers, advise_times
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpupipe.features.ops.base import FeatureOp
     from gpupipe.features.statistics.training import Statistics
 
+Copied = TypeVar("Copied", bound=Expr)
 NAN = float("nan")
 
 
@@ -234,7 +235,7 @@ class ProgramBuilder:
         self.columns[column.name] = column
         self.made[column.name] = self._op
 
-    def copy(self, column: Expr, name: str) -> Expr:
+    def copy(self, column: Copied, name: str) -> Copied:
         """Return a copy of a column under a new name, beside it.
 
         Raises
