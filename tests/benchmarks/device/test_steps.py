@@ -27,6 +27,7 @@ from benchmarks.device.results import StepResults
 from benchmarks.device.steps import STEPS, DeviceStep
 from gpupipe.config import load_config
 from gpupipe.config.cluster import ClusterSettings
+from gpupipe.units import DURATION_UNITS_US
 from gpupipe_kernels import keyed
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.proof.twenty_columns import N_LEVELS
@@ -97,7 +98,7 @@ def test_both_sides_of_a_keyed_comparison_mean_the_same(feature: str) -> None:
     rng = np.random.default_rng(0)
     n = 500
     key = np.where(rng.random(n) < 0.5, 0, rng.integers(0, 20, n)).astype(np.int32)
-    when = rng.permutation(n) * (60 * device_keyed.DAY // n)
+    when = rng.permutation(n) * (60 * DURATION_UNITS_US["d"] // n)
     value = rng.normal(size=n)
     ours, theirs = device_keyed.FEATURES[feature]
     history = keyed.order_events(key, when, 20)
