@@ -25,6 +25,7 @@ from gpupipe.pipeline.arguments import (
     with_data,
     with_device,
 )
+from gpupipe.pipeline.dispatch import whole_matrix
 from gpupipe.pipeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
 from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
@@ -38,6 +39,7 @@ from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
 from gpupipe.typing import Array
+from gpupipe_kernels.engines import EngineSetting
 
 Section = Mapping[str, Any]
 
@@ -83,6 +85,8 @@ class Pipeline:
     device : {"auto", "cpu", "gpu"}, optional
     fallback : {"forbid", "allow"}, optional
         Whether steps that the GPU cannot do may run on the CPU.
+    engine : {"auto", "numpy", "numba"}, optional
+        What learns statistics and computes over histories and texts on the CPU.
     output : str or Path, optional
         The folder in which run directories are made.
 
@@ -130,14 +134,15 @@ class Pipeline:
         seed: int | None = None,
         device: Device | None = None,
         fallback: Literal["forbid", "allow"] | None = None,
+        engine: EngineSetting | None = None,
         output: str | os.PathLike[str] | None = None,
     ) -> None:
         about_rows = {
             "target": target, "positive": positive, "columns": columns, "drop": drop, "where": where, "schema": schema,
         }  # fmt: skip
         sections = {
-            "name": name, "seed": seed, "device": device, "fallback": fallback, "gpu": gpu, "cluster": cluster,
-            "tables": tables, "data": data, "split": split, "features": features, "models": models,
+            "name": name, "seed": seed, "device": device, "fallback": fallback, "engine": engine, "gpu": gpu,
+            "cluster": cluster, "tables": tables, "data": data, "split": split, "features": features, "models": models,
             "evaluate": evaluate, "limits": limits, "report": report,
             "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
         }  # fmt: skip
@@ -314,7 +319,7 @@ class Pipeline:
             fitted, X = fit_view(rows, view, config.features, backend)
             for text in fitted.warnings:
                 warnings.warn(in_python(text, config), stacklevel=2)
-            return X, job.y
+            return whole_matrix(X), job.y
 
     def tensors(
         self,

@@ -36,6 +36,12 @@ def whole_table(table: AnyTable) -> Table:
     return table
 
 
+def whole_matrix(X: AnyMatrix) -> Array:
+    """Return the matrix of a run without workers."""
+    assert not isinstance(X, PartitionedMatrix)
+    return X
+
+
 def take_rows(table: AnyTable, mask: Array, backend: Backend) -> AnyTable:
     """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true, in their order."""
     return table.take(mask) if isinstance(table, PartitionedTable) else take(table, mask, backend)

@@ -12,7 +12,7 @@ from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.pipeline.arguments import in_python
-from gpupipe.pipeline.dispatch import whole_table
+from gpupipe.pipeline.dispatch import whole_matrix, whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
@@ -40,7 +40,8 @@ def make_tensors(
     for text in features.warnings:
         warnings.warn(in_python(text, config), stacklevel=3)
     X_test = features.transform(take(whole_table(job.table), fold.test, backend), backend)
-    return _batch(X, features, job, fold.train, view, codes), _batch(X_test, features, job, fold.test, view, codes)
+    train = _batch(whole_matrix(X), features, job, fold.train, view, codes)
+    return train, _batch(X_test, features, job, fold.test, view, codes)
 
 
 def _batch(

@@ -14,7 +14,6 @@ from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
-from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.pipeline.dispatch import (
     AnyMatrix,
     AnyTable,
@@ -120,11 +119,11 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     return names | ({target: "it is the target"} if target else {})
 
 
-def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Array]:
-    """Return the features of one view and the matrix of the training rows of a run without workers; made once."""
-    features, X = learn_features(rows, view, ops), training_matrix(rows, view, backend)
-    assert not isinstance(X, PartitionedMatrix)
-    return features, X
+def fit_view(
+    rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend
+) -> tuple[FittedFeatures, AnyMatrix]:
+    """Return the features of one view and the matrix of the training rows; made once."""
+    return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
 
 def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:

@@ -78,7 +78,7 @@ def test_a_name_that_is_no_text_is_shown_as_an_escape(tmp_path: Path) -> None:
 def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("source: {path: t.csv, target: y}\n")
-    done = run_with(["plan", str(config)], setup="ulimit -v 300000")
+    done = run_with(["plan", str(config)], setup="ulimit -v 400000")
     assert done.returncode == 3
     assert "Does not fit: out of memory" in done.stderr and "`ulimit -v`" in done.stderr
 
